@@ -79,7 +79,7 @@ $(READY): pyproject.toml
 
 # Kernels are compiled before the demo, which tells how long it takes.
 $(DEMO_READY): $(READY)
-	$(BIN)/python -c 'from ordinalrbm.cli.tour import warm_up; warm_up()'
+	$(BIN)/python -c 'from ordinalrbm.cli.demo_run import warm_up; warm_up()'
 	touch $(DEMO_READY)
 
 $(LOWEST_READY): pyproject.toml

@@ -28,7 +28,7 @@ from sklearn.decomposition import FactorAnalysis
 from sources import DATA
 
 import ordinalrbm as orbm
-from ordinalrbm.vector.rotation import rotate
+from ordinalrbm.stats.rotation import rotate
 
 SEEDS, N_SAMPLE, NINETY = range(3), 6_000, 1.6449
 

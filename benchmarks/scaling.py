@@ -31,7 +31,7 @@ def measure(name: str) -> dict[str, list[float]]:
     from threadpoolctl import threadpool_limits
 
     from ordinalrbm.data.ratings import read_ratings
-    from ordinalrbm.matrix import gaussian
+    from ordinalrbm.matrix import variational
     from ordinalrbm.matrix.backends import backend_for
     from ordinalrbm.matrix.gaussian_model import GaussianModel
     from ordinalrbm.matrix.prepare import prepare
@@ -39,15 +39,15 @@ def measure(name: str) -> dict[str, list[float]]:
     train, _, _ = split(name)
     ready = prepare(read_ratings(train), None, 0.05, seed=0)
     backend = backend_for("cpu")
-    n_factors = min(FACTORS, gaussian.tellable_factors(ready.observations))
+    n_factors = min(FACTORS, variational.tellable_factors(ready.observations))
     data = backend.data(ready.observations, n_factors)
-    start = gaussian.start(ready.observations, n_factors, 0, gaussian.Precisions())
+    start = variational.start(ready.observations, n_factors, 0, variational.Precisions())
     state = backend.to_device(start)
     wall, busy = [], []
     with threadpool_limits(limits=1, user_api="blas"):
         for number in range(1, EPOCHS + 1):
             began = time.perf_counter(), time.process_time()
-            state = gaussian.epoch(data, state, number)
+            state = variational.epoch(data, state, number)
             backend.mean_log_probability(GaussianModel.of_state(state), ready.validation)
             wall.append(time.perf_counter() - began[0])
             busy.append(time.process_time() - began[1])

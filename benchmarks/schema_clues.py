@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from ordinalrbm.files import labelled, proposal
+from ordinalrbm.schema import infer, labels
 
 TESTS = Path(__file__).parents[1] / "tests" / "files"
 sys.path.insert(0, str(TESTS))
@@ -42,7 +42,7 @@ class Failed:
 def judged(truths: list[Truth]) -> dict[str, tuple[Any, bool]]:
     """What is proposed for each column of the corpus, and whether it is right."""
     found = {}
-    schemas = {name: proposal.propose(source) for name, source in sources(truths).items()}
+    schemas = {name: infer.propose(source) for name, source in sources(truths).items()}
     for truth in truths:
         column = schemas[truth.file].column(truth.name)
         said = (column.role, column.levels, column.missing)
@@ -62,17 +62,17 @@ def failed_tests() -> list[str]:
 def ablations() -> Iterator[tuple[str, Any, str, Any]]:
     """What is switched off, and the module, the name and the value that do it."""
     for name in ("NO_ANSWER", "ORDER"):
-        table = getattr(labelled, name)
+        table = getattr(labels, name)
         for r, row in enumerate(table):
             for k, clue in enumerate(row):
                 rest = (*row[:k], *row[k + 1 :])
                 without = (*table[:r], rest, *table[r + 1 :])
-                yield f"{name} {clue.points:+g} {clue.because}", labelled, name, without
+                yield f"{name} {clue.points:+g} {clue.because}", labels, name, without
     for name in ("RULES_AS_SPELT", "RULES"):
-        functions = getattr(proposal, name)
+        functions = getattr(infer, name)
         for k, function in enumerate(functions):
             without = (*functions[:k], *functions[k + 1 :])
-            yield f"{name} {function.__name__.strip('_')}", proposal, name, without
+            yield f"{name} {function.__name__.strip('_')}", infer, name, without
 
 
 def main() -> None:

@@ -12,9 +12,9 @@ import pytest
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import factor_draws, mean_field, rated_sets
+from ordinalrbm.engine import mean_field, ordinal_gibbs, rated_sets
 from ordinalrbm.estimators.ratings import RatingModel
-from ordinalrbm.matrix import draws, prior_means, sampled, sampled_learner, update
+from ordinalrbm.matrix import draws, feature_priors, gibbs_learner, gibbs_sampler, update
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -176,19 +176,19 @@ def test_what_settings_are_worth_is_measured(page):
 def test_the_mathematics_has_the_numbers_of_the_code():
     words = {2: "two", 4: "fourth", 5: "five"}
     rounds, more = words[update._ROUNDS], words[update._MORE_ROUNDS]
-    shape, rate = sampled._WIDTH_PRIOR
+    shape, rate = gibbs_sampler._WIDTH_PRIOR
     said = [
         f"{draws._AVERAGED} sweeps of its own, after {draws._DROPPED} that are dropped",
         f"{rounds} rounds, or {more} if the new ratings are more than {100 * update._MANY:.0f} %",
-        f"The first {sampled_learner._BURN_IN} sweeps are dropped",
-        f"of every {sampled_learner._PER_PAIR} after that two neighbours are kept",
-        rf"\hat{{\tilde p}} - {factor_draws.OVERRELAXED}\,",
+        f"The first {gibbs_learner._BURN_IN} sweeps are dropped",
+        f"of every {gibbs_learner._PER_PAIR} after that two neighbours are kept",
+        rf"\hat{{\tilde p}} - {ordinal_gibbs.OVERRELAXED}\,",
         rf"{{n / \sqrt{{n + {rated_sets.FEW:.0f}}}}}",
         f"at most {rated_sets._MOST_RATERS} of them",
         f"as if it were {rated_sets._ALL_COUNT_AS:.0f} raters",
-        f"ridge of {prior_means.TABLE_RIDGE:.0f} instead of {prior_means.RIDGE:.0f}",
+        f"ridge of {feature_priors.TABLE_RIDGE:.0f} instead of {feature_priors.RIDGE:.0f}",
         rf"\mathrm{{Gamma}}({shape:.0f}, {rate})",
-        f"F + {sampled._PRIOR_DEGREES + 1:.0f}",
+        f"F + {gibbs_sampler._PRIOR_DEGREES + 1:.0f}",
     ]
     page = text_of("mathematics-matrix")
     assert [sentence for sentence in said if sentence not in page] == []
@@ -208,7 +208,7 @@ def test_the_first_threshold_is_centred_by_the_gaps():
     level = np.repeat(np.arange(4), [1, 2, 3, 10])
     row, column = np.divmod(np.arange(16), 4)
     ratings = Observations.from_triples(row, column, level, 4, 4, np.full(4, 4))
-    centre = sampled.scales_of(ratings).centre[0]
+    centre = gibbs_sampler.scales_of(ratings).centre[0]
     assert centre[0] == pytest.approx(-0.5 * np.exp(centre[1:3]).sum())
     assert r"-\tfrac{1}{2} \sum_{l \ge 2} e^{\tau_l}" in text_of("mathematics-matrix")
 

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from ordinalrbm.engine.factor_draws import DrawnSide, Sweep
-from ordinalrbm.engine.gpu.factor_draws import GPU_GIBBS
+from ordinalrbm.engine.gpu.ordinal_gibbs import GPU_GIBBS
 from ordinalrbm.engine.gpu.pieces import Answers, pieces_of
+from ordinalrbm.engine.ordinal_gibbs import DrawnSide, Sweep
 
 
 class Shape(NamedTuple):

@@ -29,7 +29,7 @@ import pandas as pd
 
 import ordinalrbm as orbm
 from ordinalrbm.files.ratings import read_rating_file
-from ordinalrbm.runtime.stages import timings
+from ordinalrbm.runtime.timing import timings
 
 N_FILES = 16
 

@@ -19,15 +19,15 @@ from netflix_shaped import FILMS, LEVELS, THRESHOLDS, made
 
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.matrix.cpu import CPU
-from ordinalrbm.matrix.gaussian import posterior_of
+from ordinalrbm.matrix.feature_priors import NO_TABLES, FactorPrior
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gpu.backend import Cuda
 from ordinalrbm.matrix.gpu.recommend import OnGpu
 from ordinalrbm.matrix.model import Half, MatrixModel, Precisions
 from ordinalrbm.matrix.predict import probabilities
-from ordinalrbm.matrix.prior_means import NO_TABLES, FactorPrior
 from ordinalrbm.matrix.protocol import UtilityModel
-from ordinalrbm.matrix.recommend import LeftOut, best_items
+from ordinalrbm.matrix.top_n import LeftOut, best_items
+from ordinalrbm.matrix.variational import posterior_of
 
 WORTH = np.tile(np.arange(1.0, LEVELS + 1), (FILMS, 1))
 

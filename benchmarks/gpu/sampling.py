@@ -18,11 +18,11 @@ import torch
 from factor_draws import SHAPES, both_halves
 
 import ordinalrbm as orbm
-from ordinalrbm.engine.factor_draws import DrawnSide
-from ordinalrbm.engine.gpu.factor_draws import GPU_GIBBS
+from ordinalrbm.engine.gpu.ordinal_gibbs import GPU_GIBBS
 from ordinalrbm.engine.gpu.rated_sets import RatedSets
+from ordinalrbm.engine.ordinal_gibbs import DrawnSide
 from ordinalrbm.engine.rated_sets import FEW
-from ordinalrbm.matrix.sampled import Hyper, SampledData, SampledState, Scales, sweep
+from ordinalrbm.matrix.gibbs_sampler import Hyper, SampledData, SampledState, Scales, sweep
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from sources import chain_of, split

@@ -17,11 +17,11 @@ import torch
 from netflix_shaped import made
 
 from ordinalrbm.engine.gaussian_state import NO_VALUES
-from ordinalrbm.matrix import gaussian_learner
-from ordinalrbm.matrix.gaussian import Precisions
-from ordinalrbm.matrix.gaussian_learner import GaussianSettings
+from ordinalrbm.matrix import variational_learner
 from ordinalrbm.matrix.predict import log_probability
 from ordinalrbm.matrix.prepare import hold_out
+from ordinalrbm.matrix.variational import Precisions
+from ordinalrbm.matrix.variational_learner import GaussianSettings
 
 
 def settings(n_factors: int, device: str) -> GaussianSettings:
@@ -52,7 +52,7 @@ def main() -> None:
     )
     for device in ("cuda", "cpu") if given.cpu else ("cuda",):
         start = time.perf_counter()
-        fitted = gaussian_learner.fit(known, held_out, settings(given.factors, device))
+        fitted = variational_learner.fit(known, held_out, settings(given.factors, device))
         seconds = time.perf_counter() - start
         nll = -log_probability(fitted.models, test).mean()
         last = fitted.history[-1]

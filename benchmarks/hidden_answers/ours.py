@@ -9,7 +9,7 @@ from peers import Prediction, Stopwatch
 from score import mae
 
 import ordinalrbm as orbm
-from ordinalrbm.evaluate.points import point
+from ordinalrbm.stats.point_estimates import point
 
 # Tried on a tenth of the training answers, hidden for the purpose; the best is fitted to all.
 WEIGHT_DECAY = (10.0, 30.0, 100.0)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ordinalrbm.estimators.ordinal_mf import GaussianMF, OrdinalMF
     from ordinalrbm.estimators.ratings_part import RatingsPart
     from ordinalrbm.estimators.survey import CumulativeRBM
-    from ordinalrbm.evaluate.pooling import pool
+    from ordinalrbm.stats.pooling import pool
     from ordinalrbm.storage.model_file import load
 
 __version__ = "0.1.0"

@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from ordinalrbm.data.scales import Scale, label_name
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ensemble import RatingEnsemble
+from ordinalrbm.estimators.factor_analysis import FactorReading, column_names
 from ordinalrbm.estimators.matrix import MatrixCumulativeRBM
 from ordinalrbm.estimators.poles import with_answer
 from ordinalrbm.estimators.ratings import RatingModel
-from ordinalrbm.estimators.reading import FactorReading, column_names
-from ordinalrbm.vector.rotation import Rotation
+from ordinalrbm.stats.rotation import Rotation
 
 _MOST_COMPARED = 20_000  # items, each with each: 3 GiB
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import ordinalrbm as orbm
 from ordinalrbm import cli
-from ordinalrbm.cli import tour
+from ordinalrbm.cli import demo_run
 from ordinalrbm.errors import DataError
 from ordinalrbm.vector.monitor import Monitor
 
@@ -58,7 +58,7 @@ def test_python_m():
 
 def test_demo_gets_its_folder(monkeypatch):
     seen = []
-    monkeypatch.setattr(tour, "run", lambda out: seen.append(str(out)))
+    monkeypatch.setattr(demo_run, "run", lambda out: seen.append(str(out)))
     assert runner.invoke(cli.app, ["demo"]).exit_code == 0
     assert runner.invoke(cli.app, ["demo", "--out", "else/where"]).exit_code == 0
     assert seen == ["ordinalrbm-demo", os.path.join("else", "where")]
@@ -93,7 +93,7 @@ def test_bad_data_is_one_line_and_exit_code_2(monkeypatch):
     def refuse(out):
         raise DataError("Column 'age' is text; give its order.")
 
-    monkeypatch.setattr(tour, "run", refuse)
+    monkeypatch.setattr(demo_run, "run", refuse)
     result = runner.invoke(cli.app, ["demo"])
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == "Error: Column 'age' is text; give its order.\n"
@@ -104,7 +104,7 @@ def test_warnings_are_one_line(monkeypatch):
         warnings.simplefilter("always")
         warnings.warn("Rows are few.", UserWarning, stacklevel=1)
 
-    monkeypatch.setattr(tour, "run", warn)
+    monkeypatch.setattr(demo_run, "run", warn)
     result = runner.invoke(cli.app, ["demo"])
     assert (result.exit_code, result.stderr) == (0, "Warning: Rows are few.\n")
 
@@ -141,7 +141,7 @@ def test_ctrl_c_in_a_callback_from_c_is_not_lost(monkeypatch):
         for _ in range(1000):
             time.sleep(0.01)
 
-    monkeypatch.setattr(tour, "run", run)
+    monkeypatch.setattr(demo_run, "run", run)
     before = sys.unraisablehook
     result = runner.invoke(cli.app, ["demo"])
     assert went_on
@@ -150,7 +150,7 @@ def test_ctrl_c_in_a_callback_from_c_is_not_lost(monkeypatch):
 
 
 def test_an_ignored_signal_stays_ignored(monkeypatch):
-    monkeypatch.setattr(tour, "run", lambda out: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(demo_run, "run", lambda out: signal.raise_signal(signal.SIGINT))
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         assert runner.invoke(cli.app, ["demo"]).exit_code == 0

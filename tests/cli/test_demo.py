@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 import ordinalrbm as orbm
 from ordinalrbm import plots, report
-from ordinalrbm.cli import tour
+from ordinalrbm.cli import demo_run
 from ordinalrbm.data.questionnaire import Questionnaire
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.data.tables import read_table
@@ -260,7 +260,7 @@ def demo(tmp_path_factory):
         patch.setattr(
             points, "place", lambda factors, **_: points.Places(factors[:, :2], len(factors))
         )
-        outcome = tour.run(folder, console=console, n_factors=4, n_epochs=8)
+        outcome = demo_run.run(folder, console=console, n_factors=4, n_epochs=8)
     return outcome, text_of(stream)
 
 
@@ -298,12 +298,12 @@ def test_demo_from_end_to_end(demo):
 def test_demo_without_unicode(demo, tmp_path, monkeypatch):
     """Again with what was learnt before, and without pictures."""
     outcome, _ = demo
-    monkeypatch.setattr(tour, "warm_up", lambda: None)
-    monkeypatch.setattr(tour, "_learn", lambda *_: (outcome.model, outcome.rater))
+    monkeypatch.setattr(demo_run, "warm_up", lambda: None)
+    monkeypatch.setattr(demo_run, "_learn", lambda *_: (outcome.model, outcome.rater))
     monkeypatch.setattr(report, "survey_page", lambda *_, **__: "a page")
-    monkeypatch.setattr(tour, "_draw", lambda *_: {})
+    monkeypatch.setattr(demo_run, "_draw", lambda *_: {})
     console, stream = printed("ascii")
-    tour.run(tmp_path, console=console)
+    demo_run.run(tmp_path, console=console)
     assert re.search(r"\d % -> \d+ %", " ".join(text_of(stream).split()))
 
 
@@ -311,9 +311,9 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tour, "_learn", stop)
+    monkeypatch.setattr(demo_run, "_learn", stop)
     with pytest.raises(KeyboardInterrupt):
-        tour.run(tmp_path / "new" / "folder", console=printed()[0])
+        demo_run.run(tmp_path / "new" / "folder", console=printed()[0])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -322,10 +322,12 @@ def test_what_was_in_the_folder_stays(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     (tmp_path / "mine.txt").write_text("precious")
-    monkeypatch.setattr(tour, "_draw", stop)
-    monkeypatch.setattr(tour, "_learn", lambda *_: (hand_made_food_model(), few_ratings_model()))
+    monkeypatch.setattr(demo_run, "_draw", stop)
+    monkeypatch.setattr(
+        demo_run, "_learn", lambda *_: (hand_made_food_model(), few_ratings_model())
+    )
     with pytest.raises(KeyboardInterrupt):
-        tour.run(tmp_path, console=printed()[0])
+        demo_run.run(tmp_path, console=printed()[0])
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
@@ -339,8 +341,8 @@ def hand_made_food_model():
 
 def few_ratings_model():
     answers = orbm.datasets.load_food_world_cup()
-    settings = {**tour.RATING_SETTINGS, "n_factors": 2, "n_epochs": 1}
-    return orbm.OrdinalMF(**settings).fit(tour.as_ratings(answers))
+    settings = {**demo_run.RATING_SETTINGS, "n_factors": 2, "n_epochs": 1}
+    return orbm.OrdinalMF(**settings).fit(demo_run.as_ratings(answers))
 
 
 def test_a_full_disk_leaves_no_half_picture(tmp_path, monkeypatch):
@@ -350,7 +352,7 @@ def test_a_full_disk_leaves_no_half_picture(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "replace", full)
     figure = plots.row_map(np.zeros((2, 2)), {"a": [1, 2]})
     with pytest.raises(DataError, match=r"cannot be written \(No space left on device\)"):
-        tour._write(tmp_path, {"a.png": figure}, "a page")
+        demo_run._write(tmp_path, {"a.png": figure}, "a page")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -359,9 +361,9 @@ def test_next_steps_really_work(tmp_path, monkeypatch, capsys):
     columns = ["Italy", "Mexico", "China", "Japan", "France"]
     survey = orbm.datasets.load_food_world_cup()[columns].head(80)
     survey.to_csv("survey.csv")
-    tour.as_ratings(survey).to_csv("ratings.csv", index=False)
+    demo_run.as_ratings(survey).to_csv("ratings.csv", index=False)
     names: dict = {}
-    exec(tour.NEXT_STEPS, names)
+    exec(demo_run.NEXT_STEPS, names)
     complete = pd.read_csv("survey-complete.csv", index_col=0)
     assert complete.notna().all(axis=None)
     given = survey.notna().to_numpy()
@@ -376,7 +378,7 @@ def test_a_number_stays_with_its_unit():
     console, stream = printed()
     for width in range(20, 60):
         console.width = width
-        tour._Screen(console).say(
+        demo_run._Screen(console).say(
             "likes China (+0.7) more. China loved: 44 % → 79 %. " * 3, indent=2
         )
     for line in text_of(stream).splitlines():

@@ -16,8 +16,8 @@ import pytest
 from program import found, succeed_here
 
 import ordinalrbm as orbm
-from ordinalrbm.files.orders import polarity
 from ordinalrbm.files.survey import read_survey
+from ordinalrbm.schema.known_scales import polarity
 from ordinalrbm.words import describe_factors
 
 YES = {1: "Yes", 2: "No"}

@@ -11,7 +11,7 @@ import numpy as np
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
-from ordinalrbm.matrix.gaussian import GaussianState
+from ordinalrbm.matrix.variational import GaussianState
 
 # Random sides are made as for the other tests of engines.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "engine"))

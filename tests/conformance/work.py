@@ -14,14 +14,14 @@ from ordinalrbm.engine import gibbs, reference, thresholds
 from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.engine.side import Batch, Statistics
-from ordinalrbm.matrix import binary_learner, gaussian
+from ordinalrbm.matrix import binary_learner, variational
 from ordinalrbm.matrix import model as matrix
 from ordinalrbm.matrix.backends import backend_for
 from ordinalrbm.matrix.binary_learner import BinarySettings
 from ordinalrbm.matrix.cpu import Cpu
-from ordinalrbm.matrix.gaussian import Data, Precisions, View
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.predict import probabilities
+from ordinalrbm.matrix.variational import Data, Precisions, View
 
 SEED = 0xFEDC_BA98_7654_3210  # more than 63 bits
 ITERATIONS = 60
@@ -98,9 +98,9 @@ def three_epochs(name):
         n_rows, n_columns = observations.n_rows, observations.n_columns
         row, column = np.divmod(np.arange(n_rows * n_columns), n_columns)
         data = backend.data(observations, n_factors)
-        state = backend.to_device(gaussian.start(observations, n_factors, 0, Precisions()))
+        state = backend.to_device(variational.start(observations, n_factors, 0, Precisions()))
         for number in (1, 2, 3):
-            state = gaussian.epoch(data, state, number, is_point)
+            state = variational.epoch(data, state, number, is_point)
         learnt = GaussianModel.of_state(state)
         each = (Cells(*(part[k : k + 1] for part in watched)) for k in range(watched.row.size))
         likelihood = np.array([backend.mean_log_probability(learnt, cell) for cell in each])

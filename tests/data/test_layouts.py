@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ordinalrbm.data import published
-from ordinalrbm.data.published import read_libimseti, read_movielens, read_netflix
+from ordinalrbm.data import datasets
+from ordinalrbm.data.datasets import read_libimseti, read_movielens, read_netflix
 from ordinalrbm.errors import DataError
 
 DAT = "1::1193::5::978300760\n1::661::3::978302109\n6040::3::4::956715569\n"
@@ -90,7 +90,7 @@ def test_libimseti(tmp_path, compressed):
 
 
 def test_chunks_are_joined(tmp_path, monkeypatch):
-    monkeypatch.setattr(published, "_CHUNK_LINES", 2)
+    monkeypatch.setattr(datasets, "_CHUNK_LINES", 2)
     pd.testing.assert_frame_equal(read_movielens(write(tmp_path / "a", DAT)), RATINGS)
     with pytest.raises(DataError, match="line 4: '1::x::1::1' is not"):
         read_movielens(write(tmp_path / "a", DAT + "1::x::1::1\n"))
@@ -181,7 +181,7 @@ def test_netflix_file(tmp_path, compressed, newline):
 
 @pytest.mark.parametrize("size", [1, 7, 30, 64, 1000])
 def test_netflix_in_blocks_of_any_size(tmp_path, monkeypatch, size):
-    monkeypatch.setattr(published, "_BLOCK_BYTES", size)
+    monkeypatch.setattr(datasets, "_BLOCK_BYTES", size)
     file = write(tmp_path / "x", NETFLIX)
     pd.testing.assert_frame_equal(read_netflix(file), NETFLIX_RATINGS)
     bad = write(tmp_path / "y", NETFLIX + "4:\n7,4\n")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ordinalrbm.data.ratings import encode, merged, read_ratings
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
-from ordinalrbm.runtime import side_by_side
+from ordinalrbm.runtime import blocks
 
 steady = settings(derandomize=True, deadline=None, max_examples=60)
 
@@ -178,7 +178,7 @@ def test_further_ratings_against_a_slow_reading(first, second):
 
 @pytest.mark.parametrize("spread", [1, 10**9])
 def test_blocks_are_joined(monkeypatch, spread):
-    monkeypatch.setattr(side_by_side, "BLOCK", 7)
+    monkeypatch.setattr(blocks, "BLOCK", 7)
     rng = np.random.default_rng(3)
     cells = rng.permutation(30 * 20)[:200]
     users, items = cells // 20 * spread + 3, cells % 20

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ordinalrbm.data.observations import Cells, Observations, is_any_twice
-from ordinalrbm.runtime.side_by_side import MANY, each_block, taken
+from ordinalrbm.runtime.blocks import MANY, each_block, taken
 
 # Rows of some answers, of a hundred thousand (sorted by digits), and of one or two.
 SHAPES = {"ordinary": (4_000, 9_000), "long rows": (9, 400_000), "short rows": (900_000, 11)}

@@ -14,10 +14,10 @@ import pandas as pd
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.matrix import gaussian
+from ordinalrbm.matrix import variational
 from ordinalrbm.matrix.backends import backend_for
-from ordinalrbm.matrix.gaussian import Precisions
 from ordinalrbm.matrix.gaussian_model import GaussianModel
+from ordinalrbm.matrix.variational import Precisions
 from ordinalrbm.runtime import process_group
 from ordinalrbm.training.checkpoint import CheckpointWriter
 
@@ -90,9 +90,9 @@ def three_epochs(n_rows: int) -> dict[str, Any]:
     observations, watched = ragged_observations(n_rows), held_out(n_rows)
     backend = backend_for(DEVICE)
     data = backend.data(observations, 4)
-    state = backend.to_device(gaussian.start(observations, 4, 0, Precisions()))
+    state = backend.to_device(variational.start(observations, 4, 0, Precisions()))
     for number in (1, 2, 3):
-        state = gaussian.epoch(data, state, number)
+        state = variational.epoch(data, state, number)
     model = GaussianModel.of_state(state)
     cells = [slice(k, k + 1) for k in range(watched.row.size)]
     likelihoods = [

@@ -10,7 +10,7 @@ from small_surveys import frame, small
 import ordinalrbm as orbm
 from ordinalrbm.errors import DataError
 from ordinalrbm.storage.reader import Stored
-from ordinalrbm.vector.attenuation import attenuation
+from ordinalrbm.vector.loading_errors import attenuation
 
 ITEMS = 6
 STRENGTH = np.array([0.8, 0.75, 0.7, 0.65, 0.6, -0.7])

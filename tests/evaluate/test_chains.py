@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ordinalrbm.evaluate.chains import effective_size, r_hat
+from ordinalrbm.stats.mcmc_diagnostics import effective_size, r_hat
 
 
 def autoregressive(share, n=20_000, seed=0):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ordinalrbm.evaluate.points import SMALLEST_PROBABILITY, log_of_level, point
+from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY, log_of_level, point
 
 
 def test_points_of_a_skewed_distribution():

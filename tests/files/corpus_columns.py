@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ordinalrbm.files.schema import Column
-from ordinalrbm.files.source import Source
+from ordinalrbm.schema.schema import Column
+from ordinalrbm.schema.source import Source
 
 CORPUS = Path(__file__).parent / "corpus"
 N_ROWS = 300

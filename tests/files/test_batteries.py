@@ -11,11 +11,11 @@ import pytest
 
 import ordinalrbm as orbm
 from ordinalrbm.files.formats import Source, from_frame, read
-from ordinalrbm.files.proposal import propose
-from ordinalrbm.files.schema import Column, Schema
-from ordinalrbm.files.schema_file import from_toml, to_toml
 from ordinalrbm.files.survey import REASONS, apply, read_survey
 from ordinalrbm.files.writing import write_answers
+from ordinalrbm.schema.infer import propose
+from ordinalrbm.schema.schema import Column, Schema
+from ordinalrbm.schema.toml import from_toml, to_toml
 
 N = 240
 OFTEN = {1: "Often", 2: "Sometimes", 3: "Rarely", 4: "Never"}

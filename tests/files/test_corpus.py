@@ -13,8 +13,8 @@ from functools import cache
 import pytest
 from corpus_columns import Truth, read_corpus, sources
 
-from ordinalrbm.files.proposal import propose
-from ordinalrbm.files.schema import Column
+from ordinalrbm.schema.infer import propose
+from ordinalrbm.schema.schema import Column
 
 FILES = (
     "first",

@@ -17,10 +17,10 @@ from made_up_files import LABELS, QUESTIONS, SCRIPT, survey_frame, write_spss, w
 
 from ordinalrbm.errors import DataError, DataTypeError
 from ordinalrbm.files.formats import from_frame, read
-from ordinalrbm.files.proposal import propose
 from ordinalrbm.files.ratings import ratings_of
 from ordinalrbm.files.survey import apply
 from ordinalrbm.files.writing import write_answers
+from ordinalrbm.schema.infer import propose
 
 TABLE = pd.DataFrame({"user": [1, 2], "answer": [4, 5]})
 

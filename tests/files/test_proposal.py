@@ -10,9 +10,9 @@ import pytest
 from made_up_files import AGREEMENT, SCRIPT, write_spss, write_stata
 
 from ordinalrbm.files.formats import Source, from_frame, read
-from ordinalrbm.files.proposal import propose, unique_names
-from ordinalrbm.files.schema import Column, Schema
 from ordinalrbm.files.survey import apply
+from ordinalrbm.schema.infer import propose, unique_names
+from ordinalrbm.schema.schema import Column, Schema
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 

@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ordinalrbm.data.repeats import find_repeat, last_of_each, mean_of_each
+from ordinalrbm.data.duplicates import find_repeat, last_of_each, mean_of_each
 from ordinalrbm.errors import DataError
+from ordinalrbm.files.detect_ratings import guess_ratings
+from ordinalrbm.files.feature_tables import read_side_table
 from ordinalrbm.files.formats import from_frame, read
-from ordinalrbm.files.guess import guess_ratings
 from ordinalrbm.files.parquet_parts import ParquetRatings
-from ordinalrbm.files.proposal import propose
 from ordinalrbm.files.ratings import Layout, is_ratings, pairs_of, read_rating_file
-from ordinalrbm.files.side_tables import read_side_table
+from ordinalrbm.schema.infer import propose
 
 
 def written(folder: Path, text: str, name: str = "a.csv") -> Path:

@@ -10,9 +10,9 @@ from made_up_files import AGREEMENT, SCRIPT, survey_frame, write_spss, write_sta
 
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.formats import from_frame, read
-from ordinalrbm.files.proposal import propose
-from ordinalrbm.files.schema import Column, Schema
 from ordinalrbm.files.survey import Survey, apply, read_survey
+from ordinalrbm.schema.infer import propose
+from ordinalrbm.schema.schema import Column, Schema
 
 SCHEMA = Schema(
     (

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.schema import ROLES, Column, Schema, from_json, to_json
-from ordinalrbm.files.schema_file import from_toml, override, to_toml
+from ordinalrbm.schema.schema import ROLES, Column, Schema, from_json, to_json
+from ordinalrbm.schema.toml import from_toml, override, to_toml
 
 CODES = st.one_of(
     st.integers(-(2**53), 2**53),

@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from ordinalrbm.cli.schema_table import proposal_table
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.formats import from_frame
 from ordinalrbm.files.ratings import is_ratings, ratings_of
-from ordinalrbm.files.schema import Column, Schema
-from ordinalrbm.files.showing import proposal_table
+from ordinalrbm.schema.schema import Column, Schema
 
 LEVELS = tuple(range(1, 6))
 NAMES = ("Strongly disagree", "Disagree", "Neither", "Agree", "Strongly agree")

@@ -12,7 +12,6 @@ from made_up_files import AGREEMENT, survey_frame, write_spss, write_stata
 
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.formats import Source, from_frame, read
-from ordinalrbm.files.proposal import propose
 from ordinalrbm.files.survey import REASONS, apply
 from ordinalrbm.files.writing import (
     NON_RESPONSE,
@@ -21,6 +20,7 @@ from ordinalrbm.files.writing import (
     write_answers,
     write_table,
 )
+from ordinalrbm.schema.infer import propose
 
 SAID = ("value_labels", "questions", "missing", "measure", "dates", "variable_formats",
         "display_widths", "file_label", "file_notes")  # fmt: skip

@@ -16,11 +16,11 @@ from text_files import TextFile, schema_texts, text_files
 from ordinalrbm.data.ratings import read_ratings
 from ordinalrbm.files.delimited import EMPTY_NUMBERS
 from ordinalrbm.files.formats import Source, from_frame, read
-from ordinalrbm.files.proposal import propose
 from ordinalrbm.files.ratings import is_ratings, ratings_of
-from ordinalrbm.files.schema_file import to_toml
 from ordinalrbm.files.survey import OF_PEOPLE, Survey, apply, read_survey
 from ordinalrbm.files.writing import write_answers
+from ordinalrbm.schema.infer import propose
+from ordinalrbm.schema.toml import to_toml
 
 FOLDER = Path(tempfile.mkdtemp())
 

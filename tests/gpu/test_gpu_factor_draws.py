@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.factor_draws import CPU_GIBBS, DrawnSide, Sweep
-from ordinalrbm.engine.gpu import factor_draws
-from ordinalrbm.engine.gpu.factor_draws import GPU_GIBBS
+from ordinalrbm.engine.gpu import ordinal_gibbs
+from ordinalrbm.engine.gpu.ordinal_gibbs import GPU_GIBBS
 from ordinalrbm.engine.gpu.pieces import SIZE, answers_on
+from ordinalrbm.engine.ordinal_gibbs import CPU_GIBBS, DrawnSide, Sweep
 
 # Of five and of three levels.
 THRESHOLDS = np.array(
@@ -125,13 +125,13 @@ def test_the_same_bits_again_and_in_blocks_of_rows(device, monkeypatch):
     case = long_row(20)
     found = drawn(case, device)
     np.testing.assert_array_equal(drawn(case, device), found)
-    monkeypatch.setattr(factor_draws, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(ordinal_gibbs, "_BLOCK_BYTES", 1)
     np.testing.assert_array_equal(drawn(case, device), found)
 
 
 def test_systems_of_many_pieces(device, monkeypatch):
     """They are summed before, and not by the one who solves them."""
-    monkeypatch.setattr(factor_draws, "_MANY_PIECES", 1)
+    monkeypatch.setattr(ordinal_gibbs, "_MANY_PIECES", 1)
     case = long_row(20)
     found = drawn(case, device)
     CPU_GIBBS.draw_rows(*case, *prior_of(case), SWEEP)
@@ -170,7 +170,7 @@ def test_sums_for_thresholds(case, device):
 def test_widths_and_sums_in_blocks_of_rows(device, monkeypatch):
     case, found = small(2), []
     for block_bytes in (2**29, 1):
-        monkeypatch.setattr(factor_draws, "_BLOCK_BYTES", block_bytes)
+        monkeypatch.setattr(ordinal_gibbs, "_BLOCK_BYTES", block_bytes)
         there = on_device(case, device)
         taken = GPU_GIBBS.move_widths(*there, 5.0, SWEEP).cpu().numpy()
         found.append((taken, there.this.width.cpu().numpy(), *GPU_GIBBS.threshold_sums(*there)))

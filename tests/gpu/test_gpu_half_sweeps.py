@@ -20,11 +20,11 @@ from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.gpu.device import torch_device
 from ordinalrbm.engine.gpu.half_sweep import GPU_ENGINE
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
-from ordinalrbm.matrix import gaussian
+from ordinalrbm.matrix import variational
 from ordinalrbm.matrix.cpu import CPU
-from ordinalrbm.matrix.gaussian import Precisions, swapped
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gpu.backend import Cuda
+from ordinalrbm.matrix.variational import Precisions, swapped
 from ordinalrbm.training.checkpoint import CheckpointWriter
 
 
@@ -93,9 +93,9 @@ def both_after_three_epochs():
     backends, observations, found = (CPU, Cuda("cuda")), cases.ragged(), []
     for backend in backends:
         data = backend.data(observations, 4)
-        state = backend.to_device(gaussian.start(observations, 4, 0, Precisions(gaps=8.0)))
+        state = backend.to_device(variational.start(observations, 4, 0, Precisions(gaps=8.0)))
         for number in (1, 2, 3):
-            state = gaussian.epoch(data, state, number)
+            state = variational.epoch(data, state, number)
         found.append(state)
     return backends, found
 

@@ -21,12 +21,12 @@ from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.gpu import cells
 from ordinalrbm.matrix import infer_rows
 from ordinalrbm.matrix.cpu import CPU
+from ordinalrbm.matrix.feature_priors import NO_TABLES
 from ordinalrbm.matrix.gpu import fold_in, recommend
 from ordinalrbm.matrix.gpu.backend import Cuda
 from ordinalrbm.matrix.model import Precisions
 from ordinalrbm.matrix.predict import probabilities
-from ordinalrbm.matrix.prior_means import NO_TABLES
-from ordinalrbm.matrix.recommend import best_items
+from ordinalrbm.matrix.top_n import best_items
 
 # Of both kinds of factors; unknown users and items are asked for in all.
 BINARY = {"n_epochs": 2, "batch_size": 6}

@@ -11,11 +11,11 @@ from ordinalrbm.engine import rated_sets as cores  # noqa: E402
 from ordinalrbm.engine.gpu import rated_sets as gpu  # noqa: E402
 from ordinalrbm.engine.gpu.pieces import answers_on  # noqa: E402
 from ordinalrbm.engine.rated_sets import WeightDraws  # noqa: E402
-from ordinalrbm.matrix import gaussian  # noqa: E402
+from ordinalrbm.matrix import variational  # noqa: E402
 from ordinalrbm.matrix.cpu import CPU  # noqa: E402
+from ordinalrbm.matrix.feature_priors import Tables  # noqa: E402
+from ordinalrbm.matrix.gibbs_sampler import start, sweep  # noqa: E402
 from ordinalrbm.matrix.gpu.backend import Cuda  # noqa: E402
-from ordinalrbm.matrix.prior_means import Tables  # noqa: E402
-from ordinalrbm.matrix.sampled import start, sweep  # noqa: E402
 
 
 def some_ratings(n_rows=12, n_columns=9, seed=0):
@@ -86,7 +86,9 @@ def test_a_sweep_is_that_of_the_cores(has_table):
     ratings, rng = some_ratings(), np.random.default_rng(3)
     table = csr_array(rng.normal(size=(12, 2)).astype(np.float32)) if has_table else None
     tables, found = Tables(table, None), []
-    first = gaussian.with_weights(gaussian.start(ratings, 3, 0, gaussian.Precisions()), tables)
+    first = variational.with_weights(
+        variational.start(ratings, 3, 0, variational.Precisions()), tables
+    )
     backend = Cuda("cuda")
     for engine in (CPU, backend):
         data = engine.sampled(ratings, tables, rated_sets=True)

@@ -8,11 +8,11 @@ from scipy.special import ndtr
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.matrix import calibration
 from ordinalrbm.matrix.calibration import Judge, calibrated
-from ordinalrbm.matrix.gaussian import posterior_of
+from ordinalrbm.matrix.feature_priors import FactorPrior
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.model import Half, MatrixModel
 from ordinalrbm.matrix.predict import bounds, probabilities, utilities
-from ordinalrbm.matrix.prior_means import FactorPrior
+from ordinalrbm.matrix.variational import posterior_of
 
 N_ROWS, N_COLUMNS, SCALES = 120, 80, (5, 3, 2)
 FACTORS = ("gaussian", "binary")

@@ -25,8 +25,8 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.matrix.cold_start import cutpoints_by_levels
 from ordinalrbm.matrix.cpu import CPU
+from ordinalrbm.matrix.feature_priors import NO_TABLES, Others
 from ordinalrbm.matrix.model import Half
-from ordinalrbm.matrix.prior_means import NO_TABLES, Others
 
 
 def bigger():

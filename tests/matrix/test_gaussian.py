@@ -8,8 +8,10 @@ from scipy.special import ndtr
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior, gaps_of
 from ordinalrbm.engine.half_sweep import CPU_ENGINE, CpuEngine
-from ordinalrbm.matrix import gaussian
-from ordinalrbm.matrix.gaussian import (
+from ordinalrbm.matrix import variational
+from ordinalrbm.matrix.gaussian_model import GaussianModel
+from ordinalrbm.matrix.predict import bounds, log_probability, probabilities, utilities
+from ordinalrbm.matrix.variational import (
     Data,
     GaussianState,
     Precisions,
@@ -20,8 +22,6 @@ from ordinalrbm.matrix.gaussian import (
     swapped,
     tellable_factors,
 )
-from ordinalrbm.matrix.gaussian_model import GaussianModel
-from ordinalrbm.matrix.predict import bounds, log_probability, probabilities, utilities
 
 SCALES = (5, 2, 7, 3)
 
@@ -112,7 +112,7 @@ def seen_by(engine):
 def test_rotating_leaves_the_cells_alone(n_factors, is_point):
     rows, columns = random_state(n_factors, seed=n_factors)[:2]
     before = cell_means(rows, columns)
-    rotation, other_rotation = gaussian._rotations(
+    rotation, other_rotation = variational._rotations(
         CPU_ENGINE.moments(rows), CPU_ENGINE.moments(columns), is_point
     )
     after, others = CPU_ENGINE.rotate(rows, rotation), CPU_ENGINE.rotate(columns, other_rotation)
@@ -130,7 +130,7 @@ def test_rotating_leaves_the_cells_alone(n_factors, is_point):
 @pytest.mark.parametrize("is_point", [False, True])
 def test_sums_rotate_like_what_they_sum(is_point):
     state = random_state(3, seed=9)[:2]
-    rotations = gaussian._rotations(*map(CPU_ENGINE.moments, state), is_point)
+    rotations = variational._rotations(*map(CPU_ENGINE.moments, state), is_point)
     for posterior, rotation in zip(state, rotations, strict=True):
         found, truth = (
             CPU_ENGINE.moments(posterior).rotate(rotation),
@@ -144,7 +144,7 @@ def test_sums_rotate_like_what_they_sum(is_point):
 @pytest.mark.parametrize("n_factors", [1, 3, 8])
 def test_in_the_axes_both_second_moments_are_the_same_diagonal(n_factors):
     one, other = (second_moment(posterior) for posterior in random_state(n_factors, seed=3)[:2])
-    forward, backward = gaussian._axes(one, other)
+    forward, backward = variational._axes(one, other)
     np.testing.assert_allclose(forward @ backward.T, np.eye(n_factors), atol=1e-9)
     first, second = forward.T @ one @ forward, backward.T @ other @ backward
     np.testing.assert_allclose(first, second, atol=1e-9)
@@ -161,7 +161,7 @@ def test_axes_of_less_directions_than_factors():
     rng = np.random.default_rng(0)
     few = rng.normal(size=(5, 2))
     for one, other in ((few @ few.T, np.eye(5)), (np.zeros((5, 5)), np.eye(5))):
-        forward, backward = gaussian._axes(one, other)
+        forward, backward = variational._axes(one, other)
         assert np.isfinite(forward).all()
         assert np.isfinite(backward).all()
         np.testing.assert_allclose(forward @ backward.T, np.eye(5), atol=1e-6)
@@ -170,7 +170,7 @@ def test_axes_of_less_directions_than_factors():
 def test_common_cutpoints_leave_the_cells_alone():
     state = random_state(seed=4)
     before = bounds_above_means(state)
-    state = gaussian._with_common_cutpoints(seen_by(CPU_ENGINE), state)
+    state = variational._with_common_cutpoints(seen_by(CPU_ENGINE), state)
     np.testing.assert_allclose(bounds_above_means(state), before, atol=2e-5)
     rows, columns, _, column_prior = state[:4]
     # What all rows share is the columns', and what all columns of a scale share is its own.
@@ -351,9 +351,9 @@ def test_the_learnt_precision_is_the_most_likely():
         mean, variance, np.zeros((40, 1)), np.zeros((40, 1)), np.full(40, 2)
     )
     prior = Prior(old, np.zeros((40, 1)), np.ones(1))
-    found = gaussian._learnt(prior, CPU_ENGINE.moments(posterior), is_weak=False).precision
+    found = variational._learnt(prior, CPU_ENGINE.moments(posterior), is_weak=False).precision
     assert found[1] == np.inf  # what is fixed stays so
-    weak = gaussian._learnt(prior, CPU_ENGINE.moments(posterior), is_weak=True).precision
+    weak = variational._learnt(prior, CPU_ENGINE.moments(posterior), is_weak=True).precision
     assert weak.tolist() == [found[0], *old[1:]]  # that of the bias alone
     for a in (0, 2):
         squares = np.append(mean[:, a] ** 2 + 1.1 * variance[:, a], 0.1)
@@ -372,8 +372,8 @@ def test_the_precision_of_gaps_counts_what_is_not_known_of_them():
     state.row_prior.cutpoints[:] = state.rows.cutpoints - away
     doubt = np.full_like(state.rows.cutpoints, 0.05)
     data = seen_by(engine_with(lambda *_, **__: doubt))
-    how = gaussian._Epoch(is_weak=False, moves_gaps=True, is_point=False)
-    found = gaussian._half(data.rows, data.columns, state, how).row_prior
+    how = variational._Epoch(is_weak=False, moves_gaps=True, is_point=False)
+    found = variational._half(data.rows, data.columns, state, how).row_prior
     n = len(away)
     truth = (n + 1) / (np.sum(away**2 + 0.05, axis=0) + 0.1)
     np.testing.assert_allclose(found.cutpoints_precision, truth)

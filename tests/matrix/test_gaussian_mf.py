@@ -10,7 +10,7 @@ import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.base import UNDERSTATED
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
-from ordinalrbm.matrix.gaussian import Precisions, epoch, on_cpu, start_with_values
+from ordinalrbm.matrix.variational import Precisions, epoch, on_cpu, start_with_values
 
 VALUES = np.array([1.0, 2.0, 4.0, 4.5, 7.0])  # not evenly spaced on purpose
 WORDS = ["one", "two", "three", "four", "five"]

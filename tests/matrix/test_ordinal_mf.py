@@ -7,9 +7,9 @@ from small_matrices import MODELS, bounds_of, learnt, simulated
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.matrix.gaussian import Precisions, epoch, on_cpu, start
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.predict import expected_utility, log_probability, utilities
+from ordinalrbm.matrix.variational import Precisions, epoch, on_cpu, start
 
 # Gaps that differ and no symmetry: a sign or an order that is wrong shows.
 BOUNDS = {2: [0.4], 3: [-1.1, 0.2], 5: [-2.0, -1.5, -0.3, 0.9]}

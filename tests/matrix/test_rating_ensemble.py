@@ -12,7 +12,7 @@ from small_matrices import MODELS, assert_same_models, halves, simulated, small
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Cells
 from ordinalrbm.estimators import ensemble
-from ordinalrbm.matrix import binary_learner, gaussian_learner
+from ordinalrbm.matrix import binary_learner, variational_learner
 from ordinalrbm.matrix.predict import log_probability
 
 SINGLE = [name for name in MODELS if name != "ensemble"]
@@ -223,7 +223,7 @@ def test_when_all_diverge_there_is_no_model(ratings):
 @pytest.mark.parametrize("epochs_before", [0, 2])
 @pytest.mark.parametrize("names", [("ordinal", "matrix"), ("matrix", "ordinal")])
 def test_ctrl_c_while_the_second_is_learnt(ratings, monkeypatch, capsys, names, epochs_before):
-    learner = (binary_learner if names[1] == "matrix" else gaussian_learner)._Learner
+    learner = (binary_learner if names[1] == "matrix" else variational_learner)._Learner
     epoch = learner.epoch
 
     def impatient(self):

@@ -21,12 +21,12 @@ from small_matrices import (
 import ordinalrbm as orbm
 from ordinalrbm.matrix import (
     binary_learner,
-    gaussian_learner,
+    gibbs_learner,
     multinomial_learner,
-    sampled_learner,
+    variational_learner,
 )
 
-LEARNERS = (binary_learner, gaussian_learner, multinomial_learner, sampled_learner)
+LEARNERS = (binary_learner, variational_learner, multinomial_learner, gibbs_learner)
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.ratings import read_ratings
 from ordinalrbm.engine.side import Statistics
 from ordinalrbm.estimators.ratings import RatingModel
-from ordinalrbm.matrix import binary_learner, gaussian_learner, prepare
+from ordinalrbm.matrix import binary_learner, prepare, variational_learner
 from ordinalrbm.matrix.ascent import ascend
 from ordinalrbm.matrix.binary_priors import Priors
 from ordinalrbm.matrix.binary_state import Steps
@@ -343,7 +343,7 @@ def test_an_interrupted_epoch_is_not_seen(name, ratings, monkeypatch, capsys):
     as_it_is = {"refit": "none"} if name == "ordinal" else {}
     whole = MODELS[name](n_epochs=2, **as_it_is).fit(ratings)
     assert whole.best_epoch_ == 2
-    epoch, calls = gaussian_learner.epoch, []
+    epoch, calls = variational_learner.epoch, []
 
     def impatient(data, state, *others):
         calls.append(1)
@@ -353,7 +353,7 @@ def test_an_interrupted_epoch_is_not_seen(name, ratings, monkeypatch, capsys):
             raise KeyboardInterrupt
         return epoch(data, state, *others)
 
-    monkeypatch.setattr(gaussian_learner, "epoch", impatient)
+    monkeypatch.setattr(variational_learner, "epoch", impatient)
     model = MODELS[name]().fit(ratings)
     assert model.n_iter_ == 2
     assert "learning was stopped after epoch 2" in capsys.readouterr().err
@@ -434,13 +434,13 @@ def without_some(ratings, share=0.2, seed=1):
 @pytest.mark.parametrize("refit", ["held-out", "all", "none"])
 def test_which_validation_ratings_are_learnt_from(refit, ratings, monkeypatch):
     """The last epochs see all ratings, those held out, or those given as well."""
-    seen, epoch = [], gaussian_learner.epoch
+    seen, epoch = [], variational_learner.epoch
 
     def counting(data, *others):
         seen.append(data.rows.answers.n_entries)
         return epoch(data, *others)
 
-    monkeypatch.setattr(gaussian_learner, "epoch", counting)
+    monkeypatch.setattr(variational_learner, "epoch", counting)
     train, given = without_some(ratings)
     make = MODELS["ordinal"]
     make(n_epochs=2, refit=refit, validation_fraction=0.1).fit(train)
@@ -471,7 +471,7 @@ def test_sampling_learns_from_given_ratings_if_told_so(ratings):
 
 def test_ctrl_c_in_the_last_epochs_gives_the_best_before(ratings, monkeypatch, capsys):
     before = MODELS["ordinal"](n_epochs=3, refit="none").fit(ratings)
-    epoch, calls = gaussian_learner.epoch, []
+    epoch, calls = variational_learner.epoch, []
 
     def impatient(data, state, *others):
         calls.append(1)
@@ -479,7 +479,7 @@ def test_ctrl_c_in_the_last_epochs_gives_the_best_before(ratings, monkeypatch, c
             raise KeyboardInterrupt
         return epoch(data, state, *others)
 
-    monkeypatch.setattr(gaussian_learner, "epoch", impatient)
+    monkeypatch.setattr(variational_learner, "epoch", impatient)
     model = MODELS["ordinal"](n_epochs=3).fit(ratings)
     assert "learning was stopped" in capsys.readouterr().err
     assert_same_models(model, before)

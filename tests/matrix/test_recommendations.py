@@ -9,7 +9,7 @@ from scipy import linalg
 from small_matrices import MODELS, every_model, learnt, simulated, small
 
 import ordinalrbm as orbm
-from ordinalrbm.matrix import recommend as recommending
+from ordinalrbm.matrix import top_n as recommending
 from ordinalrbm.matrix.protocol import ExplainedCell
 
 

@@ -14,11 +14,18 @@ from threadpoolctl import threadpool_limits
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.factor_draws import CPU_GIBBS, DrawnSide, Sweep
 from ordinalrbm.engine.normal_reference import log_mass
+from ordinalrbm.engine.ordinal_gibbs import CPU_GIBBS, DrawnSide, Sweep
 from ordinalrbm.engine.rated_sets import FEW, FeatureTable, RatedSets, WeightDraws
-from ordinalrbm.matrix import sampled
-from ordinalrbm.matrix.sampled import Hyper, SampledData, SampledState, Scales, bounds_of, sweep
+from ordinalrbm.matrix import gibbs_sampler
+from ordinalrbm.matrix.gibbs_sampler import (
+    Hyper,
+    SampledData,
+    SampledState,
+    Scales,
+    bounds_of,
+    sweep,
+)
 from ordinalrbm.runtime.threads import threads
 
 
@@ -167,7 +174,7 @@ def test_weights_of_rated_sets_are_a_ridge_regression():
 def test_precisions_are_wishart():
     rng = np.random.default_rng(7)
     scatter = np.array([[2.0, 0.5], [0.5, 1.0]])
-    drawn = np.array([sampled._wishart(scatter, 7.0, rng) for _ in range(4000)])
+    drawn = np.array([gibbs_sampler._wishart(scatter, 7.0, rng) for _ in range(4000)])
     np.testing.assert_allclose(drawn.mean(axis=0), 7.0 * np.linalg.inv(scatter), rtol=0.05)
     expected = stats.wishart(7, np.linalg.inv(scatter)).var()
     np.testing.assert_allclose(drawn.var(axis=0), expected, rtol=0.15)
@@ -193,16 +200,19 @@ def matrix_of(level):
 def prior_side(rng, features, scale, n_factors=1):
     """A side, and what is drawn for it as a whole, from the priors that the module states."""
     n, width = len(features[0]), 1 + n_factors
-    degrees = width + sampled._PRIOR_DEGREES
-    precision = sampled._wishart(sampled.prior_scatter(width), degrees, rng)
+    degrees = width + gibbs_sampler._PRIOR_DEGREES
+    precision = gibbs_sampler._wishart(gibbs_sampler.prior_scatter(width), degrees, rng)
     covariance = np.linalg.inv(precision)
-    mean = rng.multivariate_normal(np.zeros(width), covariance / sampled._PRIOR_ROWS)
-    ridges = [float(rng.gamma(sampled._RIDGE_PRIOR[0]) / sampled._RIDGE_PRIOR[1]) for _ in features]
+    mean = rng.multivariate_normal(np.zeros(width), covariance / gibbs_sampler._PRIOR_ROWS)
+    ridges = [
+        float(rng.gamma(gibbs_sampler._RIDGE_PRIOR[0]) / gibbs_sampler._RIDGE_PRIOR[1])
+        for _ in features
+    ]
     weights = [
         rng.multivariate_normal(np.zeros(width), covariance / ridge, kind.shape[1])
         for kind, ridge in zip(features, ridges, strict=True)
     ]
-    width_precision = rng.gamma(sampled._WIDTH_PRIOR[0]) / sampled._WIDTH_PRIOR[1]
+    width_precision = rng.gamma(gibbs_sampler._WIDTH_PRIOR[0]) / gibbs_sampler._WIDTH_PRIOR[1]
     factors = mean + rng.multivariate_normal(np.zeros(width), covariance, n)
     factors += sum(kind @ own for kind, own in zip(features, weights, strict=True))
     widths = np.exp(rng.normal(size=n) / np.sqrt(width_precision))
@@ -216,7 +226,7 @@ def prior_state(rng):
     flipped = RATED.T / np.sqrt(RATED.T.sum(axis=1, keepdims=True) + FEW)
     rows, row_hyper = prior_side(rng, [features, TABLE], np.zeros(4, dtype=np.int32))
     columns, column_hyper = prior_side(rng, [flipped], np.zeros(3, dtype=np.int32))
-    spread = np.array([sampled._FIRST_THRESHOLD, sampled._LOG_GAP])
+    spread = np.array([gibbs_sampler._FIRST_THRESHOLD, gibbs_sampler._LOG_GAP])
     cutpoints = CENTRE + spread * rng.normal(size=(1, 2))
     return SampledState(rows, columns, row_hyper, column_hyper, cutpoints)
 

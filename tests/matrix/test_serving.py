@@ -10,8 +10,8 @@ from small_matrices import MODELS, learnt, simulated
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.matrix import demand
-from ordinalrbm.runtime import side_by_side
+from ordinalrbm.matrix import implicit_als
+from ordinalrbm.runtime import blocks
 
 SCORES = ["expected", "liked", "rating", "demand"]
 
@@ -35,28 +35,30 @@ def choices(seed=0):
 def test_demand_is_the_minimum_of_its_loss():
     """By dense algebra: given the columns, each row is a ridge regression over all cells."""
     answers, _ = choices()
-    ridge = demand.ridge_of(answers)
-    from ordinalrbm.matrix.gaussian import on_cpu
+    ridge = implicit_als.ridge_of(answers)
+    from ordinalrbm.matrix.variational import on_cpu
 
-    found = demand.learn(on_cpu(answers), demand.start(answers, 5, 0), ridge)
+    found = implicit_als.learn(on_cpu(answers), implicit_als.start(answers, 5, 0), ridge)
     chosen = answers.to_dense() >= 0
     q = found.columns.astype(np.float64)
     for d in range(0, 60, 7):
-        weight = chosen[d] + demand._UNANSWERED
+        weight = chosen[d] + implicit_als._UNANSWERED
         system = (q.T * weight) @ q + ridge * np.eye(5)
         truth = np.linalg.solve(system, q.T @ chosen[d])
         # The last half-sweep was that of the columns.
         np.testing.assert_allclose(found.rows[d], truth, atol=0.03)
-    model = demand.Demand.of(found.rows, found.columns, ridge)
+    model = implicit_als.Demand.of(found.rows, found.columns, ridge)
     placed = model.placed(answers.take_rows([3, 8]))
     np.testing.assert_allclose(placed, found.rows[[3, 8]], atol=0.03)
 
 
 def test_demand_tells_who_chooses_what():
     answers, likely = choices()
-    from ordinalrbm.matrix.gaussian import on_cpu
+    from ordinalrbm.matrix.variational import on_cpu
 
-    found = demand.learn(on_cpu(answers), demand.start(answers, 5, 0), demand.ridge_of(answers))
+    found = implicit_als.learn(
+        on_cpu(answers), implicit_als.start(answers, 5, 0), implicit_als.ridge_of(answers)
+    )
     product = found.rows @ found.columns.T
     assert product[likely > 0.5].mean() > 1.5 * product[likely < 0.5].mean()
 
@@ -114,17 +116,17 @@ def test_a_few_ratings_do_not_make_lists_worse_than_none(how):
 def test_who_has_few_answers_is_where_the_loss_says(in_threads, monkeypatch):
     """By dense algebra: the prior is that of those with as many answers as usual."""
     if in_threads:  # as where there are many
-        for module in (demand, side_by_side):
+        for module in (implicit_als, blocks):
             monkeypatch.setattr(module, "MANY", 1)
-        monkeypatch.setattr(side_by_side, "BLOCK", 5 * 4)
+        monkeypatch.setattr(blocks, "BLOCK", 5 * 4)
     answers, _ = choices()
     is_whole = answers.cells().row % 3 > 0
     few = answers.select(is_whole | (np.random.default_rng(1).random(is_whole.size) < 0.3))
-    from ordinalrbm.matrix.gaussian import on_cpu
+    from ordinalrbm.matrix.variational import on_cpu
 
-    ridge = demand.ridge_of(few)
-    found = demand.learn(on_cpu(few), demand.start(few, 5, 0), ridge)
-    model = demand.Demand.of(found.rows, found.columns, ridge).after_learning(few, None)
+    ridge = implicit_als.ridge_of(few)
+    found = implicit_als.learn(on_cpu(few), implicit_als.start(few, 5, 0), ridge)
+    model = implicit_als.Demand.of(found.rows, found.columns, ridge).after_learning(few, None)
     count = np.median(few.row_counts)
     usual = np.flatnonzero(few.row_counts >= count)
     p, q = model.rows[usual].astype(float), model.columns.astype(float)

@@ -13,8 +13,8 @@ import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.data.tables import Encoded
-from ordinalrbm.files.schema import Column, Schema
 from ordinalrbm.files.survey import LeftOut, Survey
+from ordinalrbm.schema.schema import Column, Schema
 
 LEVELS = ["never", "rarely", "sometimes", "often"]
 HOSTILE = [

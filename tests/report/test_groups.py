@@ -15,7 +15,6 @@ from small_pages import Page, answers, background, fitted, survey
 import ordinalrbm as orbm
 from ordinalrbm import report
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.schema import Column, Schema
 from ordinalrbm.files.survey import REASONS
 from ordinalrbm.report.frequencies import frequencies
 from ordinalrbm.report.groups import (
@@ -28,7 +27,8 @@ from ordinalrbm.report.groups import (
     question_means,
 )
 from ordinalrbm.report.labels import Label
-from ordinalrbm.report.welch import Comparison, Moments, holm, moments, most_sure, welch
+from ordinalrbm.schema.schema import Column, Schema
+from ordinalrbm.stats.welch import Comparison, Moments, holm, moments, most_sure, welch
 
 
 def in_groups(samples: list[np.ndarray]) -> Moments:

@@ -11,9 +11,9 @@ from small_pages import HOSTILE, Page, answers, survey
 import ordinalrbm as orbm
 from ordinalrbm import report
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.schema import Column, Schema
 from ordinalrbm.report.frequencies import summary_of
 from ordinalrbm.report.labels import Label
+from ordinalrbm.schema.schema import Column, Schema
 
 N = 90
 

@@ -11,9 +11,9 @@ from small_pages import HOSTILE, Page
 
 from ordinalrbm import report
 from ordinalrbm.files.formats import from_frame
-from ordinalrbm.files.proposal import propose
-from ordinalrbm.files.schema import Column, Schema
-from ordinalrbm.files.source import Source
+from ordinalrbm.schema.infer import propose
+from ordinalrbm.schema.schema import Column, Schema
+from ordinalrbm.schema.source import Source
 
 FRAME = pd.DataFrame(
     {"q": [1, 1, 2, 3, 9, None] * 5, "town": ["Ulm", "Rom", "Ulm", "Bonn", "", "Ulm"] * 5}

@@ -25,8 +25,8 @@ from small_pages import (
 import ordinalrbm as orbm
 from ordinalrbm import report
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.schema import Column, Schema
 from ordinalrbm.files.survey import LeftOut
+from ordinalrbm.schema.schema import Column, Schema
 
 SECTIONS = [
     "data", "answers", "learning", "hidden", "map", "factors", "questions", "groups", "made",

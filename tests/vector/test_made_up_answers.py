@@ -9,8 +9,8 @@ from hand_made_models import N_LEVELS, as_oracle, observed, oracle_rows, vector_
 from scipy.special import logsumexp
 from scipy.stats import chisquare
 
-from ordinalrbm.estimators.diagnostics import to_arviz
-from ordinalrbm.vector import diagnostics, predict, sample
+from ordinalrbm.estimators.validation import to_arviz
+from ordinalrbm.vector import posterior, predict, sample
 from ordinalrbm.vector.model import side
 
 ALL_ROWS = np.array(list(itertools.product(*map(range, N_LEVELS))))
@@ -103,7 +103,7 @@ def test_chains_that_mix_have_an_r_hat_near_one():
     arviz = pytest.importorskip("arviz")
     model = vector_model(seed=35, n_factors=4, scale=0.5)
     dense = np.array([[1, 0, 4, 2], [-1, 1, -1, 3]])
-    draws = diagnostics.chains(model, side(model, observed(dense)), 4, 500, seed=5)
+    draws = posterior.chains(model, side(model, observed(dense)), 4, 500, seed=5)
     assert draws.shape == (4, 500, 2, 4)
     found = in_arviz(draws)
     factors = found.posterior["factors"]
@@ -130,7 +130,7 @@ def test_chains_that_do_not_mix_are_found_out():
     unknown = observed(np.full((1, n_columns), -1), stuck.n_levels)
     # Both modes are as likely, so a chain that mixed would see both.
     this = side(stuck, unknown, "latent")
-    draws = diagnostics.chains(stuck, this, 4, 200, seed=6)
+    draws = posterior.chains(stuck, this, 4, 200, seed=6)
     assert float(arviz.rhat(in_arviz(draws.astype(float) + _jitter(draws)))["factors"].max()) > 1.5
 
 
@@ -143,10 +143,10 @@ def test_chains_start_far_from_each_other(monkeypatch):
     """With no step taken, the first chain is all off and the second all on."""
     starts = []
     monkeypatch.setattr(
-        diagnostics, "clamped_sweep", lambda this, factors, batch: starts.append(factors.copy())
+        posterior, "clamped_sweep", lambda this, factors, batch: starts.append(factors.copy())
     )
     model = vector_model(seed=37, units=3)
-    diagnostics.chains(model, side(model, observed([[1, 0, 4, 2]])), 3, 0, seed=7)
+    posterior.chains(model, side(model, observed([[1, 0, 4, 2]])), 3, 0, seed=7)
     assert (starts[0] == 0).all()
     assert (starts[1] == 3).all()
 

@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal, norm
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
-from ordinalrbm.vector import polychoric
+from ordinalrbm.stats import polychoric
 from ordinalrbm.vector.model import level_counts
 
 TRUE_CORRELATION = np.array(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition._factor_analysis import _ortho_rotation
 
-from ordinalrbm.vector.rotation import OBLIQUE, ROTATIONS, rotate
+from ordinalrbm.stats.rotation import OBLIQUE, ROTATIONS, rotate
 
 
 def loadings(seed=0, n_items=18, n_factors=3, noise=0.1, correlation=0.0):

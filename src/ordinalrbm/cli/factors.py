@@ -17,7 +17,7 @@ from ordinalrbm.errors import DataError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ordinalrbm.estimators.reading import FactorReading
+    from ordinalrbm.estimators.factor_analysis import FactorReading
     from ordinalrbm.evaluate import FactorNumbers
     from ordinalrbm.files.survey import Survey
 

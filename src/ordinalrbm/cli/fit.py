@@ -18,7 +18,7 @@ from ordinalrbm.cli.output import Output, results_table
 from ordinalrbm.cli.torchrun import own_rank, own_threads, process_group, read_timeout
 from ordinalrbm.engine.gpu.device import begun_aside
 from ordinalrbm.errors import DataError
-from ordinalrbm.runtime.stages import stage, timings
+from ordinalrbm.runtime.timing import stage, timings
 
 _EXAMPLES = """\b
 Examples:
@@ -196,7 +196,7 @@ def _save(model: Any, place: Path, checkpoint: Path | None) -> None:
 
 
 def _write_schema(material: Any, path: Path, output: Output) -> None:
-    from ordinalrbm.files.schema_file import to_toml
+    from ordinalrbm.schema.toml import to_toml
     from ordinalrbm.storage.atomic import atomic_write
 
     with atomic_write(path) as file:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ordinalrbm.data.tables import Encoded
-    from ordinalrbm.files.schema import Schema
-    from ordinalrbm.files.source import Source
     from ordinalrbm.files.survey import Reason, Survey
     from ordinalrbm.files.writing import FilledCells
+    from ordinalrbm.schema.schema import Schema
+    from ordinalrbm.schema.source import Source
 
 _IMPUTE = """\b
 Examples:
@@ -143,8 +143,8 @@ def impute(
 
 def _kinds(fill: str) -> tuple[Reason, ...]:
     """The kinds of cells that --fill names."""
-    from ordinalrbm.files.schema import did_you_mean
     from ordinalrbm.files.survey import REASONS
+    from ordinalrbm.schema.schema import did_you_mean
 
     known = {_option(reason): reason for reason in REASONS} | {"missing": _NO_ANSWER}
     said = [word.strip() for word in fill.split(",") if word.strip()]

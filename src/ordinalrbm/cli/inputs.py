@@ -17,7 +17,7 @@ from ordinalrbm.cli.columns import RatingColumns
 from ordinalrbm.cli.options import OF_RATINGS, OF_SURVEYS, Model, Settings, refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
-from ordinalrbm.runtime.stages import stage
+from ordinalrbm.runtime.timing import stage
 from ordinalrbm.storage.atomic import check_place
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from ordinalrbm.data.ratings import Ratings
     from ordinalrbm.files.parquet_parts import ParquetRatings
     from ordinalrbm.files.ratings import Layout
-    from ordinalrbm.files.schema import Schema
-    from ordinalrbm.files.source import Source
     from ordinalrbm.files.survey import Survey
+    from ordinalrbm.schema.schema import Schema
+    from ordinalrbm.schema.source import Source
 
 _MOST_TOLD = 12  # lines about what is left out; more would hide the proposal
 
@@ -123,10 +123,10 @@ def read_material(
 def _survey_material(
     source: Source, schema_file: Path | None, known: Schema | None, layout: Layout, as_survey: bool
 ) -> Material:
-    from ordinalrbm.files.guess import refuse_likely_ratings
-    from ordinalrbm.files.proposal import propose
-    from ordinalrbm.files.schema_file import override
+    from ordinalrbm.files.detect_ratings import refuse_likely_ratings
     from ordinalrbm.files.survey import apply, read_text
+    from ordinalrbm.schema.infer import propose
+    from ordinalrbm.schema.toml import override
 
     schema = propose(source) if known is None else known
     if known is None and not as_survey:
@@ -169,7 +169,7 @@ def tell_material(material: Material, output: Output) -> None:
 
 
 def _tell_survey(survey: Survey, output: Output) -> None:
-    from ordinalrbm.files.showing import proposal_table
+    from ordinalrbm.cli.schema_table import proposal_table
 
     output.show(proposal_table(survey.schema))
     for note in survey.notes:
@@ -229,7 +229,7 @@ def with_columns(survey: Survey, settings: Settings) -> Survey:
 def _read_features(
     material: Material, settings: Settings, layout: Layout
 ) -> dict[str, pd.DataFrame]:
-    from ordinalrbm.files.side_tables import read_side_table
+    from ordinalrbm.files.feature_tables import read_side_table
 
     ratings, tables = material.ratings, {}
     for name, path in (("user", settings.users), ("item", settings.items)):
@@ -272,7 +272,7 @@ def set_device(ctx: typer.Context, model: Any, path: Path, device: str) -> None:
 
 def survey_for(model: orbm.CumulativeRBM, path: Path, data: Path) -> tuple[Source, Survey]:
     """A survey file as a model understands it."""
-    from ordinalrbm.files.schema import from_json
+    from ordinalrbm.schema.schema import from_json
 
     content = model.about_.get("schema")
     if content is None:
@@ -310,7 +310,7 @@ def with_known_ids(model: Any, ratings: pd.DataFrame) -> pd.DataFrame:
     A file whose ids all look like numbers is read as numbers. In the file that was learnt from,
     one like 007 may have made all of them text.
     """
-    from ordinalrbm.files.side_tables import as_text_like
+    from ordinalrbm.files.feature_tables import as_text_like
 
     known = {"user": model.users_, "item": model.items_}
     return ratings.assign(

@@ -13,8 +13,8 @@ from ordinalrbm.cli.inputs import Material
 from ordinalrbm.cli.options import Model, Settings
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.survey import CumulativeRBM
-from ordinalrbm.files.schema import to_json
 from ordinalrbm.files.survey import Survey
+from ordinalrbm.schema.schema import to_json
 
 MOST_FACTORS = 50
 # People like to read about few factors, and surveys of many questions need some.

@@ -142,7 +142,7 @@ class Writing:
 
         Spreadsheets compute only what is in .csv and .tsv; only these and .parquet have no labels.
         """
-        from ordinalrbm.files.source import format_of
+        from ordinalrbm.schema.source import format_of
 
         if out is None or format_of(out) not in ("csv", "tsv"):
             refuse(ctx, ("escape_formulas",), "it is for --out with a .csv or .tsv file")

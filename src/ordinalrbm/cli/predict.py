@@ -110,7 +110,7 @@ def _gaps(model: Any, path: Path, data: Path, rule: Rule, probabilities: bool) -
 
 def _predicted(distribution: np.ndarray, scale: Scale | None, rule: Rule) -> np.ndarray:
     """One level, category or number for each distribution; of numbers these have the mean first."""
-    from ordinalrbm.evaluate.points import point
+    from ordinalrbm.stats.point_estimates import point
 
     if scale is None:
         return distribution[:, 0]

@@ -49,11 +49,11 @@ def schema(
         inputs.check_files(data, schema, out=place)
     if out is not None and page is not None and out.absolute() == page.absolute():
         raise DataError(f"--out and --page are both '{out}'; write to two files.")
+    from ordinalrbm.cli.schema_table import proposal_table
     from ordinalrbm.files.formats import read
-    from ordinalrbm.files.proposal import propose
-    from ordinalrbm.files.schema_file import override, to_toml
-    from ordinalrbm.files.showing import proposal_table
     from ordinalrbm.files.survey import read_text
+    from ordinalrbm.schema.infer import propose
+    from ordinalrbm.schema.toml import override, to_toml
     from ordinalrbm.storage.atomic import atomic_write
 
     source = read(data)

@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 
 import ordinalrbm as orbm
+from ordinalrbm.data.duplicates import find_repeat
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.ratings import read_ratings
-from ordinalrbm.data.repeats import find_repeat
 from ordinalrbm.runtime.jit import compiling_both
 from ordinalrbm.vector import likelihood, posterior
 from ordinalrbm.vector.model import VectorModel, side

@@ -40,9 +40,9 @@ from ordinalrbm.data.ratings import (
 )
 from ordinalrbm.data.scales import MAX_LEVELS
 from ordinalrbm.errors import DataError, DataTypeError
-from ordinalrbm.runtime.digest import digest
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group, current
 from ordinalrbm.storage.reader import Stored
+from ordinalrbm.training.identity import digest
 
 
 class RatingsElsewhere(Ratings):

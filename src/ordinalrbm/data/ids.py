@@ -19,7 +19,7 @@ import pandas as pd
 from ordinalrbm.data.columns import as_column, factorise, shown
 from ordinalrbm.data.scales import plain_categories
 from ordinalrbm.errors import DataError, DataTypeError
-from ordinalrbm.runtime.side_by_side import BLOCK, each_block
+from ordinalrbm.runtime.blocks import BLOCK, each_block
 from ordinalrbm.storage.reader import Stored
 
 _FEW = 64  # labels that a service may ask for at once

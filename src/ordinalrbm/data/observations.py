@@ -21,8 +21,8 @@ import numpy as np
 from numba import prange
 
 from ordinalrbm.errors import DataError
+from ordinalrbm.runtime.blocks import MANY, each_block
 from ordinalrbm.runtime.jit import alone, called, compiled
-from ordinalrbm.runtime.side_by_side import MANY, each_block
 from ordinalrbm.storage.reader import Stored
 
 

@@ -5,18 +5,28 @@ It is learnt from a table together with its answers, and reads further tables al
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri
+from scipy.stats import skew
 
 from ordinalrbm.data.answers import NOMINAL, NUMERIC, ORDINAL, Answers
-from ordinalrbm.data.background import Background, groups_of, learn_background
 from ordinalrbm.data.batteries import lacking_levels
-from ordinalrbm.data.features import Numbers, read_feature
-from ordinalrbm.data.number_scales import NumberScale, learn_number_scale
+from ordinalrbm.data.features import (
+    FEWEST,
+    CodedColumn,
+    Coding,
+    NumberColumn,
+    Numbers,
+    Texts,
+    learn_column,
+    read_feature,
+    standardised,
+)
 from ordinalrbm.data.observations import Observations, level_type
 from ordinalrbm.data.scales import Label, Name, Scale, place, resolve_scales, shorten
 from ordinalrbm.data.tables import Encoded, Table, as_table, encode, read_table
@@ -356,3 +366,249 @@ def _refuse_constant(
                 f"{place(table.name(j))} has one answer only within every group of {name!r}, so "
                 f"that nothing is left to learn of it; leave it or {name!r} out."
             )
+
+
+# ---- background: what is known of people that is no answer, such as country, sex and age ---------
+
+
+@dataclass(frozen=True)
+class Background:
+    """How the columns of the background become numbers.
+
+    Examples
+    --------
+    >>> table = {"land": ["at"] * 4 + ["ch"] * 4, "age": [20.0, 40.0] * 4}
+    >>> background = learn_background(table)
+    >>> background.names
+    ['land=at', 'land=ch', 'age']
+    >>> background.encode(table)[0].tolist()
+    [0.5, -0.5, -1.0]
+    """
+
+    columns: tuple[Name, ...]
+    coding: Coding
+    has_missing: tuple[bool, ...]  # whether a column has an indicator of what is missing besides
+    means: tuple[float, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """What each number tells, for readers."""
+        found = []
+        for column, missing in zip(self.coding.columns, self.has_missing, strict=True):
+            found += column.feature_names
+            found += [f"{column.name} is missing"] if missing else []
+        return found
+
+    def encode(self, table: Mapping[Name, Any]) -> np.ndarray:
+        """(rows, P) float32 of a table's columns."""
+        parts = [
+            _numbers(coded, missing, table[name], name)
+            for name, coded, missing in zip(
+                self.columns, self.coding.columns, self.has_missing, strict=True
+            )
+        ]
+        return np.hstack(parts) - np.array(self.means, dtype=np.float32)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "columns": list(self.columns),
+            "coding": self.coding.to_json(),
+            "has_missing": list(self.has_missing),
+            "means": list(self.means),
+        }
+
+    @classmethod
+    def from_json(cls, content: Any) -> Background:
+        """The background that `to_json` wrote; a file may hold anything instead."""
+        wrong = DataError(f"its header has {content!r:.80} as the background")
+        if not isinstance(content, dict) or set(content) != {
+            "columns", "coding", "has_missing", "means",
+        }:  # fmt: skip
+            raise wrong
+        coding = Coding.from_json(content["coding"])
+        columns, missing, means = (content[name] for name in ("columns", "has_missing", "means"))
+        kinds = ((columns, (str, int)), (missing, (bool,)), (means, (int, float)))
+        if not all(
+            isinstance(part, list) and all(type(one) in kind for one in part)
+            for part, kind in kinds
+        ):
+            raise wrong
+        found = cls(tuple(columns), coding, tuple(missing), tuple(map(float, means)))
+        n = len(coding.columns)
+        lengths = len(columns) == len(missing) == n and len(means) == len(found.names)
+        if not lengths or not all(abs(mean) <= 1.0 for mean in found.means):
+            raise wrong
+        return found
+
+
+def learn_background(table: Mapping[Name, Any], codes: frozenset[Name] = frozenset()) -> Background:
+    """Learn from a table's columns how they become numbers; ``codes`` are of categories."""
+    coded: list[CodedColumn] = []
+    has_missing = []
+    for name, values in table.items():
+        column = read_feature(values, name)
+        learnt = learn_column(column, codes=name in codes)
+        if isinstance(learnt, str):
+            raise DataError(
+                f"{place(name)} cannot be background: {learnt}, so that there is nothing to "
+                "compare; leave it out of background."
+            )
+        coded.append(learnt)
+        missing = _missing(column)
+        has_missing.append(not isinstance(learnt, NumberColumn) and int(missing.sum()) >= FEWEST)
+    start = Background(tuple(table), Coding(tuple(coded)), tuple(has_missing), ())
+    n = len(start.names)
+    raw = Background(start.columns, start.coding, start.has_missing, (0.0,) * n).encode(table)
+    means = tuple(float(mean) for mean in raw.mean(axis=0, dtype=np.float64))
+    return Background(start.columns, start.coding, start.has_missing, means)
+
+
+def groups_of(values: Any, name: Name, *, codes: bool) -> np.ndarray | None:
+    """(rows,) which group each row is in, -1 where missing; None of a column of numbers."""
+    column = read_feature(values, name)
+    if isinstance(column, Texts):
+        return column.code
+    if not (codes or column.is_boolean):
+        return None
+    _, found = np.unique(column.values, return_inverse=True)
+    return np.where(np.isnan(column.values), -1, found)
+
+
+def _numbers(coded: CodedColumn, missing: bool, values: Any, name: Name) -> np.ndarray:
+    column = read_feature(values, name)
+    features = coded.encode(column).toarray().astype(np.float32)
+    if not missing:
+        return features
+    return np.hstack([features, _missing(column)[:, None].astype(np.float32)])
+
+
+def _missing(column: Any) -> np.ndarray:
+    return column.code < 0 if isinstance(column, Texts) else np.isnan(column.values)
+
+
+# ---- numbers on the scale that a model has of them, and back -------------------------------------
+
+
+# Beyond this a number is not normal around anything.
+_SKEWED = 1.0
+_MOST_KNOTS = 100
+_LARGEST, _SMALLEST = 1e300, 1e-300
+# Nodes and weights for means over a normal distribution.
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
+_SHARES = _WEIGHTS / _WEIGHTS.sum()
+
+
+@dataclass(frozen=True)
+class NumberScale:
+    """Mean and deviation of a number; of a skewed one also some values and their normal scores.
+
+    Examples
+    --------
+    >>> scale = learn_number_scale(np.array([10.0, 20.0, 30.0]), "hours")
+    >>> scale.standardise(np.array([20.0, 30.0]), "hours").round(2).tolist()
+    [0.0, 1.22]
+    >>> scale.restore(np.array([0.0])).tolist()
+    [20.0]
+    """
+
+    mean: float
+    deviation: float
+    values: tuple[float, ...] = ()
+    scores: tuple[float, ...] = ()
+
+    def standardise(self, values: np.ndarray, name: Name) -> np.ndarray:
+        """Numbers on the scale of the model; NaN stays."""
+        found = standardised(values, self.mean, self.deviation, name)
+        if not self.values:
+            return found
+        # Beyond what was seen, in standard deviations from there.
+        low, high = self.values[0], self.values[-1]
+        beyond = np.maximum(values - high, 0.0) + np.minimum(values - low, 0.0)
+        return np.interp(values, self.values, self.scores) + beyond / self.deviation
+
+    def restore(self, standardised: np.ndarray) -> np.ndarray:
+        """Numbers as they are; a skewed one stays within those that were seen."""
+        if not self.values:
+            return self.mean + self.deviation * standardised
+        return np.interp(standardised, self.scores, self.values)
+
+    def restore_given(self, standardised: np.ndarray) -> np.ndarray:
+        """The same of numbers that were given, which may be beyond those that were seen."""
+        if not self.values:
+            return self.restore(standardised)
+        low, high = self.scores[0], self.scores[-1]
+        beyond = np.maximum(standardised - high, 0.0) + np.minimum(standardised - low, 0.0)
+        return self.restore(standardised) + self.deviation * beyond
+
+    def moments(self, mean: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation of numbers that are normal on the scale of the model."""
+        if not self.values:
+            return self.restore(mean), self.deviation * deviation
+        points = self.restore(mean[:, None] + deviation[:, None] * _NODES)
+        first = points @ _SHARES
+        return first, np.sqrt(np.maximum((points - first[:, None]) ** 2 @ _SHARES, 0.0))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "mean": self.mean,
+            "deviation": self.deviation,
+            "values": list(self.values),
+            "scores": list(self.scores),
+        }
+
+    @classmethod
+    def from_json(cls, content: Any) -> NumberScale:
+        """The scale that `to_json` wrote; a file may hold anything instead."""
+        wrong = DataError(f"its header has {content!r:.80} as the scale of a number")
+        names = ("mean", "deviation", "values", "scores")
+        if not isinstance(content, dict) or set(content) != set(names):
+            raise wrong
+        mean, deviation, values, scores = (content[name] for name in names)
+        if not isinstance(values, list) or not isinstance(scores, list):
+            raise wrong
+        every = [mean, deviation, *values, *scores]
+        if not all(type(one) in (int, float) and abs(one) <= _LARGEST for one in every):
+            raise wrong
+        ascending = all(np.all(np.diff(part) > 0) for part in (values, scores) if len(part))
+        if deviation < _SMALLEST or len(values) != len(scores) or not ascending:
+            raise wrong
+        if len(values) == 1 or len(values) > _MOST_KNOTS:
+            raise wrong
+        return cls(float(mean), float(deviation), *(tuple(map(float, p)) for p in (values, scores)))
+
+
+def learn_number_scale(values: np.ndarray, name: Name) -> NumberScale:
+    """Learn the scale of a column of numbers, NaN where unanswered."""
+    known = np.sort(values[~np.isnan(values)])
+    if not known.size:
+        raise DataError(f"{place(name)} has no answer at all; drop it.")
+    if known[0] == known[-1]:
+        raise DataError(
+            f"{place(name)} has only the value {known[0]:g}, from which nothing can be learnt as a "
+            "number; leave it out."
+        )
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, deviation = float(known.mean()), float(known.std())
+    if not (_SMALLEST < deviation < _LARGEST and abs(mean) < _LARGEST):
+        raise DataError(
+            f"{place(name)} has numbers too large or too close to be told apart; give it in other "
+            "units."
+        )
+    found = NumberScale(mean, deviation)
+    if not abs(float(skew((known - mean) / deviation))) > _SKEWED:
+        return found
+    distinct, scores = _normal_scores(known)
+    return NumberScale(mean, deviation, tuple(distinct.tolist()), tuple(scores.tolist()))
+
+
+def _normal_scores(ascending: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Some values and their normal scores, which have mean zero and variance one over all."""
+    distinct, count = np.unique(ascending, return_counts=True)
+    score = ndtri((np.cumsum(count) - 0.5 * count) / ascending.size)
+    mean = np.average(score, weights=count)
+    score = (score - mean) / np.sqrt(np.average((score - mean) ** 2, weights=count))
+    if distinct.size > _MOST_KNOTS:  # those at evenly spaced scores, and both ends
+        wanted = np.linspace(score[0], score[-1], _MOST_KNOTS)
+        chosen = np.unique(np.searchsorted(score, wanted))
+        distinct, score = distinct[chosen], score[chosen]
+    return distinct, score

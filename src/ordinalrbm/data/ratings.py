@@ -23,6 +23,7 @@ import pandas as pd
 import scipy.sparse as sp
 
 from ordinalrbm.data.catalogue import Catalogue
+from ordinalrbm.data.column_roles import candidates
 from ordinalrbm.data.columns import (
     as_column,
     factorise,
@@ -33,7 +34,6 @@ from ordinalrbm.data.frames import FRAMES, as_frame
 from ordinalrbm.data.ids import Ids, find, number_ids
 from ordinalrbm.data.observations import Cells, Observations, is_any_twice, level_type
 from ordinalrbm.data.recency import ages, ages_by_cell, older
-from ordinalrbm.data.roles import candidates
 from ordinalrbm.data.scales import (
     MANY_LEVELS,
     MAX_LEVELS,
@@ -43,8 +43,8 @@ from ordinalrbm.data.scales import (
     shorten,
 )
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
-from ordinalrbm.runtime.side_by_side import MANY, blocks, each_block
-from ordinalrbm.runtime.stages import stage
+from ordinalrbm.runtime.blocks import MANY, blocks, each_block
+from ordinalrbm.runtime.timing import stage
 
 COLUMNS = ("user", "item", "rating")
 
@@ -122,7 +122,7 @@ def read_ratings(
     columns : three names, optional
         Names of the columns of a DataFrame that are user, item and rating. By default those whose
         names say so: user, item and rating, or else other usual names, such as customer_id,
-        movieId and stars (`ordinalrbm.data.roles` has all of them). Capitals, blanks, hyphens and
+        movieId and stars (`ordinalrbm.data.column_roles` has all of them). Capitals, blanks, hyphens and
         underscores make no difference.
 
     Returns

@@ -21,7 +21,7 @@ from ordinalrbm.engine.gibbs import (
 from ordinalrbm.engine.normal import double
 from ordinalrbm.engine.philox import Purpose
 from ordinalrbm.engine.side import NUMBER, ORDINAL, Batch, Side
-from ordinalrbm.engine.sums import dot
+from ordinalrbm.engine.thresholds import dot
 from ordinalrbm.runtime.jit import called, compiled, inlined
 
 _LOG_ROOT_TWO_PI = 0.5 * np.log(2.0 * np.pi)

@@ -1,6 +1,6 @@
 """What a place must offer to learn Gaussian factors, and what is the same in every place.
 
-Learning (:mod:`ordinalrbm.matrix.gaussian`) is written once against :class:`HalfSweepEngine`. The
+Learning (:mod:`ordinalrbm.matrix.variational`) is written once against :class:`HalfSweepEngine`. The
 cores of this machine (:mod:`ordinalrbm.engine.half_sweep`) and a GPU
 (:mod:`ordinalrbm.engine.gpu.half_sweep`) implement the sums over answers; several processes
 (:mod:`ordinalrbm.engine.sharded`) add up what each of them has. Array algebra on one line per row

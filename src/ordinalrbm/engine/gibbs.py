@@ -25,7 +25,7 @@ from ordinalrbm.engine.side import (
     Statistics,
     empty_statistics,
 )
-from ordinalrbm.engine.sums import add_scaled, dot
+from ordinalrbm.engine.thresholds import add_scaled, dot
 from ordinalrbm.runtime.jit import called, compiled, inlined
 
 # Beyond this a unit is as good as certain; its odds must stay finite.

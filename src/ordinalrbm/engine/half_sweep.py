@@ -5,7 +5,7 @@ columns, each row has an ordered probit regression of its own with a Gaussian pr
 utility of an answer stands in for a value (skipped where levels stand for utilities that are known
 exactly), and what is left is a ridge regression, whose solution a few steps of conjugate gradients
 come close to: factors are kept in axes in which they are uncorrelated
-(:mod:`ordinalrbm.matrix.gaussian`), so that the system is nearly diagonal. What is not known about
+(:mod:`ordinalrbm.matrix.variational`), so that the system is nearly diagonal. What is not known about
 a column acts as a ridge, one for each of its coordinates. Then the row takes one Newton step on the
 logarithms of its gaps. The columns do the same on the transposed table, with the roles swapped.
 
@@ -39,7 +39,7 @@ from ordinalrbm.engine.gaussian_state import (
 )
 from ordinalrbm.engine.normal import double, single
 from ordinalrbm.engine.rated_sets import FeatureTable, add_lines
-from ordinalrbm.engine.sums import add_scaled, dot
+from ordinalrbm.engine.thresholds import add_scaled, dot
 from ordinalrbm.runtime.jit import called, compiled, inlined, inlined_sum
 
 # Answers of a row whose utilities are looked at together, so that they are computed side by side.

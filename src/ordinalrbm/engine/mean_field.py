@@ -10,7 +10,7 @@ from ordinalrbm.engine.annealing import log_row
 from ordinalrbm.engine.gibbs import activations, conditional_means, expect_clamped, scratch_for
 from ordinalrbm.engine.normal import single
 from ordinalrbm.engine.side import Side
-from ordinalrbm.engine.sums import dot
+from ordinalrbm.engine.thresholds import dot
 from ordinalrbm.runtime.jit import called, compiled, inlined
 
 # How often to extrapolate, and the slowest convergence that is believed.

@@ -19,7 +19,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import philox
 from ordinalrbm.engine.normal import double
 from ordinalrbm.engine.philox import Purpose, split_seed, stream
-from ordinalrbm.engine.sums import add_scaled
+from ordinalrbm.engine.thresholds import add_scaled
 from ordinalrbm.runtime.jit import compiled, inlined, inlined_sum
 
 # Added to the number of ratings (see above).

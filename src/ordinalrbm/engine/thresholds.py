@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import ndtri
 
-from ordinalrbm.runtime.jit import inlined
+from ordinalrbm.runtime.jit import inlined, inlined_sum
 
 # Where they start: at the quantiles of the answers, or one apart.
 FirstThresholds = Literal["marginal", "even"]
@@ -179,3 +179,22 @@ def bounds_from_table(column_bounds, row_gaps, level):
         low = high
         high += row_gaps[m] * (column_bounds[m + 1] - column_bounds[m])
     return low, high
+
+
+# ---- sums over factors, part of every kernel that calls them -------------------------------------
+
+
+@inlined_sum
+def dot(a, b):
+    """Scalar product."""
+    total = np.float32(0.0)
+    for k in range(a.size):
+        total += a[k] * b[k]
+    return total
+
+
+@inlined_sum
+def add_scaled(target, scale, source):
+    """Add a multiple of one array to another."""
+    for k in range(target.size):
+        target[k] += scale * source[k]

@@ -18,16 +18,16 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.engine import memory
 from ordinalrbm.errors import DataError, user_stacklevel
-from ordinalrbm.estimators.kept import rating_parameters
+from ordinalrbm.estimators.persistence import rating_parameters
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.validation import check_parameters, keep_parameters
-from ordinalrbm.matrix.demand import Demand
+from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.fitted import Fitted
-from ordinalrbm.matrix.gaussian_learner import Record
+from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.matrix.predict import log_probability
 from ordinalrbm.matrix.prepare import TrainingData
-from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.matrix.protocol import ExplainedCell
+from ordinalrbm.matrix.variational_learner import Record
 from ordinalrbm.runtime.threads import seed_from
 from ordinalrbm.storage.model_file import estimator_class
 from ordinalrbm.storage.reader import Stored

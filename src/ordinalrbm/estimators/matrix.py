@@ -13,13 +13,13 @@ from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings, encode
 from ordinalrbm.engine.memory import Fit
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators.diagnostics import to_arviz
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.validation import (
     check_choice,
     check_whole,
     keep_parameters,
     settings_of,
+    to_arviz,
 )
 from ordinalrbm.matrix import binary_learner, joint, likelihood
 from ordinalrbm.matrix.binary_learner import BinarySettings

@@ -19,24 +19,24 @@ from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.side_features import check_weights
 from ordinalrbm.estimators.validation import keep_parameters, settings_of
-from ordinalrbm.evaluate.chains import summary
-from ordinalrbm.evaluate.points import Rule
-from ordinalrbm.matrix import gaussian_learner, sampled_learner
+from ordinalrbm.matrix import gibbs_learner, variational_learner
 from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.draws import Draws
 from ordinalrbm.matrix.explain import adding_up
+from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.fitted import Fitted
-from ordinalrbm.matrix.gaussian import Precisions
-from ordinalrbm.matrix.gaussian_learner import GaussianSettings
 from ordinalrbm.matrix.gaussian_model import GaussianModel
+from ordinalrbm.matrix.gibbs_learner import SampledSettings
 from ordinalrbm.matrix.predict import all_known, expected_utility
 from ordinalrbm.matrix.prepare import TrainingData, with_cells
-from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.matrix.protocol import ExplainedCell, GaussianPosterior, Touched
-from ordinalrbm.matrix.recommend import as_shares
-from ordinalrbm.matrix.sampled_learner import SampledSettings
+from ordinalrbm.matrix.top_n import as_shares
+from ordinalrbm.matrix.variational import Precisions
+from ordinalrbm.matrix.variational_learner import GaussianSettings
 from ordinalrbm.matrix.vectors import Vectors, lines_of, vectors_of
 from ordinalrbm.runtime.threads import threads
+from ordinalrbm.stats.mcmc_diagnostics import summary
+from ordinalrbm.stats.point_estimates import Rule
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
 
@@ -133,7 +133,7 @@ class _FactorModel(RatingModel):
             rated_sets=self.rated_sets and not is_point,
             learns_validation=not is_point and self.refit in learnt,
         )  # fmt: skip
-        return gaussian_learner.fit(
+        return variational_learner.fit(
             data.observations, data.validation, settings, checkpoints, data.tables
         )
 
@@ -283,7 +283,7 @@ class OrdinalMF(_FactorModel):
         observations, validation = data.observations, data.validation
         if self.refit == "all" and validation is not None:
             observations, validation = with_cells(observations, validation), None
-        found = sampled_learner.fit(observations, validation, settings, checkpoints, data.tables)
+        found = gibbs_learner.fit(observations, validation, settings, checkpoints, data.tables)
         return Fitted([found.draws], len(found.history), found.history, found.interrupted)
 
     @property
@@ -300,7 +300,7 @@ class OrdinalMF(_FactorModel):
         if not self._is_sampled or not hasattr(self, "history_"):
             raise AttributeError("Only a fitted model with posterior='sampled' has a chain.")
         history = self.history_
-        after = history["epoch"] > sampled_learner.burn_in(len(history))
+        after = history["epoch"] > gibbs_learner.burn_in(len(history))
         return summary(history.loc[after].drop(columns=["epoch", "validation", "seconds"]))
 
     def _keep(self, known: Ratings, data: TrainingData, fitted: Fitted) -> None:

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ordinalrbm.files.orders import polarity
-from ordinalrbm.files.vocabulary import without_code
+from ordinalrbm.schema.known_scales import polarity
+from ordinalrbm.schema.vocabulary import without_code
 from ordinalrbm.vector.loadings import Solution
 
 # A question says what a factor is about when it loads at least this much as strongly as the

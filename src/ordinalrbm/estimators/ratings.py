@@ -21,8 +21,8 @@ from ordinalrbm.engine import memory
 from ordinalrbm.engine.gpu.device import begun_aside, working_on_named
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import side_features
-from ordinalrbm.estimators.kept import kept_ratings, restored_ratings
-from ordinalrbm.estimators.serving import Serving, reading
+from ordinalrbm.estimators.persistence import kept_ratings, restored_ratings
+from ordinalrbm.estimators.recommendation import Serving, reading
 from ordinalrbm.estimators.side_features import NO_FEATURES, SideFeatures, extended, read_side
 from ordinalrbm.estimators.validation import (
     check_choice,
@@ -30,25 +30,25 @@ from ordinalrbm.estimators.validation import (
     check_parameters,
     check_whole,
 )
-from ordinalrbm.evaluate.points import SMALLEST_PROBABILITY, Rule, point
-from ordinalrbm.matrix import demand
+from ordinalrbm.matrix import implicit_als
 from ordinalrbm.matrix.backends import backend_for, single_backend
 from ordinalrbm.matrix.cold_start import (
     WORTH_FOR_UNKNOWN_COLUMNS,
     WORTH_FOR_UNKNOWN_ROWS,
     from_answers,
 )
-from ordinalrbm.matrix.demand import Demand
 from ordinalrbm.matrix.explain import Explanation, largest
+from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.fitted import Fitted, Loaded
+from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.prepare import TrainingData, as_choices, prepare
-from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.matrix.protocol import ExplainedCell, Touched
 from ordinalrbm.matrix.update import updated_demand
 from ordinalrbm.runtime import process_group
-from ordinalrbm.runtime.stages import stage
 from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
+from ordinalrbm.runtime.timing import stage
+from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY, Rule, point
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
@@ -337,13 +337,13 @@ class RatingModel(Serving, BaseEstimator):
             )
         return group or process_group.ALONE
 
-    def _first_demand(self, data: TrainingData, seed: int) -> demand.Factors:
+    def _first_demand(self, data: TrainingData, seed: int) -> implicit_als.Factors:
         known = data.observations
         n_factors = min(self.demand_factors, known.n_rows, known.n_columns)
-        return demand.start(known, n_factors, seed)
+        return implicit_als.start(known, n_factors, seed)
 
     def _learn_demand(
-        self, data: TrainingData, first: demand.Factors, loaded: Loaded | None
+        self, data: TrainingData, first: implicit_als.Factors, loaded: Loaded | None
     ) -> Demand:
         """Which items users choose, in the order of the ids; nothing of it if Ctrl-C comes."""
         none = Demand.none(data.row_position.size, data.column_position.size)
@@ -353,13 +353,13 @@ class RatingModel(Serving, BaseEstimator):
         try:
             backend, counted, views = loaded or self._load(data, n_factors)
             with backend.working():
-                ridge = demand.ridge_of(counted)
-                found = backend.to_host(demand.learn(views, backend.to_device(first), ridge))
+                ridge = implicit_als.ridge_of(counted)
+                found = backend.to_host(implicit_als.learn(views, backend.to_device(first), ridge))
         except KeyboardInterrupt:
             if process_group.current() is not None:
                 raise
             return none
-        return demand.of_learnt(found, data.row_position, data.column_position, ridge)
+        return implicit_als.of_learnt(found, data.row_position, data.column_position, ridge)
 
     def _load(self, data: TrainingData, n_factors: int) -> Loaded:
         """All ratings, with what was held out, where so many factors of them can be learnt."""

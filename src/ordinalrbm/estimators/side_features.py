@@ -19,7 +19,7 @@ from ordinalrbm.data.features import (
 )
 from ordinalrbm.data.ratings import Ratings, with_ids
 from ordinalrbm.errors import DataError
-from ordinalrbm.matrix.prior_means import Tables
+from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.storage.reader import Stored, wrong
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, Literal
@@ -15,20 +15,20 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
+from ordinalrbm.data import never_asked as asking
 from ordinalrbm.data import tables
 from ordinalrbm.data.answers import NUMERIC, Answers
-from ordinalrbm.data.frames import collected
+from ordinalrbm.data.frames import Frame, as_frame, below_each_other, collected, frame_of
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.questionnaire import Questionnaire, read_questionnaire
-from ordinalrbm.data.tables import Encoded
+from ordinalrbm.data.tables import IMPUTATION, Encoded
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.philox import Purpose, uniforms
 from ordinalrbm.engine.side import Side
 from ordinalrbm.errors import DataError, user_stacklevel
-from ordinalrbm.estimators import imputing
-from ordinalrbm.estimators.diagnostics import to_arviz
-from ordinalrbm.estimators.kept import kept_learning, plain_parameters, restored
-from ordinalrbm.estimators.reading import ReadableFactors
+from ordinalrbm.estimators import survey
+from ordinalrbm.estimators.factor_analysis import ReadableFactors
+from ordinalrbm.estimators.persistence import kept_learning, plain_parameters, restored
 from ordinalrbm.estimators.validation import (
     check_choice,
     check_parameters,
@@ -36,18 +36,20 @@ from ordinalrbm.estimators.validation import (
     check_whole,
     keep_parameters,
     settings_of,
+    to_arviz,
 )
-from ordinalrbm.evaluate.points import Rule, point
 from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
+from ordinalrbm.stats.point_estimates import Rule, point
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
 from ordinalrbm.training.identity import identity_of
-from ordinalrbm.vector import diagnostics, likelihood, multiple, posterior
+from ordinalrbm.vector import likelihood, multiple, posterior
 from ordinalrbm.vector import predict as prediction
 from ordinalrbm.vector import sample as sampling
 from ordinalrbm.vector.learner import Fitted, Settings, fit
 from ordinalrbm.vector.model import ARRAYS, OPTIONAL, VectorModel, side
+from ordinalrbm.vector.multiple import FEWEST_ROWS
 
 # An answer is scored given nine tenths of the others: each tenth is hidden once.
 _SCORE_FOLDS = 10
@@ -553,14 +555,14 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         >>> len(model.impute(X, n_draws=5, random_state=1))
         5
         """
-        imputing.check_options(rule, n_draws, parameters, stacked)
+        survey.check_options(rule, n_draws, parameters, stacked)
         X = collected(X)
         observations = self._read(X, exactly=True)  # what is given must come back as it is
         levels = observations.to_dense()
         gaps = levels < 0
-        groups = imputing.known_groups(X, self.questionnaire_) if groups is None else groups
+        groups = survey.known_groups(X, self.questionnaire_) if groups is None else groups
         if groups is not None and not fill_never_asked:
-            gaps &= ~imputing.never_asked_cells(X, groups, self.questionnaire_.questions)
+            gaps &= ~survey.never_asked_cells(X, groups, self.questionnaire_.questions)
 
         complete = _points_of(observations, levels)
 
@@ -583,13 +585,13 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
             else:
                 names = getattr(self, "feature_names_in_", range(self.n_features_in_))
                 own = [names[j] for j in self.questionnaire_.questions]
-                weight = imputing.weights_to_draw_by(observations, sample_weight, own)
+                weight = survey.weights_to_draw_by(observations, sample_weight, own)
                 settings = self._settings_to_draw_by(seed)
                 draws = multiple.gaps(observations, weight, settings, cells, n_draws)
             imputed = [filled(values) for values in draws]
         if not stacked:
             return imputed
-        return imputing.stack([self._table(_points_of(observations, levels), X), *imputed])
+        return survey.stack([self._table(_points_of(observations, levels), X), *imputed])
 
     def _settings_to_draw_by(self, seed: int) -> Settings:
         """Those of the fit, for as many epochs as the model took that it has kept."""
@@ -738,9 +740,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         check_whole("n_draws", n_draws, 1)
         seed = seed_from(random_state)
         with threads(self.n_jobs):
-            draws = diagnostics.chains(
-                self.model_, self._side(observations), n_chains, n_draws, seed
-            )
+            draws = posterior.chains(self.model_, self._side(observations), n_chains, n_draws, seed)
         return to_arviz({"factors": draws}, {"factors": ["row", "factor"]})
 
     # Files
@@ -926,3 +926,83 @@ def _read_names(stored: Stored, n_columns: int) -> list[str] | None:
     if len(names) != n_columns:
         raise DataError(f"it has {len(names)} names for {n_columns} columns")
     return names
+
+
+# ---- what `CumulativeRBM.impute` is told, and the forms in which it gives its tables -------------
+
+
+def check_options(rule: Any, n_draws: Any, parameters: Any, stacked: bool) -> None:
+    """Refuse options of `impute` that are none, or do not go together."""
+    check_choice("rule", rule, ("median", "mode"))
+    check_choice("parameters", parameters, ("drawn", "fixed"))
+    if n_draws is not None:
+        check_whole("n_draws", n_draws, 1)
+    elif stacked:
+        raise DataError("Only draws can be stacked; give n_draws, for example 20, or leave it out.")
+
+
+def known_groups(X: Any, known: Questionnaire) -> pd.DataFrame | None:
+    """Groups that a table tells of: what a survey file knows of people, or its other columns."""
+    if isinstance(X, Encoded) and X.people is not None:
+        return X.people
+    table = tables.as_table(X)
+    others = [j for j, kind in enumerate(known.kinds) if kind != "ordinal"]
+    columns = {table.name(j): pd.Series(table.column(j)).reset_index(drop=True) for j in others}
+    return pd.DataFrame(columns) if columns else None
+
+
+def never_asked_cells(X: Any, groups: Any, questions: list[int]) -> np.ndarray:
+    """(rows, questions) whether a gap is to stay because nobody in the group was asked; warns.
+
+    ``questions`` are the columns that are no background.
+    """
+    table = tables.as_table(X)
+    found = asking.never_asked(X, groups)
+    found = found[found["question"].isin([table.name(j) for j in questions])]
+    if found.empty:
+        return np.zeros((1, 1), dtype=bool)
+    warnings.warn(
+        f"{asking.in_words(found)} These cells stay empty; fill_never_asked=True fills them.",
+        stacklevel=user_stacklevel(),
+    )
+    return asking.never_asked_cells(X, groups, found)[:, questions]
+
+
+def weights_to_draw_by(
+    observations: Observations, sample_weight: Any, names: Sequence[Any]
+) -> np.ndarray | None:
+    """Row weights for drawing parameters; refuses tables from which they cannot be drawn."""
+    weight = check_weights(sample_weight, observations.n_rows)
+    counts = observations.row_counts > 0
+    n_rows = int((counts if weight is None else counts & (weight > 0)).sum())
+    remedy = "give the table that the model was fitted on, or parameters='fixed'."
+    if n_rows < FEWEST_ROWS:
+        raise DataError(
+            f"X has {n_rows} rows with answers, too few to draw parameters from (at least "
+            f"{FEWEST_ROWS}); {remedy}"
+        )
+    unanswered = np.flatnonzero(observations.column_counts == 0)
+    if unanswered.size:
+        raise DataError(
+            f"Column {names[unanswered[0]]!r} has no answers in X to draw its parameters from; "
+            f"{remedy}"
+        )
+    return weight
+
+
+def stack(tables: Sequence[Any]) -> Any:
+    """One table of several below each other, counted from 0 in a first column."""
+    number = np.repeat(np.arange(len(tables)), [table.shape[0] for table in tables])
+    frames = [_as_frame(table) for table in tables]
+    if IMPUTATION in frames[0].names:
+        raise DataError(
+            f"X has a column {IMPUTATION!r} already, the name of the one that counts imputations; "
+            "rename it."
+        )
+    return below_each_other([frame.native for frame in frames], IMPUTATION, number)
+
+
+def _as_frame(table: Any) -> Frame:
+    if isinstance(table, Encoded):
+        table = table.to_frame()
+    return as_frame(table) or frame_of(pd.DataFrame(table), "X")

@@ -11,7 +11,7 @@ import pandas as pd
 from ordinalrbm.data.observations import Cells
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.hidden import distributions, hide_answers
-from ordinalrbm.evaluate.points import log_of_level
+from ordinalrbm.stats.point_estimates import log_of_level
 
 
 class FactorNumbers(NamedTuple):

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError, DataTypeError
-from ordinalrbm.evaluate.points import log_of_level, point
+from ordinalrbm.stats.point_estimates import log_of_level, point
 
 _SUM_TOLERANCE = 1e-3  # of a distribution's sum, which is one but for rounding
 _VALUE_TOLERANCE = 1e-6  # of a value, relative to its level: tenths may come as float32

@@ -17,8 +17,8 @@ from pyarrow import csv as arrow_csv
 
 from ordinalrbm.data.frames import column_to_pandas
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.source import Format, Source, name_of, unreadable
-from ordinalrbm.runtime.side_by_side import each
+from ordinalrbm.runtime.blocks import each
+from ordinalrbm.schema.source import Format, Source, name_of, unreadable
 
 # What programs write for an empty cell among numbers. Among text, each could be an answer; "None"
 # is one among numbers too: no children.

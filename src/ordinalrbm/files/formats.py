@@ -24,8 +24,9 @@ from ordinalrbm.data.frames import frame_of, with_exact_integers
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError
 from ordinalrbm.files import delimited
-from ordinalrbm.files.codes import plain_code
-from ordinalrbm.files.source import (
+from ordinalrbm.runtime.blocks import each
+from ordinalrbm.schema.codes import plain_code
+from ordinalrbm.schema.source import (
     Format,
     Source,
     StrPath,
@@ -35,7 +36,6 @@ from ordinalrbm.files.source import (
     unreadable,
     what,
 )
-from ordinalrbm.runtime.side_by_side import each
 
 __all__ = ["Source", "from_frame", "read"]
 

@@ -23,7 +23,7 @@ from ordinalrbm.files.formats import (
     with_partitions,
 )
 from ordinalrbm.files.ratings import AS_IT_IS, Layout, columns_of
-from ordinalrbm.files.source import Source, StrPath, name_of, what
+from ordinalrbm.schema.source import Source, StrPath, name_of, what
 
 
 class _RowGroup(NamedTuple):

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ordinalrbm.data.column_roles import candidates
 from ordinalrbm.data.columns import shown
+from ordinalrbm.data.duplicates import Duplicates, find_repeat, last_of_each, mean_of_each
 from ordinalrbm.data.ratings import COLUMNS, OFF_SCALE, levels_of_values
-from ordinalrbm.data.repeats import Duplicates, find_repeat, last_of_each, mean_of_each
-from ordinalrbm.data.roles import candidates
+from ordinalrbm.data.recency import as_times, read_times
 from ordinalrbm.data.scales import Scale, shorten
-from ordinalrbm.data.times import as_times, read_times
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.formats import read
-from ordinalrbm.files.source import Source, StrPath
+from ordinalrbm.schema.source import Source, StrPath
 
 TIME = "timestamp"
 
@@ -95,7 +95,7 @@ def read_rating_file(
         What `ordinalrbm.files.formats.read` reads.
     user, item, rating, time : str, optional
         Names of the columns. By default those whose names say so, such as customer_id, movieId,
-        stars and date; `ordinalrbm.data.roles` has all names that are known.
+        stars and date; `ordinalrbm.data.column_roles` has all names that are known.
     scale : labels from lowest to highest, optional
         Needed where ratings are text; ratings that are not on it are refused.
     duplicates : {"error", "last", "mean"}

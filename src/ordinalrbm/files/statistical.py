@@ -12,9 +12,9 @@ import pandas as pd
 import pyreadstat
 from pyreadstat import PyreadstatError, ReadstatError
 
-from ordinalrbm.files.codes import Missing, plain_code
-from ordinalrbm.files.schema import Code
-from ordinalrbm.files.source import Format, Source, name_of, unreadable
+from ordinalrbm.schema.codes import Missing, plain_code
+from ordinalrbm.schema.schema import Code
+from ordinalrbm.schema.source import Format, Source, name_of, unreadable
 
 # By the beginning of a format's name; the first that fits counts.
 _SPSS_DATES = (

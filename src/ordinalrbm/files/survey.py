@@ -17,21 +17,21 @@ from ordinalrbm.data.questionnaire import Questionnaire
 from ordinalrbm.data.scales import Scale, shorten
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.batteries import skipped_rows
-from ordinalrbm.files.chosen import NOTHING, OF_PEOPLE, Chosen, choose
-from ordinalrbm.files.codes import (
+from ordinalrbm.files.column_selection import NOTHING, OF_PEOPLE, Chosen, choose
+from ordinalrbm.files.formats import from_frame, read
+from ordinalrbm.schema.batteries import skipped_rows
+from ordinalrbm.schema.codes import (
     as_number,
     count_codes,
     factorise_codes,
     is_among,
     position_finder,
 )
-from ordinalrbm.files.formats import from_frame, read
-from ordinalrbm.files.no_answer import SORTS, Sort, sort_of
-from ordinalrbm.files.proposal import propose
-from ordinalrbm.files.schema import BLANK, Code, Column, Schema, did_you_mean
-from ordinalrbm.files.schema_file import override
-from ordinalrbm.files.source import Source, StrPath, unreadable
+from ordinalrbm.schema.infer import propose
+from ordinalrbm.schema.missing_labels import SORTS, Sort, sort_of
+from ordinalrbm.schema.schema import BLANK, Code, Column, Schema, did_you_mean
+from ordinalrbm.schema.source import Source, StrPath, unreadable
+from ordinalrbm.schema.toml import override
 
 EMPTY: Literal["empty"] = "empty"  # a cell that holds nothing
 Reason = Sort | Literal["empty"]
@@ -245,7 +245,7 @@ def apply(source: Source, schema: Schema) -> Survey:
 
     Examples
     --------
-    >>> from ordinalrbm.files.schema import Column
+    >>> from ordinalrbm.schema.schema import Column
     >>> column = Column("Q1", "ordinal", levels=(2, 1), names=("low", "high"))
     >>> survey = apply(from_frame(pd.DataFrame({"Q1": [1, 2]})), Schema((column,)))
     >>> survey.answers["Q1"].tolist()

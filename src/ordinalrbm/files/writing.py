@@ -32,16 +32,7 @@ from pyreadstat import PyreadstatError, ReadstatError
 
 from ordinalrbm.data.tables import IMPUTATION, Encoded
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.chosen import OF_PEOPLE
-from ordinalrbm.files.codes import (
-    as_number,
-    count_codes,
-    factorise_codes,
-    is_among,
-    plain_code,
-)
-from ordinalrbm.files.schema import BLANK, Code, Column, Schema
-from ordinalrbm.files.source import Format, Source, StrPath, format_of
+from ordinalrbm.files.column_selection import OF_PEOPLE
 from ordinalrbm.files.survey import (
     EMPTY,
     REASONS,
@@ -52,6 +43,15 @@ from ordinalrbm.files.survey import (
     missing_codes,
     with_all_codes,
 )
+from ordinalrbm.schema.codes import (
+    as_number,
+    count_codes,
+    factorise_codes,
+    is_among,
+    plain_code,
+)
+from ordinalrbm.schema.schema import BLANK, Code, Column, Schema
+from ordinalrbm.schema.source import Format, Source, StrPath, format_of
 from ordinalrbm.storage.atomic import atomic_write
 
 _STATA_IMPUTATION, _STATA_ROW = "_mi_m", "_mi_id"
@@ -145,7 +145,7 @@ def write_answers(
     Examples
     --------
     >>> from ordinalrbm.files.formats import from_frame
-    >>> from ordinalrbm.files.proposal import propose
+    >>> from ordinalrbm.schema.infer import propose
     >>> source = from_frame(pd.DataFrame({"sex": ["f", "m", "f"], "Q1": [1, None, 2]}))
     >>> filled = pd.DataFrame({"Q1": ["1", "2", "2"]})
     >>> import tempfile

@@ -1,7 +1,7 @@
 """Where matrix models are learnt: on this machine's cores, on a GPU, or by several processes.
 
 A backend holds ratings and what moves in its own form. What an epoch does is the same on all:
-:mod:`ordinalrbm.matrix.gaussian`, and :mod:`ordinalrbm.matrix.binary_learner` for one process.
+:mod:`ordinalrbm.matrix.variational`, and :mod:`ordinalrbm.matrix.binary_learner` for one process.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ordinalrbm.data.observations import Cells, Counted, Counts, Observations, S
 from ordinalrbm.engine.sharded import Columns, Rows, sums_over_ranks
 from ordinalrbm.errors import DataError
 from ordinalrbm.matrix.cpu import CPU, Cpu
-from ordinalrbm.matrix.gaussian import Data
+from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.prepare import with_cells
-from ordinalrbm.matrix.prior_means import Tables
+from ordinalrbm.matrix.variational import Data
 from ordinalrbm.runtime import process_group
-from ordinalrbm.runtime.digest import digest
+from ordinalrbm.training.identity import digest
 
 
 class Distributed:

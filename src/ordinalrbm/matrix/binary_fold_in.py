@@ -17,7 +17,7 @@ from numba import prange
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.normal import double
-from ordinalrbm.engine.sums import add_scaled, dot
+from ordinalrbm.engine.thresholds import add_scaled, dot
 from ordinalrbm.runtime.jit import compiled, inlined
 
 if TYPE_CHECKING:

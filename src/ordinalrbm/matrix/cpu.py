@@ -12,17 +12,16 @@ from ordinalrbm.data.observations import Cells, Counted, Counts, Observations
 from ordinalrbm.engine import gibbs, thresholds
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
 from ordinalrbm.engine.side import Batch, Statistics
-from ordinalrbm.matrix import ascent, cavity
+from ordinalrbm.matrix import ascent, predict
 from ordinalrbm.matrix.binary_fold_in import Facing, NewRows, infer_rows
 from ordinalrbm.matrix.binary_priors import Priors, updated
 from ordinalrbm.matrix.binary_state import BinaryState, Process, Sampling, Steps, views
-from ordinalrbm.matrix.gaussian import Data, on_cpu
+from ordinalrbm.matrix.feature_priors import Tables
+from ordinalrbm.matrix.gibbs_sampler import SampledData, prepared
 from ordinalrbm.matrix.model import ColdStartPrior, Half, column_side, row_side
 from ordinalrbm.matrix.predict import log_probability
 from ordinalrbm.matrix.prepare import with_cells
-from ordinalrbm.matrix.prior_means import Tables
-from ordinalrbm.matrix.sampled import SampledData, prepared
-from ordinalrbm.matrix.trees import mapped
+from ordinalrbm.matrix.variational import Data, on_cpu
 from ordinalrbm.runtime import process_group
 
 
@@ -62,8 +61,8 @@ class Cpu:
 
     def log_pseudo_likelihood(self, model: Any, cells: Cells) -> np.ndarray:
         """(cells,) log probability of the true levels given all other ratings, on the host."""
-        apart, own = cavity.of_cells(model, cells)
-        unseen = cavity.without_own_rating(self.to_host(apart), own)
+        apart, own = predict.of_cells(model, cells)
+        unseen = predict.without_own_rating(self.to_host(apart), own)
         return log_probability([unseen], own)
 
     def answers(self, observations: Observations) -> Any:
@@ -157,3 +156,15 @@ class Cpu:
 
 
 CPU = Cpu()
+
+
+# ---- named tuples and lists of arrays, changed as a whole ----------------------------------------
+
+
+def mapped(change: Callable[[Any], Any], tree: Any) -> Any:
+    """A tree with every array changed; numbers stay."""
+    if isinstance(tree, list):
+        return [mapped(change, part) for part in tree]
+    if isinstance(tree, tuple):
+        return type(tree)(*(mapped(change, part) for part in tree))
+    return change(tree) if hasattr(tree, "shape") else tree

@@ -18,20 +18,20 @@ from scipy.special import ndtr
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
-from ordinalrbm.engine.factor_draws import CPU_GIBBS, DrawnSide, Sweep
 from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.normal_reference import truncated_mean
+from ordinalrbm.engine.ordinal_gibbs import CPU_GIBBS, DrawnSide, Sweep
 from ordinalrbm.engine.rated_sets import RatedSets, familiarity
 from ordinalrbm.matrix.calibration import NO_SHIFTS, read_shifts, shift_of
 from ordinalrbm.matrix.cold_start import in_turns
-from ordinalrbm.matrix.gaussian import posterior_of
+from ordinalrbm.matrix.feature_priors import FactorPrior, Others, Tables
 from ordinalrbm.matrix.gaussian_model import GaussianModel
-from ordinalrbm.matrix.prior_means import FactorPrior, Others, Tables
+from ordinalrbm.matrix.gibbs_sampler import Hyper, SampledState, bounds_of
 from ordinalrbm.matrix.protocol import ExplainedCell, Touched
-from ordinalrbm.matrix.sampled import Hyper, SampledState, bounds_of
+from ordinalrbm.matrix.variational import posterior_of
 from ordinalrbm.matrix.vectors import Curves
+from ordinalrbm.runtime.blocks import taken
 from ordinalrbm.runtime.process_group import Group
-from ordinalrbm.runtime.side_by_side import taken
 from ordinalrbm.storage.reader import Stored, wrong
 
 # Gibbs steps for a newcomer in each draw, whose few unknowns soon forget where they began: some are

@@ -16,7 +16,7 @@ from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior, Prior
 from ordinalrbm.engine.normal_reference import truncated_mean
 from ordinalrbm.engine.rated_sets import FEW
-from ordinalrbm.matrix import calibration, predict, recommend, update
+from ordinalrbm.matrix import calibration, predict, top_n, update
 from ordinalrbm.matrix.calibration import NO_SHIFTS, read_shifts, shift_of
 from ordinalrbm.matrix.cold_start import (
     append,
@@ -30,9 +30,8 @@ from ordinalrbm.matrix.cold_start import (
     with_more,
 )
 from ordinalrbm.matrix.explain import NEXT_TO, cells_of, contributions, repeated
-from ordinalrbm.matrix.gaussian import GaussianState, posterior_of, swapped
+from ordinalrbm.matrix.feature_priors import NO_WEIGHTS, FactorPrior, Others, Tables, Weights
 from ordinalrbm.matrix.infer_rows import InferOptions, infer_rows
-from ordinalrbm.matrix.prior_means import NO_WEIGHTS, FactorPrior, Others, Tables, Weights
 from ordinalrbm.matrix.protocol import (
     AddScores,
     CellTerms,
@@ -42,8 +41,9 @@ from ordinalrbm.matrix.protocol import (
     Touched,
     Utilities,
 )
+from ordinalrbm.matrix.variational import GaussianState, posterior_of, swapped
 from ordinalrbm.matrix.vectors import Curves, usual_deviation
-from ordinalrbm.runtime.side_by_side import taken
+from ordinalrbm.runtime.blocks import taken
 from ordinalrbm.storage.reader import LARGEST_NUMBER, Stored, wrong
 
 # Of a file; they are divided by.
@@ -216,11 +216,11 @@ class GaussianModel(NamedTuple):
         )  # fmt: skip
 
     def scorer(self, worth: np.ndarray) -> AddScores:
-        return recommend.scorer_by_utility(self, worth)
+        return top_n.scorer_by_utility(self, worth)
 
-    def chooser(self, lowest: np.ndarray, rows: np.ndarray) -> recommend.Choose | None:
+    def chooser(self, lowest: np.ndarray, rows: np.ndarray) -> top_n.Choose | None:
         """One draw of many is not asked alone."""
-        return None if self.is_draw else partial(recommend.choose_by_gaussian, self, lowest, rows)
+        return None if self.is_draw else partial(top_n.choose_by_gaussian, self, lowest, rows)
 
     def means_above(self, rows: np.ndarray, first: np.ndarray) -> np.ndarray:
         own, other = self.rows.mean[rows], self.columns.mean[: first.size]

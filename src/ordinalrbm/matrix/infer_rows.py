@@ -12,7 +12,7 @@ import numpy as np
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior, Prior
-from ordinalrbm.matrix.gaussian import posterior_of
+from ordinalrbm.matrix.variational import posterior_of
 
 _MOST_SWEEPS = 40
 

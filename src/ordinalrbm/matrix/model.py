@@ -26,7 +26,7 @@ from ordinalrbm.engine import gibbs, thresholds
 from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.engine.normal_reference import truncated_mean, truncated_variance
 from ordinalrbm.engine.side import Array, Side
-from ordinalrbm.matrix import calibration, predict, recommend
+from ordinalrbm.matrix import calibration, predict, top_n
 from ordinalrbm.matrix.binary_fold_in import Facing, NewRows
 from ordinalrbm.matrix.cold_start import (
     append,
@@ -39,7 +39,7 @@ from ordinalrbm.matrix.cold_start import (
     with_more,
 )
 from ordinalrbm.matrix.explain import NEXT_TO, contributions, effects_of_copies, repeated
-from ordinalrbm.matrix.prior_means import Tables
+from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.protocol import (
     AddScores,
     CellTerms,
@@ -287,7 +287,7 @@ class MatrixModel(NamedTuple):
         predict.add_by_utility(self, cells, total)
 
     def scorer(self, worth: np.ndarray) -> AddScores:
-        return recommend.scorer_by_utility(self, worth)
+        return top_n.scorer_by_utility(self, worth)
 
     def chooser(self, lowest: np.ndarray, rows: np.ndarray) -> None:
         return None

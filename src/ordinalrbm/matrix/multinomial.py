@@ -23,10 +23,10 @@ from scipy.special import expit
 
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.normal import single
-from ordinalrbm.engine.sums import dot
+from ordinalrbm.engine.thresholds import dot
 from ordinalrbm.matrix.explain import cells_of, effects_of_copies
+from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.predict import probabilities
-from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.matrix.protocol import AddScores, ExplainedCell
 from ordinalrbm.runtime.jit import compiled, inlined
 from ordinalrbm.storage.reader import Stored

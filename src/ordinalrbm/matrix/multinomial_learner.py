@@ -16,7 +16,6 @@ from ordinalrbm.engine.philox import fill_uniforms, split_seed
 from ordinalrbm.engine.side import Batch
 from ordinalrbm.matrix.binary_learner import some_of
 from ordinalrbm.matrix.fitted import Fitted
-from ordinalrbm.matrix.gaussian_learner import Record
 from ordinalrbm.matrix.multinomial import (
     MultinomialModel,
     Parameters,
@@ -26,6 +25,7 @@ from ordinalrbm.matrix.multinomial import (
     mean_of,
 )
 from ordinalrbm.matrix.predict import log_probability
+from ordinalrbm.matrix.variational_learner import Record
 from ordinalrbm.runtime.jit import compiled, inlined
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.training.divergence import refuse_divergence, refuse_nonsense, usual_rating

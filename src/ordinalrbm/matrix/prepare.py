@@ -15,9 +15,9 @@ import numpy as np
 from ordinalrbm.data.observations import Cells, Observations, SharedRows
 from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.errors import user_stacklevel
-from ordinalrbm.matrix.prior_means import NO_TABLES, Tables
+from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
+from ordinalrbm.runtime.blocks import each_block
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group
-from ordinalrbm.runtime.side_by_side import each_block
 
 # Ratings held out to watch learning by: more would not tell more, and cost time in every epoch.
 _MOST_HELD_OUT = 200_000

@@ -27,7 +27,7 @@ import pandas as pd
 from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Cells, Counted, Counts, Observations
-from ordinalrbm.matrix.prior_means import Tables
+from ordinalrbm.matrix.feature_priors import Tables
 
 # Adds expected scores of all columns, (rows, columns) float32, for some rows.
 AddScores = Callable[[np.ndarray, np.ndarray], None]

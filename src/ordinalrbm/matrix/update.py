@@ -17,7 +17,10 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
 from ordinalrbm.matrix.calibration import NO_SHIFTS
 from ordinalrbm.matrix.cold_start import cutpoints_by_levels
-from ordinalrbm.matrix.gaussian import (
+from ordinalrbm.matrix.feature_priors import Others, Tables, Weights
+from ordinalrbm.matrix.infer_rows import InferOptions, infer_rows
+from ordinalrbm.matrix.protocol import Touched
+from ordinalrbm.matrix.variational import (
     GaussianState,
     epoch,
     on_cpu,
@@ -25,9 +28,6 @@ from ordinalrbm.matrix.gaussian import (
     swapped,
     with_features_of,
 )
-from ordinalrbm.matrix.infer_rows import InferOptions, infer_rows
-from ordinalrbm.matrix.prior_means import Others, Tables, Weights
-from ordinalrbm.matrix.protocol import Touched
 
 if TYPE_CHECKING:
     from ordinalrbm.matrix.gaussian_model import GaussianModel

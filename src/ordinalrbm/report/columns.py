@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ordinalrbm.files.codes import count_codes, position_finder
-from ordinalrbm.files.schema import BLANK, Code, Column, Schema
-from ordinalrbm.files.source import Source
 from ordinalrbm.files.survey import Held
 from ordinalrbm.report.page import render
+from ordinalrbm.schema.codes import count_codes, position_finder
+from ordinalrbm.schema.schema import BLANK, Code, Column, Schema
+from ordinalrbm.schema.source import Source
 
 _MOST_LINES = 25  # of a column with many categories
 _LOW_TO_HIGH = ("ordinal", "background")
@@ -46,7 +46,7 @@ def schema_page(source: Source, schema: Schema, *, title: str | None = None) -> 
     >>> import pandas as pd
     >>> from ordinalrbm import report
     >>> from ordinalrbm.files.formats import from_frame
-    >>> from ordinalrbm.files.proposal import propose
+    >>> from ordinalrbm.schema.infer import propose
     >>> source = from_frame(pd.DataFrame({"Q1": ["never", "often", "<b>"] * 9}), "Pupils")
     >>> page = report.schema_page(source, propose(source))
     >>> "Q1" in page, "<b>" in page

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from ordinalrbm.estimators.factor_analysis import FactorReading
 from ordinalrbm.estimators.poles import with_answer
-from ordinalrbm.estimators.reading import FactorReading
 from ordinalrbm.plots.style import printable
 from ordinalrbm.report.frequencies import Level, levels_of
 from ordinalrbm.report.labels import Label

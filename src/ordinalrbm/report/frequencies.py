@@ -12,7 +12,7 @@ from ordinalrbm.data.tables import Encoded
 from ordinalrbm.files.survey import REASONS
 from ordinalrbm.plots.style import ink_on, kinds, shades
 from ordinalrbm.report.labels import Label
-from ordinalrbm.report.welch import counting
+from ordinalrbm.stats.welch import counting
 
 _QUARTERS = np.arange(5) / 4
 

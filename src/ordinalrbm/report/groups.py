@@ -20,13 +20,13 @@ from ordinalrbm.data.never_asked import never_asked
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.estimators.survey import CumulativeRBM
-from ordinalrbm.evaluate.pooling import rubin
-from ordinalrbm.files.schema import Column, Schema
 from ordinalrbm.files.survey import REASONS
 from ordinalrbm.report.factors import NamedFactor
 from ordinalrbm.report.labels import Label, listed
 from ordinalrbm.report.page import Table
-from ordinalrbm.report.welch import (
+from ordinalrbm.schema.schema import Column, Schema
+from ordinalrbm.stats.pooling import rubin
+from ordinalrbm.stats.welch import (
     ALPHA,
     FEWEST_PEOPLE,
     Comparison,

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from ordinalrbm.files.schema import Schema
 from ordinalrbm.plots.style import printable
+from ordinalrbm.schema.schema import Schema
 
 
 class Label(NamedTuple):
@@ -59,7 +59,7 @@ def texts_of(schema: Schema | None) -> dict[str, str]:
 
     Examples
     --------
-    >>> from ordinalrbm.files.schema import Column
+    >>> from ordinalrbm.schema.schema import Column
     >>> texts_of(Schema((Column("q1", "ordinal", question="Do you like tea?"),)))
     {'q1': 'Do you like tea?'}
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ordinalrbm.estimators.reading import column_names
+from ordinalrbm.estimators.factor_analysis import column_names
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.report.factors import N_FACTORS_TOLD, named_factors
 from ordinalrbm.report.labels import labels_of

@@ -13,12 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.factor_analysis import FactorReading
 from ordinalrbm.estimators.poles import in_short
-from ordinalrbm.estimators.reading import FactorReading
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.evaluate import hidden as hiding
 from ordinalrbm.files.survey import REASONS, LeftOut, Survey
-from ordinalrbm.files.vocabulary import asked_for_band
 from ordinalrbm.plots.style import shades, shortened
 from ordinalrbm.report.factors import N_FACTORS_TOLD, NamedFactor, named_factors
 from ordinalrbm.report.frequencies import frequencies, summary_of
@@ -33,6 +32,7 @@ from ordinalrbm.report.points import (
     some_of,
     variable_of,
 )
+from ordinalrbm.schema.vocabulary import asked_for_band
 
 _MOST_SCORED_ROWS = 10_000
 # So many people are enough for means and percentiles of factors.

@@ -30,7 +30,7 @@ from safetensors import SafetensorError, safe_open
 
 from ordinalrbm import __version__
 from ordinalrbm.errors import DataError
-from ordinalrbm.runtime.side_by_side import each
+from ordinalrbm.runtime.blocks import each
 
 FORMAT = "ordinalrbm"
 MAJOR, MINOR = 2, 0

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.runtime.side_by_side import each_block
+from ordinalrbm.runtime.blocks import each_block
 
 Estimator = TypeVar("Estimator")
 Kinds = type | tuple[type, ...]

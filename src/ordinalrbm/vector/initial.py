@@ -23,7 +23,8 @@ from scipy.stats import norm
 from ordinalrbm.data.answers import NOMINAL, covariates_of, kinds_of
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
-from ordinalrbm.vector import polychoric, regression
+from ordinalrbm.stats import polychoric
+from ordinalrbm.vector import regression
 from ordinalrbm.vector.kinds import Layout, in_columns
 from ordinalrbm.vector.model import VectorModel, layout_of, level_counts
 

@@ -23,10 +23,10 @@ from ordinalrbm.data.answers import NOMINAL
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import gibbs
 from ordinalrbm.engine.side import Batch
+from ordinalrbm.stats.rotation import Rotated, Rotation, rotate
 from ordinalrbm.vector import sample
 from ordinalrbm.vector.model import Unanswered, VectorModel, complete_rows, side
 from ordinalrbm.vector.posterior import draws
-from ordinalrbm.vector.rotation import Rotated, Rotation, rotate
 
 # Rows that say how factors are distributed among people; more hardly say it better.
 _ENOUGH_ROWS = 4_000

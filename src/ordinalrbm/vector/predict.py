@@ -22,7 +22,7 @@ from ordinalrbm.data.answers import NOMINAL, NUMERIC, ORDINAL, numbers_of
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import gibbs, normal_reference
 from ordinalrbm.engine.side import Side
-from ordinalrbm.evaluate.points import SMALLEST_PROBABILITY, log_of_level
+from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY, log_of_level
 from ordinalrbm.vector.kinds import LOGISTIC_OF_NORMAL
 from ordinalrbm.vector.model import VectorModel
 from ordinalrbm.vector.posterior import Posterior, State

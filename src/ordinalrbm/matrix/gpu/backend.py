@@ -14,26 +14,23 @@ from ordinalrbm.engine import memory
 from ordinalrbm.engine.gaussian_state import Prior
 from ordinalrbm.engine.gpu import ascent, gibbs, thresholds
 from ordinalrbm.engine.gpu.device import free_memory, torch_device, working_on
-from ordinalrbm.engine.gpu.factor_draws import GPU_GIBBS
 from ordinalrbm.engine.gpu.half_sweep import GPU_ENGINE, tensor
-from ordinalrbm.engine.gpu.inserted import inserted, new_cells
+from ordinalrbm.engine.gpu.ordinal_gibbs import GPU_GIBBS
 from ordinalrbm.engine.gpu.pieces import Answers, answers_on, turned
 from ordinalrbm.engine.gpu.rated_sets import FeatureTable, RatedSets
 from ordinalrbm.engine.gpu.tables import padded
-from ordinalrbm.engine.gpu.transfer import array_of
+from ordinalrbm.engine.gpu.transfer import array_of, inserted, new_cells
 from ordinalrbm.engine.side import Batch, Statistics
 from ordinalrbm.matrix.binary_fold_in import Facing, NewRows
 from ordinalrbm.matrix.binary_state import BinaryState, Chains, Process, Sampling, views
-from ordinalrbm.matrix.cpu import Cpu
-from ordinalrbm.matrix.gaussian import Data, View
+from ordinalrbm.matrix.cpu import Cpu, mapped
+from ordinalrbm.matrix.feature_priors import Tables
+from ordinalrbm.matrix.gibbs_sampler import SampledData, scales_of
 from ordinalrbm.matrix.gpu.fold_in import infer_binary_rows
-from ordinalrbm.matrix.gpu.predict import log_probability
-from ordinalrbm.matrix.gpu.recommend import TURN
+from ordinalrbm.matrix.gpu.recommend import TURN, log_probability
 from ordinalrbm.matrix.model import ColdStartPrior, Half, answers_only
-from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.matrix.protocol import UtilityModel
-from ordinalrbm.matrix.sampled import SampledData, scales_of
-from ordinalrbm.matrix.trees import mapped
+from ordinalrbm.matrix.variational import Data, View
 
 # Parts of a Half that have a number per factor in each row.
 _TABLES = ("weights", "factors")

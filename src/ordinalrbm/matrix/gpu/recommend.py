@@ -1,7 +1,7 @@
 """Predictions and recommendations on a GPU, from models that stay there between calls.
 
 The arithmetic is that of :mod:`ordinalrbm.matrix.predict` and
-:mod:`ordinalrbm.matrix.recommend`, in blocks of cells or of rows: memory does not grow with how
+:mod:`ordinalrbm.matrix.top_n`, in blocks of cells or of rows: memory does not grow with how
 much is asked for.
 """
 
@@ -17,13 +17,16 @@ import torch
 
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.gpu import cells as kernels
+from ordinalrbm.engine.gpu.cells import Factored
 from ordinalrbm.engine.gpu.device import torch_device, working_on
+from ordinalrbm.engine.gpu.half_sweep import tensor
 from ordinalrbm.engine.gpu.tables import padded
 from ordinalrbm.errors import DataError
-from ordinalrbm.matrix.demand import Demand
-from ordinalrbm.matrix.gpu.predict import distributions
+from ordinalrbm.matrix.cpu import mapped
+from ordinalrbm.matrix.implicit_als import Demand
+from ordinalrbm.matrix.predict import all_known
 from ordinalrbm.matrix.protocol import TableTerms, UtilityModel
-from ordinalrbm.matrix.recommend import (
+from ordinalrbm.matrix.top_n import (
     LEAST_DEMAND,
     NOTHING,
     Best,
@@ -32,7 +35,7 @@ from ordinalrbm.matrix.recommend import (
     ladder_of,
     listed,
 )
-from ordinalrbm.matrix.trees import mapped
+from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY
 
 # Given rows on a device: (rows, columns) float32 scores, which may be changed.
 Scores = Callable[[torch.Tensor], torch.Tensor]
@@ -208,3 +211,52 @@ def _side_by_side(terms: TableTerms) -> TableTerms:
 
 def _clamped_demand(own: torch.Tensor, facing: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     return (own[rows] @ facing.T).clamp_(min=float(LEAST_DEMAND))
+
+
+# ---- p(v_di) of single cells on a GPU, of models that are there ----------------------------------
+
+
+# Cells whose rows and columns are gathered at a time.
+_TOGETHER = 2**16
+
+
+def log_probability(models: Sequence[UtilityModel], cells: Cells) -> np.ndarray:
+    """:func:`ordinalrbm.matrix.predict.log_probability` of models that are on a device."""
+    known = list(models) if all_known(cells) else [model.with_unknown() for model in models]
+    n_rows, n_columns = len(known[0].row_cutpoints), len(known[0].column_cutpoints)
+    device, width = known[0].row_cutpoints.device, known[0].most_levels
+    row, column, level = (tensor(part, device).long() for part in cells)
+    row, column = row % n_rows, column % n_columns  # an unknown one is the last
+    found = [torch.zeros(0, dtype=torch.float64, device=device)]
+    for start in range(0, row.numel(), _TOGETHER):
+        some = slice(start, start + _TOGETHER)
+        distribution = distributions(known, row[some], column[some], width)
+        chosen = distribution.gather(1, level[some, None])[:, 0]
+        found.append(torch.log(chosen.clamp(min=SMALLEST_PROBABILITY)))
+    return torch.cat(found).cpu().numpy()
+
+
+def distributions(
+    models: Sequence[UtilityModel], row: torch.Tensor, column: torch.Tensor, width: int
+) -> torch.Tensor:
+    """(cells, width): the mean of the models' distributions, by their shares."""
+    total = torch.zeros((row.numel(), width), dtype=torch.float64, device=row.device)
+    for model in models:
+        mean, deviation = _moments(model, row, column)
+        share = torch.full((1,), model.share, dtype=torch.float64, device=row.device)
+        n_levels: Any = model.n_levels
+        kernels.add_masses(
+            row, column, mean, deviation, model.row_cutpoints, model.column_cutpoints, n_levels,
+            share, total,
+        )  # fmt: skip
+    return total.div_(total.sum(1, keepdim=True))
+
+
+def _moments(
+    model: UtilityModel, row: torch.Tensor, column: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    mean, variance, products, scale = model.cell_terms(row, column)
+    for product in products:
+        weighing, acting = (column, row) if product.is_of_rows else (row, column)
+        kernels.add_products(Factored(*product[:-1]), weighing, acting, mean, variance)
+    return mean, scale * torch.sqrt(variance)

@@ -1,0 +1,390 @@
+"""The demo: a survey about food, as a survey and as ratings."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.text import Text
+
+import ordinalrbm as orbm
+from ordinalrbm import report
+from ordinalrbm.cli.output import results_table
+from ordinalrbm.data.datasets import load_food_world_cup
+from ordinalrbm.data.tables import Encoded, read_table
+from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.survey import CumulativeRBM
+from ordinalrbm.evaluate.hidden import distributions, hide_answers, marginals, rows_of
+from ordinalrbm.evaluate.metrics import score
+from ordinalrbm.files.survey import Survey
+from ordinalrbm.report.page import Table
+from ordinalrbm.report.ratings import example_of
+from ordinalrbm.schema.schema import Column, Schema
+from ordinalrbm.storage.atomic import atomic_write
+from ordinalrbm.words import FactorInWords, Wording, column_similarity, describe_factors
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+from typing import Annotated
+
+import typer
+
+from ordinalrbm.cli.app import app
+
+MAP, CUISINES, PAGE = "food-map.png", "food-cuisines.png", "report.html"
+HIDDEN_SHARE = 0.1
+HIDING_SEED = 2014
+# The defaults; fewer factors than those predict as well, and are easier to read.
+SETTINGS: dict[str, Any] = {"n_factors": 12, "random_state": 0}
+_LEVELS = [1, 2, 3, 4, 5]
+# The same answers as ratings of cuisines by users.
+RATING_SETTINGS: dict[str, Any] = {"n_factors": 10, "random_state": 0, "scale": _LEVELS}
+N_RECOMMENDED, N_REASONS = 3, 3
+_WIDTH = 80  # longer lines are hard to read, however wide the terminal is
+_ASIA = ["China", "India", "Japan", "South Korea", "Thailand", "Vietnam"]
+_NORTH_WEST_EUROPE = ["Belgium", "England", "Germany", "Ireland", "Netherlands", "Switzerland"]
+_INTEREST = ["Not at all", "Not much", "Some", "A lot"]
+_SOURCE = "Data: FiveThirtyEight, CC BY 4.0."
+_WORDING = Wording(more="likes {} more", less="likes {} less")
+# What a terminal without Unicode shows instead.
+_ASCII = str.maketrans({"−": "-", "→": "->", "“": '"', "”": '"', "…": "...", "–": "-", "½": "1/2"})
+
+# Things to try: code that runs as it stands, where there are such files.
+NEXT_STEPS = """\
+# 1. Fit your own survey: one row per person, one column per question.
+import pandas as pd, ordinalrbm as orbm
+answers = pd.read_csv("survey.csv", index_col=0)
+model = orbm.CumulativeRBM(random_state=0, verbose=True).fit(answers)
+# 2. Fill in the answers that nobody gave.
+model.impute(answers).to_csv("survey-complete.csv")
+# 3. Ratings have the columns user, item, rating; the best items for all.
+ratings = pd.read_csv("ratings.csv")
+rater = orbm.OrdinalMF(random_state=0, verbose=True).fit(ratings)
+rater.recommend("all", n=10).to_csv("best.csv")
+# 4. Keep the model, and use its factors elsewhere (regression, maps).
+model.save("survey.orbm")
+factors = orbm.load("survey.orbm").transform(answers)"""
+COMMANDS = """\
+ordinalrbm report survey.sav --out report.html   # SPSS, Stata, CSV, Parquet
+ordinalrbm fit ratings.csv --out films.orbm      # columns user, item, rating
+ordinalrbm recommend films.orbm --users all -n 10 --out best.csv"""
+
+
+class Outcome(NamedTuple):
+    """What the demo found."""
+
+    model: CumulativeRBM
+    rater: Any
+    scores: dict[str, dict[str, float]]  # of both models and of the usual answer, in this order
+    factors: list[FactorInWords]
+    paths: dict[str, Path]  # of the report and the pictures, by their names
+
+
+def run(
+    out: str | os.PathLike = "ordinalrbm-demo", *, console: Console | None = None, **settings: Any
+) -> Outcome:
+    """Hide answers, learn, predict them, tell the factors, recommend, draw, and write a report.
+
+    ``out`` is the folder for two pictures and the report, made when it is not there. The settings
+    are parameters of :class:`ordinalrbm.CumulativeRBM` in place of the demo's own.
+    """
+    screen, started = _Screen(console or Console(highlight=False)), time.perf_counter()
+    with _folder(Path(out)) as folder:
+        answers, background = load_food_world_cup(background=True)
+        survey = _survey(answers, background)
+        shown, hidden = hide_answers(survey.encoded, HIDDEN_SHARE, HIDING_SEED)
+        screen.introduce(answers, hidden.level.size)
+        warm_up()
+        model, rater = _learn(screen, shown, {**SETTINGS, **settings})
+        rated = rater.predict_proba(hidden.row, answers.columns[hidden.column])
+        predicted = {
+            "survey model (CumulativeRBM)": distributions(model, shown, hidden),
+            f"rating model ({type(rater).__name__})": rated,
+            "cuisine's usual answer": np.stack(marginals(shown.observations))[hidden.column],
+        }
+        scores = {name: score(found, hidden.level + 1) for name, found in predicted.items()}
+        screen.scores(scores, hidden.level.size)
+        factors = describe_factors(model, wording=_WORDING)
+        screen.factors(factors)
+        screen.recommendations(rater)
+        screen.say("Drawing a map of the respondents and one of the cuisines ...")
+        pictures = _draw(model, answers, background)
+        with screen.console.status("Writing the report"):
+            page = report.survey_page(model, survey, held_out=hidden)
+        paths = _write(folder, pictures, page)
+        screen.files(paths, answers)
+    screen.next_steps(time.perf_counter() - started)
+    return Outcome(model, rater, scores, factors, paths)
+
+
+# ---- learning ---------------------------------------------------------------------------------
+
+
+def warm_up() -> None:
+    """Compile what the demo needs, with both models of a few answers; takes a minute, once.
+
+    Better while things are set up, or else before a progress bar starts to estimate.
+    """
+    few = read_table(load_food_world_cup().head(100), _LEVELS)
+    CumulativeRBM(**{**SETTINGS, "n_factors": 1, "n_epochs": 1}).fit(few).predict_proba(few)
+    rater = orbm.OrdinalMF(**RATING_SETTINGS, n_epochs=1).fit(as_ratings(few))
+    example_of(rater, n_items=1)
+
+
+def _survey(answers: pd.DataFrame, background: pd.DataFrame) -> Survey:
+    names = tuple(map(str, _LEVELS))
+    columns = [
+        Column(name, "ordinal", f"How much do you like the food of {name}?", tuple(_LEVELS), names)
+        for name in answers
+    ]
+    encoded = read_table(answers, _LEVELS)
+    return Survey("Food World Cup", encoded, background, None, None, Schema(tuple(columns)), ())
+
+
+def _learn(screen: _Screen, shown: Encoded, settings: dict[str, Any]) -> tuple[CumulativeRBM, Any]:
+    """The model of the survey, and that of the same answers as ratings."""
+    n_factors, n_answers = settings["n_factors"], shown.observations.n_entries
+    screen.say(f"Learning {n_factors} factors from the other {n_answers:,} answers ...")
+    # Where nobody watches, a bar that redraws itself is only noise.
+    model = CumulativeRBM(**settings, verbose=sys.stderr.isatty()).fit(shown)
+    screen.say("Learning the same answers as ratings of cuisines by users ...")
+    return model, orbm.OrdinalMF(**RATING_SETTINGS).fit(as_ratings(shown))
+
+
+def as_ratings(answers: Any) -> pd.DataFrame:
+    """A table of answers 1..5 as ratings: who, what, how much.
+
+    Examples
+    --------
+    >>> as_ratings(pd.DataFrame({"tea": [1.0, None], "milk": [4.0, 5.0]})).values.tolist()
+    [[0, 'tea', 1], [0, 'milk', 4], [1, 'milk', 5]]
+    """
+    encoded = answers if isinstance(answers, Encoded) else read_table(answers, _LEVELS)
+    given, names = encoded.observations, np.array(encoded.names, dtype=object)
+    rating = given.level.astype(np.int64) + 1
+    return pd.DataFrame({"user": rows_of(given), "item": names[given.column], "rating": rating})
+
+
+# ---- pictures and files -----------------------------------------------------------------------
+
+
+def _draw(
+    model: CumulativeRBM, answers: pd.DataFrame, background: pd.DataFrame
+) -> dict[str, Figure]:
+    from ordinalrbm import plots  # matplotlib takes a while to import
+
+    answered = answers.notna().any(axis=1)
+    answers, background = answers[answered], background[answered]
+    contrast = answers[_ASIA].mean(axis=1) - answers[_NORTH_WEST_EUROPE].mean(axis=1)
+    interest = pd.Categorical(background["interest"], _INTEREST, ordered=True)
+    method = f"a Cumulative RBM with {model.n_factors} factors"
+    respondents = plots.row_map(
+        plots.row_positions(model.transform(answers)),
+        {
+            "Mean rating given\n(1 hate … 5 love)": answers.mean(axis=1),
+            "Mean rating of Asian minus\nof north-west European cuisines": contrast,
+            "Stated interest in world food\n(the model never saw it)": interest,
+        },
+        title=f"{len(answers):,} people by taste: neighbours like the same cuisines",
+        note=f"t-SNE of the factor posteriors of {method}; "
+        f"{(~answered).sum()} respondents without any answer are left out. {_SOURCE}",
+    )
+    cuisines = plots.similarity_map(
+        column_similarity(model),
+        title="Which cuisines are liked by the same people",
+        note=f"From the weights of {method}; frames: groups of like cuisines. {_SOURCE}",
+    )
+    return {MAP: respondents, CUISINES: cuisines}
+
+
+@contextmanager
+def _folder(folder: Path) -> Iterator[Path]:
+    """A folder that can be written to; when the work fails, one made for it is removed."""
+    made = [part for part in (folder, *folder.parents) if not part.exists()]
+    try:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            in_the_way = isinstance(error, FileExistsError | NotADirectoryError)
+            why = "there is a file of that name" if in_the_way else (error.strerror or str(error))
+            raise DataError(
+                f"Cannot write to the folder '{folder}' ({why}); choose another one with --out."
+            ) from error
+        yield folder
+    except BaseException:
+        for part in made:  # the innermost comes first
+            with suppress(OSError):
+                part.rmdir()
+        raise
+
+
+def _write(folder: Path, pictures: dict[str, Figure], page: str) -> dict[str, Path]:
+    """Save all; everything is made before the first is written, and none is ever half there."""
+    contents = {PAGE: page.encode()}
+    for name, figure in pictures.items():
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", dpi=150)
+        contents[name] = buffer.getvalue()
+    for name, content in contents.items():
+        with atomic_write(folder / name) as file:
+            file.write_bytes(content)
+    return {name: folder / name for name in contents}
+
+
+# ---- what is printed --------------------------------------------------------------------------
+
+
+class _Screen:
+    """The terminal, and the story that is told there."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def introduce(self, answers: pd.DataFrame, n_hidden: int) -> None:
+        n_rows, n_columns = answers.shape
+        given = answers.notna().to_numpy().mean()
+        self.title("Food World Cup")
+        self.say(
+            f"In 2014 FiveThirtyEight asked {n_rows:,} Americans how they like {n_columns} "
+            f"national cuisines, from 1 (hate) to 5 (love), and got {given * 100:.0f} % of the "
+            "answers: many cuisines are unfamiliar (data: FiveThirtyEight, CC BY 4.0). This demo "
+            f"hides {HIDDEN_SHARE * 100:.0f} % of the given answers, learns from the others which "
+            f"tastes go together, predicts the {n_hidden:,} hidden ones, recommends, draws two "
+            "pictures and writes a report."
+        )
+        self.console.print()
+
+    def scores(self, scores: dict[str, dict[str, float]], n_hidden: int) -> None:
+        self.title(f"How well the {n_hidden:,} hidden answers are predicted")
+        head = ("", "mean absolute\nerror", "exactly\nright", "log-likelihood\nper answer")
+        rows: list[tuple[Any, ...]] = [
+            (name, line["mae_median"], line["accuracy"], -line["nll"])
+            for name, line in scores.items()
+        ]
+        self.table(Table(head, rows, ("", ".3f", ".1%", ".3f")))
+        self.note(
+            "Error of the median, hits of the most likely answer; larger log-likelihood is better. "
+            "The usual answer is the cuisine's own median, mode and frequencies, whoever is asked."
+        )
+
+    def factors(self, factors: list[FactorInWords]) -> None:
+        self.title("The tastes it found")
+        if not factors:
+            self.say("None: no factor moves any answer. Let it learn for more epochs.")
+            return
+        self.note(
+            "A factor is a taste that cuisines share. In brackets: how the expected rating changes "
+            "between people low and high on it (one standard deviation below and above the mean), "
+            "all other factors at their mean. Last: how likely a 4 or 5 becomes."
+        )
+        for factor in factors:
+            self.say(factor.text, indent=2)
+
+    def recommendations(self, rater: Any) -> None:
+        """Cuisines that somebody with a usual number of answers has not rated, and why."""
+        example = example_of(rater, n_items=N_RECOMMENDED)
+        if example is None:
+            return
+        self.title(f"What respondent {example['user']} should try next")
+        self.table(example["recommended"])
+        reasons = ", ".join(
+            f"{item} {rating} ({effect:+.2f})".replace("-", "−")
+            for item, rating, effect in example["reasons"].rows[:N_REASONS]
+        )
+        self.note(
+            f"Ratings that speak most for {example['first']} (or against), and what each adds to "
+            f"the expected rating: {reasons}."
+        )
+
+    def files(self, paths: dict[str, Path], answers: pd.DataFrame) -> None:
+        silent = int((~answers.notna().any(axis=1)).sum())
+        told = f"{len(answers) - silent:,} respondents by taste ({silent} gave no answer: left out)"
+        what = {
+            PAGE: "the report: open it in a browser, and point at the map",
+            MAP: told,
+            CUISINES: "which cuisines are liked by the same people",
+        }
+        self.title("A report and two pictures")
+        for name, path in paths.items():
+            self.lines(str(path))  # for copying: never broken over lines
+            self.console.print(f"    {what[name]}", style="dim", markup=False)
+
+    def next_steps(self, seconds: float) -> None:
+        self.title("What to try next, on the command line")
+        self.lines(COMMANDS)
+        self.title("What to try next, in Python")
+        self.lines(NEXT_STEPS)
+        self.console.print()
+        self.note(f"Done in {seconds:.0f} s.")
+
+    def table(self, table: Table) -> None:
+        """A table of the report."""
+        rows = [
+            [self.fit(table.cell(column, value)) for column, value in enumerate(row)]
+            for row in table.rows
+        ]
+        formats = ["", *["s"] * (len(table.head) - 1)]
+        self.console.print(results_table(table.head, rows, formats))
+
+    def title(self, text: str) -> None:
+        self.console.print()
+        self.console.print(Text(self.fit(text), style="bold"))
+
+    def lines(self, code: str) -> None:
+        for line in code.splitlines():
+            style = "dim" if line.startswith("#") else ""
+            self.console.print(Text(self.fit(f"  {line}"), style=style), soft_wrap=True)
+
+    def note(self, text: str) -> None:
+        self.say(text, style="dim")
+
+    def say(self, text: str, style: str = "", indent: int = 0) -> None:
+        """A paragraph; a number stays on the line of its unit, a bracket on that of its word."""
+        glued = re.sub(r"(?<=\d) (?=[%(])|(?<=\w) (?=\([+−])|(?<=%) (?=→)|(?<=→) ", "\xa0", text)
+        filled = textwrap.fill(
+            glued, min(self.console.width, _WIDTH), initial_indent=" " * indent,
+            subsequent_indent=" " * 2 * indent,
+        )  # fmt: skip
+        said = Text(self.fit(filled.replace("\xa0", " ")), style=style)
+        self.console.print(said, soft_wrap=True)
+
+    def fit(self, text: str) -> str:
+        """The text in characters that the terminal has."""
+        encoding = self.console.encoding.lower()
+        return text if encoding.startswith("utf") else text.translate(_ASCII)
+
+
+# ---- ``ordinalrbm demo``: a survey about food ----------------------------------------------------
+
+
+@app.command(epilog="\b\nExample:\n  ordinalrbm demo --out pictures")
+def demo(
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FOLDER", help="Where the report and the pictures go; made if need be."
+        ),
+    ] = Path("ordinalrbm-demo"),
+) -> None:
+    """Learn tastes from a survey about food, and draw them.
+
+    Hides some answers and predicts them, says in words what it has learnt, and saves a report to
+    open in a browser and two pictures. Needs no data and no network, and takes less than a minute.
+    """
+    from ordinalrbm.cli import demo_run as the_demo
+
+    the_demo.run(out)

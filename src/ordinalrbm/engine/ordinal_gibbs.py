@@ -1,0 +1,573 @@
+"""Draws of rows given columns, in a Gibbs sampler of ordinal factors.
+
+A cell's utility is Gaussian with variance one around b_row + b_column + p_row · q_column. Its level
+says that it lies between two common thresholds times the widths of row and column. Given the
+columns, the utilities of a row are drawn between their thresholds, and then its bias and factors
+together, from a Gaussian with a full covariance. Utilities are not kept: the columns, which do the
+same on the transposed table, draw them anew.
+
+Widths have no such form. They move by Metropolis' rule, with the utilities integrated out; a
+proposal goes half of Newton's step and adds noise of the posterior's size (Langevin). So do the
+thresholds, for which this has the sums over all answers.
+
+Every draw is named by its row and sweep (:mod:`ordinalrbm.engine.philox`), so that chains are the
+same on any number of threads.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numba import prange
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine import philox
+from ordinalrbm.engine.normal import double, single
+from ordinalrbm.engine.philox import Purpose, split_seed, stream
+from ordinalrbm.engine.thresholds import dot
+from ordinalrbm.runtime.jit import called, compiled, inlined, inlined_sum
+
+# Answers of a row that are looked at together: a multiple of what is summed at a time.
+_TILE = 128
+_AT_A_TIME = 8
+# Lines of features that are multiplied with as many others at once.
+_LINES = 4
+# What is left of a diagonal while a system is factorised: less is rounding, and may be negative.
+_LEAST_PIVOT = np.float32(1e-7)
+# Uniform numbers that close to zero or one are looked at in float64.
+_RARE = 1e-3
+# A new draw of a row lies so far on the other side of the mean as the last one lay on this, and the
+# rest is new noise (Adler 1981). Rows and columns that wait for each other go farther that way, and
+# the mean of two sweeps is closer to that of all.
+OVERRELAXED = 0.85
+_ONE, _OVERRELAXED = np.float32(1.0), np.float32(OVERRELAXED)
+_NOISE_LEFT = np.float32(np.sqrt(1.0 - OVERRELAXED**2))
+# Sums over all rows are made of those of so many parts, in this order, whoever computes them.
+_PARTS = 256
+
+
+class DrawnSide(NamedTuple):
+    """Rows or columns as they are in one sweep."""
+
+    factors: Any  # (n, 1 + F) float32, bias and factors
+    width: Any  # (n,) float32, by which thresholds are multiplied
+    scale: Any  # (n,) int32; that of a cell is the sum of both sides'
+
+
+class Sweep(NamedTuple):
+    """Which draws these are: ``kind`` tells rows from columns."""
+
+    seed: int
+    number: int
+    kind: int
+
+
+class _Words(NamedTuple):
+    """The same as words of the generator."""
+
+    sweep: Any
+    utility: Any
+    factor: Any
+    width: Any
+    key0: Any
+    key1: Any
+
+
+class _Work(NamedTuple):
+    """Working memory of the threads, one each."""
+
+    features: np.ndarray  # (threads, 1 + F, tile); lines are filled up to a multiple of four
+    numbers: np.ndarray  # (threads, 6, tile)
+    uniform: np.ndarray  # (threads, most answers of a row, or coordinates)
+    mean: np.ndarray  # (threads, most answers of a row)
+    system: np.ndarray  # (threads, 1 + F, 1 + F), filled up likewise
+    solution: np.ndarray  # (threads, 1 + F), likewise
+
+
+class ThresholdSums(NamedTuple):
+    """Sums over all answers: their log probability, its slope by thresholds, squares of slopes."""
+
+    log_likelihood: float
+    slope: np.ndarray  # (scales, L + 1)
+    squares: np.ndarray  # (scales, L + 1, 2): of each bound, and with the one above
+
+
+class RowSums(NamedTuple):
+    """Sums over rows of numbers and of their products, on the host."""
+
+    n: int
+    total: np.ndarray  # (W,)
+    products: np.ndarray  # (W, W)
+
+
+class GibbsEngine(ABC):
+    """What a place must offer to draw ordinal factors; answers and arrays are in its own form."""
+
+    @abstractmethod
+    def draw_rows(
+        self, answers: Any, this: DrawnSide, other: DrawnSide, thresholds: Any, prior_mean: Any,
+        precision: Any, sweep: Sweep,
+    ) -> None:  # fmt: skip
+        """Draw the biases and factors of all rows, in place.
+
+        Parameters
+        ----------
+        thresholds : (scales, L + 1) float32, from −∞ to ∞, for each scale
+        prior_mean : (n, 1 + F) float32, of each row
+        precision : (1 + F, 1 + F) float32, of the prior of every row
+        """
+
+    @abstractmethod
+    def move_widths(
+        self, answers: Any, this: DrawnSide, other: DrawnSide, thresholds: Any, precision: float,
+        sweep: Sweep,
+    ) -> Any:  # fmt: skip
+        """Move the rows' widths, in place; returns (n,) whether each proposal was accepted.
+
+        Their logarithms have a Gaussian prior around zero with this precision.
+        """
+
+    @abstractmethod
+    def threshold_sums(
+        self, answers: Any, this: DrawnSide, other: DrawnSide, thresholds: Any
+    ) -> ThresholdSums:
+        """Sums over all answers for the draw of the thresholds."""
+
+    @abstractmethod
+    def row_sums(self, numbers: Any) -> RowSums:
+        """Sums over the lines of a table, in float64, on the host."""
+
+    @abstractmethod
+    def log_widths(self, side: DrawnSide) -> tuple[float, float]:
+        """Sums of the logarithms of widths, and of their squares."""
+
+    @abstractmethod
+    def array(self, values: np.ndarray, like: Any) -> Any:
+        """A small array of the host, where ``like`` is, in float32."""
+
+    @abstractmethod
+    def on_device(self, tree: Any, answers: Any) -> Any:
+        """Arrays of the host, where the answers are; may be the same arrays."""
+
+    @abstractmethod
+    def on_host(self, tree: Any) -> Any:
+        """Arrays as those of NumPy; may be the same arrays."""
+
+    @abstractmethod
+    def copied(self, side: DrawnSide) -> DrawnSide:
+        """A copy where it is, which the next sweep does not change."""
+
+    @abstractmethod
+    def as_kept(self, side: DrawnSide) -> DrawnSide:
+        """A copy on the host as draws are kept: with factors as float16."""
+
+
+class CpuGibbs(GibbsEngine):
+    """Draws on the cores of this machine."""
+
+    def draw_rows(
+        self, answers: Observations, this: DrawnSide, other: DrawnSide, thresholds: np.ndarray,
+        prior_mean: np.ndarray, precision: np.ndarray, sweep: Sweep,
+    ) -> None:  # fmt: skip
+        work = _work(answers, this.factors.shape[1])
+        _draw_rows(
+            answers.row_start, answers.column, answers.level, this, other, thresholds, prior_mean,
+            precision, _words(sweep), work,
+        )  # fmt: skip
+
+    def move_widths(
+        self, answers: Observations, this: DrawnSide, other: DrawnSide, thresholds: np.ndarray,
+        precision: float, sweep: Sweep,
+    ) -> np.ndarray:  # fmt: skip
+        work, taken = _work(answers, this.factors.shape[1]), np.zeros(answers.n_rows, dtype=bool)
+        _move_widths(
+            answers.row_start, answers.column, answers.level, this, other, thresholds,
+            np.float64(precision), _words(sweep), work, taken,
+        )  # fmt: skip
+        return taken
+
+    def threshold_sums(
+        self, answers: Observations, this: DrawnSide, other: DrawnSide, thresholds: np.ndarray
+    ) -> ThresholdSums:
+        n_scales, n_bounds = thresholds.shape
+        work = _work(answers, this.factors.shape[1])
+        ends = np.linspace(0, answers.n_rows, _PARTS + 1).astype(np.int64)
+        total = np.zeros(_PARTS)
+        slope, squares = (
+            np.zeros((_PARTS, n_scales, n_bounds)),
+            np.zeros((_PARTS, n_scales, n_bounds, 2)),
+        )
+        _threshold_sums(
+            answers.row_start, answers.column, answers.level, this, other, thresholds, ends, work,
+            total, slope, squares,
+        )  # fmt: skip
+        return ThresholdSums(float(total.sum()), slope.sum(axis=0), squares.sum(axis=0))
+
+    def array(self, values: np.ndarray, like: np.ndarray) -> np.ndarray:
+        return values.astype(np.float32)
+
+    def on_device(self, tree: Any, answers: Observations) -> Any:
+        return tree
+
+    def on_host(self, tree: Any) -> Any:
+        return tree
+
+    def copied(self, side: DrawnSide) -> DrawnSide:
+        return side._replace(factors=side.factors.copy(), width=side.width.copy())
+
+    def as_kept(self, side: DrawnSide) -> DrawnSide:
+        return side._replace(factors=side.factors.astype(np.float16), width=side.width.copy())
+
+    def row_sums(self, numbers: np.ndarray) -> RowSums:
+        exact = numbers.astype(np.float64)
+        return RowSums(len(exact), exact.sum(axis=0), exact.T @ exact)
+
+    def log_widths(self, side: DrawnSide) -> tuple[float, float]:
+        logs = np.log(side.width.astype(np.float64))
+        return float(logs.sum()), float(np.square(logs).sum())
+
+
+CPU_GIBBS = CpuGibbs()
+
+
+def _words(sweep: Sweep) -> _Words:
+    utility, factor, width = (
+        np.uint64(stream(purpose, sweep.kind))
+        for purpose in (Purpose.UTILITY, Purpose.FACTOR, Purpose.WIDTH)
+    )
+    return _Words(np.uint64(sweep.number), utility, factor, width, *split_seed(sweep.seed))
+
+
+def _work(answers: Observations, width: int) -> _Work:
+    threads = numba.get_num_threads()
+    longest = int(answers.row_counts.max(initial=1))
+    room = max(longest, width) + 4  # uniform numbers come four at a time
+    padded = -(-width // _LINES) * _LINES
+    return _Work(
+        np.zeros((threads, padded, _TILE), dtype=np.float32),
+        np.zeros((threads, 6, _TILE), dtype=np.float32),
+        np.zeros((threads, room)),
+        np.zeros((threads, longest), dtype=np.float32),
+        np.zeros((threads, padded, padded), dtype=np.float32),
+        np.zeros((threads, padded), dtype=np.float32),
+    )
+
+
+# ---- biases and factors -----------------------------------------------------------------------
+
+
+@compiled(parallel=True)
+def _draw_rows(
+    row_start, column, level, this, other, thresholds, prior_mean, precision, words, work
+):
+    for d in prange(row_start.size - 1):
+        entries = slice(row_start[d], row_start[d + 1])
+        _draw_row(
+            column[entries], level[entries], this, other, thresholds, prior_mean, precision, words,
+            work, np.int64(d),
+        )  # fmt: skip
+
+
+@inlined
+def _draw_row(column, level, this, other, thresholds, prior_mean, precision, words, work, d):
+    thread = numba.get_thread_id()
+    system, right = work.system[thread], work.solution[thread]
+    uniform, features = work.uniform[thread], work.features[thread]
+    own, width = this.factors[d], this.factors.shape[1]
+    philox.fill_uniforms(
+        uniform, column.size, d, words.sweep, words.utility, words.key0, words.key1
+    )
+    system[:] = np.float32(0.0)
+    right[:] = np.float32(0.0)
+    for a in range(width):
+        for b in range(a + 1):
+            system[a, b] = precision[a, b]
+        right[a] = dot(precision[a], prior_mean[d])
+    for first in range(0, column.size, _TILE):
+        n = min(_TILE, column.size - first)
+        numbers = work.numbers[thread]
+        _gather(column[first : first + n], other.factors, own, features, numbers)
+        _set_bounds(column[first : first + n], level[first : first + n], this, other, thresholds,
+                    d, numbers)  # fmt: skip
+        _draw_utilities(n, uniform[first : first + n], numbers)
+        _add_answers(features, numbers[5], n, system, right)
+    _factorise(system, width)
+    philox.fill_uniforms(uniform, width, d, words.sweep, words.factor, words.key0, words.key1)
+    _draw_gaussian(system, right, uniform, own)
+
+
+@inlined
+def _gather(column, factors, own, features, numbers):
+    """Features of the columns side by side, a one before them; what is beyond the last is zero.
+
+    Fills in the offset (what the column adds by itself) and the mean of each cell.
+    """
+    offset, mean, width = numbers[0], numbers[1], own.size
+    n = column.size
+    for e in range(n):
+        source = factors[column[e]]
+        features[0, e] = np.float32(1.0)
+        for a in range(1, width):
+            features[a, e] = source[a]
+        offset[e] = source[0]
+        mean[e] = offset[e] + own[0] + dot(own[1:], source[1:])
+    for e in range(n, -(-n // _AT_A_TIME) * _AT_A_TIME):
+        features[:, e] = np.float32(0.0)
+
+
+@inlined
+def _set_bounds(column, level, this, other, thresholds, d, numbers):
+    mean, low, high = numbers[1], numbers[2], numbers[3]
+    for e in range(column.size):
+        i = column[e]
+        bounds = thresholds[this.scale[d] + other.scale[i]]
+        width = this.width[d] * other.width[i]
+        low[e] = width * bounds[level[e]] - mean[e]
+        high[e] = width * bounds[level[e] + 1] - mean[e]
+
+
+@called
+def _draw_utilities(n, uniform, numbers):
+    """Utilities without what their columns add, between their bounds; the sixth of the numbers."""
+    offset, mean, low, high, drawn = numbers[0], numbers[1], numbers[2], numbers[3], numbers[5]
+    for e in range(n):
+        drawn[e] = single.truncated_draw(low[e], high[e], np.float32(uniform[e]))
+    for e in range(n):
+        # Beside one, float32 has too few numbers for what is far out.
+        is_rare = uniform[e] < _RARE or uniform[e] > 1.0 - _RARE
+        if is_rare or not single.ordinary(low[e], high[e]):
+            drawn[e] = np.float32(
+                double.truncated_draw(np.float64(low[e]), np.float64(high[e]), uniform[e])
+            )
+    for e in range(n):
+        drawn[e] += mean[e] - offset[e]
+    for e in range(n, -(-n // _AT_A_TIME) * _AT_A_TIME):
+        drawn[e] = np.float32(0.0)
+
+
+@inlined
+def _add_answers(features, drawn, n, system, right):
+    """Products of features with each other, and with what was drawn, summed over answers."""
+    n = -(-n // _AT_A_TIME) * _AT_A_TIME
+    for a in range(0, right.size, _LINES):
+        for b in range(0, a + _LINES, _LINES):
+            _add_block(
+                features[a, :n], features[a + 1, :n], features[a + 2, :n], features[a + 3, :n],
+                features[b, :n], features[b + 1, :n], features[b + 2, :n], features[b + 3, :n],
+                system[a : a + _LINES, b : b + _LINES],
+            )  # fmt: skip
+    for a in range(right.size):
+        right[a] += dot(features[a, :n], drawn[:n])
+
+
+@inlined_sum
+def _add_block(x, y, z, w, p, q, r, s, block):
+    """Sixteen sums at once, which stay in registers: four lines of features times four others."""
+    zero = np.float32(0.0)
+    xp = xq = xr = xs = yp = yq = yr = ys = zero
+    zp = zq = zr = zs = wp = wq = wr = ws = zero
+    for e in range(x.size):
+        xp += x[e] * p[e]
+        xq += x[e] * q[e]
+        xr += x[e] * r[e]
+        xs += x[e] * s[e]
+        yp += y[e] * p[e]
+        yq += y[e] * q[e]
+        yr += y[e] * r[e]
+        ys += y[e] * s[e]
+        zp += z[e] * p[e]
+        zq += z[e] * q[e]
+        zr += z[e] * r[e]
+        zs += z[e] * s[e]
+        wp += w[e] * p[e]
+        wq += w[e] * q[e]
+        wr += w[e] * r[e]
+        ws += w[e] * s[e]
+    block[0, 0] += xp
+    block[0, 1] += xq
+    block[0, 2] += xr
+    block[0, 3] += xs
+    block[1, 0] += yp
+    block[1, 1] += yq
+    block[1, 2] += yr
+    block[1, 3] += ys
+    block[2, 0] += zp
+    block[2, 1] += zq
+    block[2, 2] += zr
+    block[2, 3] += zs
+    block[3, 0] += wp
+    block[3, 1] += wq
+    block[3, 2] += wr
+    block[3, 3] += ws
+
+
+@inlined
+def _factorise(system, width):
+    """Cholesky factor, in the lower triangle."""
+    for a in range(width):
+        for b in range(a):
+            system[a, b] = (system[a, b] - dot(system[a, :b], system[b, :b])) / system[b, b]
+        left = system[a, a] - dot(system[a, :a], system[a, :a])
+        system[a, a] = np.sqrt(max(left, _LEAST_PIVOT * system[a, a]))
+
+
+@inlined
+def _draw_gaussian(lower, right, uniform, found):
+    """A draw from the Gaussian with this precision, by its Cholesky factor; mean P⁻¹ right.
+
+    It lies on the other side of the mean than what was there before.
+    """
+    width = found.size
+    for a in range(width):
+        right[a] = (right[a] - dot(lower[a, :a], right[:a])) / lower[a, a]
+    for a in range(width):
+        noise = np.float32(double.standard_normal(uniform[a]))
+        right[a] = (_ONE + _OVERRELAXED) * right[a] + _NOISE_LEFT * noise
+    for a in range(width - 1, -1, -1):
+        new = right[a] / lower[a, a]
+        for b in range(a):
+            right[b] -= lower[a, b] * new
+        found[a] = new - _OVERRELAXED * found[a]
+
+
+# ---- widths -----------------------------------------------------------------------------------
+
+
+@compiled(parallel=True)
+def _move_widths(row_start, column, level, this, other, thresholds, precision, words, work, taken):
+    for d in prange(row_start.size - 1):
+        entries = slice(row_start[d], row_start[d + 1])
+        taken[d] = _move_width(
+            column[entries], level[entries], this, other, thresholds, precision, words, work,
+            np.int64(d),
+        )  # fmt: skip
+
+
+@inlined
+def _move_width(column, level, this, other, thresholds, precision, words, work, d):
+    thread = numba.get_thread_id()
+    uniform = work.uniform[thread]
+    _set_means(column, this.factors[d], other.factors, work.mean[thread])
+    philox.fill_uniforms(uniform, 2, d, words.sweep, words.width, words.key0, words.key1)
+    choice, chance = uniform[0], uniform[1]
+    here = np.log(np.float64(this.width[d]))
+    at_here, forward, narrow = _of_width(
+        column, level, this, other, thresholds, precision, work, d, here
+    )
+    forward *= 0.5
+    there = here + forward + double.standard_normal(choice) / np.sqrt(narrow)
+    at_there, backward, narrow_there = _of_width(
+        column, level, this, other, thresholds, precision, work, d, there
+    )
+    away, back = there - here - forward, here - there - 0.5 * backward
+    log_ratio = at_there - at_here
+    log_ratio += 0.5 * (np.log(narrow_there) - narrow_there * back * back)
+    log_ratio -= 0.5 * (np.log(narrow) - narrow * away * away)
+    is_taken = np.log(chance) < log_ratio
+    if is_taken:
+        this.width[d] = np.float32(np.exp(there))
+    return is_taken
+
+
+@inlined
+def _set_means(column, own, factors, mean):
+    for e in range(column.size):
+        source = factors[column[e]]
+        mean[e] = own[0] + source[0] + dot(own[1:], source[1:])
+
+
+@inlined
+def _of_width(column, level, this, other, thresholds, precision, work, d, log_width):
+    """Log posterior at a log width, Newton's step from there, and how narrow it is.
+
+    For the curvature stand the squared slopes of the answers, which are never negative.
+    """
+    thread = numba.get_thread_id()
+    numbers, mean = work.numbers[thread], work.mean[thread]
+    own = np.float32(np.exp(log_width))
+    total, slope, squares = 0.0, 0.0, 0.0
+    for first in range(0, column.size, _TILE):
+        n = min(_TILE, column.size - first)
+        lower, upper = numbers[0], numbers[1]
+        for e in range(n):
+            i, place = column[first + e], level[first + e]
+            bounds = thresholds[this.scale[d] + other.scale[i]]
+            width = own * other.width[i]
+            lower[e], upper[e] = width * bounds[place], width * bounds[place + 1]
+            numbers[2][e] = lower[e] - mean[first + e]
+            numbers[3][e] = upper[e] - mean[first + e]
+        _measure(n, numbers)
+        for e in range(n):
+            along = np.float64(0.0)
+            if upper[e] < np.inf:
+                along += np.float64(numbers[5][e]) * upper[e]
+            if lower[e] > -np.inf:
+                along -= np.float64(numbers[4][e]) * lower[e]
+            total += np.float64(numbers[2][e])
+            slope += along
+            squares += along * along
+    total -= 0.5 * precision * log_width * log_width
+    narrow = precision + squares
+    return total, (slope - precision * log_width) / narrow, narrow
+
+
+@called
+def _measure(n, numbers):
+    """Of the intervals in the third and fourth: log masses (there), densities at their ends."""
+    low, high, at_low, at_high = numbers[2], numbers[3], numbers[4], numbers[5]
+    for e in range(n):
+        below, above = low[e], high[e]
+        at_low[e], at_high[e], _ = single.edge_densities(below, above)
+        low[e] = single.log_mass(below, above)
+        if not single.ordinary(below, above):
+            exact = double.edge_densities(np.float64(below), np.float64(above))
+            at_low[e], at_high[e] = np.float32(exact[0]), np.float32(exact[1])
+            low[e] = np.float32(double.log_mass(np.float64(below), np.float64(above)))
+
+
+# ---- thresholds -------------------------------------------------------------------------------
+
+
+@compiled(parallel=True)
+def _threshold_sums(
+    row_start, column, level, this, other, thresholds, ends, work, total, slope, squares
+):
+    for part in prange(ends.size - 1):
+        for d in range(ends[part], ends[part + 1]):
+            entries = slice(row_start[d], row_start[d + 1])
+            total[part] += _add_to_thresholds(
+                column[entries], level[entries], this, other, thresholds, work, slope[part],
+                squares[part], np.int64(d),
+            )  # fmt: skip
+
+
+@inlined
+def _add_to_thresholds(column, level, this, other, thresholds, work, slope, squares, d):
+    thread = numba.get_thread_id()
+    numbers, mean = work.numbers[thread], work.mean[thread]
+    _set_means(column, this.factors[d], other.factors, mean)
+    total = 0.0
+    for first in range(0, column.size, _TILE):
+        n = min(_TILE, column.size - first)
+        for e in range(n):
+            i, place = column[first + e], level[first + e]
+            bounds = thresholds[this.scale[d] + other.scale[i]]
+            width = this.width[d] * other.width[i]
+            numbers[2][e] = width * bounds[place] - mean[first + e]
+            numbers[3][e] = width * bounds[place + 1] - mean[first + e]
+        _measure(n, numbers)
+        for e in range(n):
+            i, place = column[first + e], level[first + e]
+            scale = this.scale[d] + other.scale[i]
+            width = np.float64(this.width[d]) * other.width[i]
+            below, above = width * numbers[4][e], width * numbers[5][e]
+            total += np.float64(numbers[2][e])
+            slope[scale, place] -= below
+            slope[scale, place + 1] += above
+            squares[scale, place, 0] += below * below
+            squares[scale, place + 1, 0] += above * above
+            squares[scale, place, 1] -= below * above
+    return total

@@ -1,0 +1,626 @@
+"""Factors of a fitted model that can be read: loadings, scores, reliability, curves."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
+
+from ordinalrbm.data.answers import NOMINAL, NUMERIC, ORDINAL
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.questionnaire import NumberScale, Questionnaire
+from ordinalrbm.engine.side import Side
+from ordinalrbm.errors import DataError, user_stacklevel
+from ordinalrbm.estimators import poles
+from ordinalrbm.estimators.validation import check_choice, check_weights, check_whole
+from ordinalrbm.runtime.threads import seed_from, threads
+from ordinalrbm.stats.rotation import ROTATIONS, Rotation
+from ordinalrbm.storage.reader import Stored
+from ordinalrbm.vector import loadings as reading
+from ordinalrbm.vector import posterior
+from ordinalrbm.vector.initial import by_weight
+from ordinalrbm.vector.loading_errors import LoadingErrors, attenuation, loading_errors
+from ordinalrbm.vector.loadings import Population, Solution
+from ordinalrbm.vector.model import VectorModel
+from ordinalrbm.vector.predict import factor_covariances
+from ordinalrbm.vector.sample import STEPS_BETWEEN
+
+# A curve shows people from the lowest to the highest in a thousand.
+_LOWEST, _HIGHEST = -3.0, 3.0  # standard deviations
+_MEAN_PLUS_MINUS_ONE = np.array([-1.0, 1.0])  # who counts as low and as high on a factor
+# A factor is worth telling when some question loads on it at least so much, as is usual.
+_WORTH_TELLING = 0.3
+# Where a larger share of the answers is missing, loadings may be too small; so much is no matter.
+_SPARSE, _MOSTLY_KEPT = 0.2, 0.9
+# Their names in model files.
+_POPULATION = ("population.mean", "population.covariance")
+
+
+class _Asked(NamedTuple):
+    """What a row of the loadings belongs to."""
+
+    name: str  # of the question
+    question: int
+    kind: int
+    column: int  # of the model
+    levels: tuple[str, ...]
+    number: NumberScale | None
+
+    @property
+    def scale(self) -> tuple[str, ...]:
+        """Its levels, where these have an order."""
+        return self.levels if self.kind == ORDINAL else ()
+
+
+# How likely levels and categories are along a factor, or where a number is.
+_CURVES: dict[int, Any] = {
+    ORDINAL: reading.response_curves,
+    NOMINAL: reading.category_curves,
+    NUMERIC: reading.number_curve,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class FactorReading:
+    """Rotated factors of a fitted model and what is known of them.
+
+    Attributes
+    ----------
+    loadings : DataFrame, questions by factors
+        Standardised weights of the factors in each question's utility. Where factors are not
+        correlated these are correlations of utility and factor. A number has a row like a scale, a
+        nominal question one for each category ("party: red"): of the inclination to it rather
+        than to the others. With background, they hold among people with the same one.
+    correlations : DataFrame, factors by factors
+        Of the factors; ones and zeros unless the rotation is oblique.
+    communalities : Series, by question
+        Share of the utility's variance that the factors explain.
+    reliability : DataFrame, by factor
+        ``items``: how many questions load on it more than on any other, nominal ones apart; of
+        their sum (with signs as the loadings have), ``omega``: McDonald's total omega of the
+        utilities, and ``alpha``: Cronbach's of the answers on ordered scales, where these were
+        given. ``explained``: the factor's share of the variance of all utilities.
+    standard_errors, correlation_errors : DataFrame or None
+        Of the loadings and the correlations; None where no answers were given, or too few.
+    questions : dict
+        Texts of the questions, where they are known.
+    rotation : str
+    """
+
+    loadings: pd.DataFrame
+    correlations: pd.DataFrame
+    communalities: pd.Series
+    reliability: pd.DataFrame
+    standard_errors: pd.DataFrame | None
+    correlation_errors: pd.DataFrame | None
+    questions: Mapping[str, str]
+    rotation: str
+    _model: VectorModel = field(repr=False)
+    _solution: Solution = field(repr=False)
+    _asked: Mapping[str, _Asked] = field(repr=False)
+
+    @property
+    def factors(self) -> list[str]:
+        """What the factors are called: "Factor 1" is the one that explains most."""
+        return list(self.loadings.columns)
+
+    def items(self, factor: str) -> list[str]:
+        """Questions that load on a factor more than on any other, the strongest first."""
+        own = reading.own_items(self._solution)[self._factor(factor)]
+        return [str(self.loadings.index[i]) for i in own]
+
+    def answer(self, item: str, factor: str) -> str:
+        """What people high on a factor answer to a question: the label at that end of its scale.
+
+        Empty where the levels are plain numbers, and for categories and numbers.
+        """
+        if item not in self.loadings.index:
+            raise DataError(f"There is no question {item!r}; give one of {self._listed()}.")
+        place = (list(self.loadings.index).index(item), self._factor(factor))
+        return poles.answer_at(self._asked[item].scale, float(self.loadings.iat[place]))
+
+    def name(
+        self,
+        factor: str,
+        n_items: int = 2,
+        *,
+        texts: Mapping[str, str] | None = None,
+        width: int = 60,
+    ) -> str:
+        """What a factor is about: its strongest questions, with the answers at its high end.
+
+        At most ``n_items`` with positive and as many with negative loadings are named. Where levels
+        have no words, it says which questions people high on it answer more (higher) and less.
+        ``texts`` may replace those of the questions, which are cut to ``width`` letters each.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd, ordinalrbm as orbm
+        >>> X = pd.DataFrame({"tea": [1, 2, 3] * 40, "milk": [1, 2, 3] * 40})
+        >>> model = orbm.CumulativeRBM(1, n_epochs=2, random_state=0).fit(X)
+        >>> model.read_factors().name("Factor 1", 1) in ("more: tea", "more: milk")
+        True
+        """
+        short = self._short(texts, width)
+        parts = [
+            (short[item], self.answer(item, factor), loading)
+            for item, loading in self.strongest(factor, n_items).items()
+        ]
+        return poles.in_words(parts) or "no question"
+
+    def strongest(self, factor: str, n_items: int = 2) -> dict[str, float]:
+        """Questions that say what a factor is about, the strongest first, and their loadings.
+
+        Those that load at least half as strongly as the strongest one, at most ``n_items`` with
+        positive and as many with negative loadings.
+        """
+        loadings = self.loadings.iloc[:, self._factor(factor)].to_numpy()
+        strong = poles.worth_naming(loadings)
+        signs = [[i for i in strong if sign * loadings[i] > 0][:n_items] for sign in (1, -1)]
+        named = [i for i in strong if i in signs[0] + signs[1]]
+        return {str(self.loadings.index[i]): float(loadings[i]) for i in named}
+
+    def telling(self) -> list[str]:
+        """Factors on which some question loads by 0.3 or more; one at least, if any loads."""
+        strongest = self.loadings.abs().max()
+        least = min(_WORTH_TELLING, float(strongest.max()))
+        return [str(name) for name, size in strongest.items() if size > 0 and size >= least]
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What each factor is about; see :meth:`name`."""
+        return {factor: self.name(factor) for factor in self.factors}
+
+    def table(self) -> pd.DataFrame:
+        """All of it as one table, by factor and size: question, loadings, errors, communality.
+
+        ``highest answer`` is the label of a question's highest level, where the levels have words:
+        the answer that a positive loading stands for.
+        """
+        order = [i for own in reading.own_items(self._solution) for i in own]
+        order += [i for i in range(len(self.loadings)) if i not in set(order)]
+        columns: dict[str, Any] = {}
+        items = [str(item) for item in self.loadings.index]
+        if self.questions:
+            columns["question"] = [self.questions.get(item, "") for item in items]
+        highest = [poles.answer_at(self._asked[item].scale, 1.0) for item in items]
+        if any(highest):
+            columns["highest answer"] = highest
+        for factor in self.factors:
+            columns[factor] = self.loadings[factor]
+            if self.standard_errors is not None:
+                columns[f"{factor} (error)"] = self.standard_errors[factor]
+        columns["communality"] = self.communalities
+        return pd.DataFrame(columns, index=self.loadings.index).iloc[order]
+
+    def curves(self, item: str, factor: str = "Factor 1", n_points: int = 61) -> pd.DataFrame:
+        """Item response curves: how likely each level is along a factor, and the information.
+
+        Other factors are at their means. Indexed by the factor in standard deviations; a column
+        for each level or category, and ``information``, Fisher's of this answer about the factor.
+        Of a number there is its ``median`` instead. One of the categories stands for its question.
+        """
+        check_whole("n_points", n_points, 2)
+        return self._curves(item, factor, np.linspace(_LOWEST, _HIGHEST, n_points))
+
+    def ends(self, item: str, factor: str = "Factor 1") -> pd.DataFrame:
+        """The curves of people low and high on a factor: one standard deviation from its mean."""
+        return self._curves(item, factor, _MEAN_PLUS_MINUS_ONE).drop(columns="information")
+
+    def _curves(self, item: str, factor: str, at: np.ndarray) -> pd.DataFrame:
+        if item not in self._asked:
+            raise DataError(f"There is no question {item!r}; give one of {self._listed()}.")
+        asked = self._asked[item]
+        place = (asked.question if asked.kind == NOMINAL else asked.column, self._factor(factor))
+        curves = _CURVES[asked.kind](self._model, self._solution, *place, at)
+        index = pd.Index(at, name=factor)
+        if asked.number is None:
+            found = pd.DataFrame(curves[0], index=index, columns=list(asked.levels))
+        else:
+            found = pd.DataFrame({"median": asked.number.restore(curves[0])}, index=index)
+        return found.assign(information=curves[1])
+
+    def question(self, item: str) -> str:
+        """The question that a row of the loadings belongs to: its own name, unless a category."""
+        return self._asked[item].name
+
+    def is_number(self, item: str) -> bool:
+        """Whether a row of the loadings is that of a number."""
+        return self._asked[item].number is not None
+
+    def information(self, factor: str = "Factor 1", n_points: int = 61) -> pd.DataFrame:
+        """Fisher information of each of a factor's questions along it, and their sum ``total``.
+
+        1/√total is the standard error with which all of these answers would tell the factor, if
+        the other factors were known.
+        """
+        own = dict.fromkeys(self.question(item) for item in self.items(factor))
+        found = pd.DataFrame(
+            {item: self.curves(item, factor, n_points)["information"] for item in own},
+            index=pd.Index(np.linspace(_LOWEST, _HIGHEST, n_points), name=factor),
+        )
+        return found.assign(total=found.sum(axis=1))
+
+    def _short(self, texts: Mapping[str, str] | None, width: int) -> dict[str, str]:
+        """Short texts of all rows; a category without its question says nothing."""
+        known = self.questions if texts is None else texts
+        named = {item: known.get(item) or item for item in map(str, self.loadings.index)}
+        own = {item: text for item, text in named.items() if self.question(item) == item}
+        short = poles.in_short(own, width)
+        for item in named.keys() - short.keys():
+            short |= poles.in_short({item: named[item]}, width)
+        return short
+
+    def _factor(self, factor: str) -> int:
+        if factor not in self.factors:
+            known = ", ".join(map(repr, self.factors))
+            raise DataError(f"There is no factor {factor!r}; give one of {known}.")
+        return self.factors.index(factor)
+
+    def _listed(self) -> str:
+        return ", ".join(map(repr, list(self.loadings.index)[:10]))
+
+
+class ReadableFactors:
+    """The part of :class:`CumulativeRBM` that reads its factors."""
+
+    if TYPE_CHECKING:
+        model_: VectorModel
+        questionnaire_: Questionnaire
+        scales_: list[Any]
+        about_: dict[str, Any]
+        n_jobs: int | None
+        inference: str
+        unanswered: Any
+        n_draws: int
+        n_features_in_: int
+
+        def _read(self, X: Any) -> Observations: ...
+        def _side(self, observations: Observations) -> Side: ...
+        def _inference_seed(self) -> int: ...
+        def _mean_fields(self, this: Side) -> Iterator[tuple[slice, Side, posterior.Posterior]]: ...
+
+    def read_factors(
+        self,
+        X: Any = None,
+        *,
+        rotation: Rotation = "varimax",
+        n_factors: int | None = None,
+        gamma: float = 0.0,
+        sample_weight: Any = None,
+        questions: Mapping[str, str] | None = None,
+    ) -> FactorReading:
+        """Rotated loadings of the factors, their correlations, communalities and reliability.
+
+        Parameters
+        ----------
+        X : table, optional
+            The answers that the model was fitted on: with them come standard errors and
+            Cronbach's alpha, and a warning where so many are missing that loadings are clearly too
+            small. The loadings are the same without.
+        rotation : {"varimax", "quartimax", "oblimin", "promax", "none"}, default="varimax"
+            Factors stay uncorrelated with the first two; "none" gives principal axes.
+        n_factors : int, optional
+            Fewer factors than the model has: the principal axes that explain most, rotated.
+        gamma : float, default=0.0
+            Of oblimin, at most 0.8: the larger, the more correlated factors become.
+        sample_weight : array-like, optional
+            Weights of the rows of X, for the standard errors and alpha.
+        questions : dict, optional
+            Texts by name of the column; a model of the command line knows them.
+
+        Returns
+        -------
+        FactorReading
+
+        Examples
+        --------
+        >>> import ordinalrbm as orbm
+        >>> ratings = orbm.datasets.load_food_world_cup().iloc[:200]
+        >>> model = orbm.CumulativeRBM(3, n_epochs=2, random_state=0).fit(ratings)
+        >>> model.read_factors(rotation="oblimin").correlations.shape
+        (3, 3)
+        """
+        people = self._population()
+        solution = self._solution(people, rotation, n_factors, gamma)
+        factors = [f"Factor {k + 1}" for k in range(solution.loadings.shape[1])]
+        asked = self._asked()
+        names = pd.Index([name for name, one in asked.items() if one.column >= 0])
+        answers, weight, errors = None, None, None
+        if X is not None:
+            answers = self._read(X)
+            weight = check_weights(sample_weight, answers.n_rows)
+            with threads(self.n_jobs):
+                errors = loading_errors(
+                    self.model_, self._side(answers), people, solution, rotation, gamma=gamma,
+                    weight=weight,
+                )  # fmt: skip
+            self._warn_of_shrinkage(people, solution, by_weight(answers, weight))
+        return FactorReading(
+            loadings=pd.DataFrame(solution.loadings, names, factors),
+            correlations=pd.DataFrame(solution.correlation, factors, factors),
+            communalities=pd.Series(solution.communality, names, name="communality"),
+            reliability=_reliability(solution, factors, self.model_, answers, weight),
+            standard_errors=_framed(errors, "loadings", names, factors),
+            correlation_errors=_framed(errors, "correlation", factors, factors),
+            questions=_with_categories(
+                self._questions() if questions is None else dict(questions), asked
+            ),
+            rotation=rotation,
+            _model=self.model_,
+            _solution=solution,
+            _asked=asked,
+        )
+
+    def _warn_of_shrinkage(
+        self, people: Population, solution: Solution, answers: Observations
+    ) -> None:
+        """Say it when loadings are clearly too small because most answers are missing."""
+        missing = 1.0 - answers.n_entries / (answers.n_rows * answers.n_columns)
+        if missing < _SPARSE or self.model_.n_covariates:  # within groups, answers differ less
+            return
+        kept = attenuation(self.model_, people, answers).kept
+        if kept > _MOSTLY_KEPT:
+            return
+        usual = float(np.median(np.abs(solution.loadings).max(axis=1)))
+        warnings.warn(
+            f"{missing:.0%} of the answers are missing, and the prior has drawn loadings towards "
+            f"zero: by the correlations of the answers they are about {1.0 - kept:.0%} too small, "
+            f"so that {usual:.2f} stands for about {min(usual / kept, 0.99):.2f}, and omega is too "
+            "small as well. Fit with learning_rate=0.005, n_epochs=40, weight_decay=1 for loadings "
+            "nearer to those of the answers.",
+            stacklevel=user_stacklevel(),
+        )
+
+    def loadings(self, rotation: Rotation = "varimax", **options: Any) -> pd.DataFrame:
+        """Standardised loadings of each question on each rotated factor.
+
+        Short for ``read_factors(rotation=..., ...).loadings``; see :meth:`read_factors`.
+
+        Examples
+        --------
+        >>> import ordinalrbm as orbm
+        >>> ratings = orbm.datasets.load_food_world_cup().iloc[:200]
+        >>> model = orbm.CumulativeRBM(3, n_epochs=2, random_state=0).fit(ratings)
+        >>> model.loadings().columns.tolist()
+        ['Factor 1', 'Factor 2', 'Factor 3']
+        """
+        return self.read_factors(rotation=rotation, **options).loadings
+
+    def scores(
+        self,
+        X: Any,
+        *,
+        rotation: Rotation = "varimax",
+        n_factors: int | None = None,
+        gamma: float = 0.0,
+        return_std: bool = False,
+        n_draws: int | None = None,
+        random_state: Any = None,
+    ) -> Any:
+        """Scores of each row on the rotated factors, in standard deviations.
+
+        A factor has mean 0 and variance 1 among the people that the model was fitted on. The score
+        is its mean given the row's answers and the standard error its standard deviation: a
+        person's factor is in score ± 1.645 standard errors nine times out of ten. Scores vary
+        less than factors do, the less the fewer answers there are; for variances, correlations
+        and regressions take draws, which vary as factors do (plausible values).
+
+        Parameters
+        ----------
+        X : table
+        rotation, n_factors, gamma
+            See :meth:`read_factors`, whose factors these are.
+        return_std : bool, default=False
+            Whether to return the standard errors as well.
+        n_draws : int, optional
+            Return a list of so many tables of plausible values instead.
+        random_state : int, RandomState or None
+            Seed of the draws.
+
+        Returns
+        -------
+        DataFrame, rows by factors; or a pair of these; or a list of these
+
+        Examples
+        --------
+        >>> import ordinalrbm as orbm
+        >>> ratings = orbm.datasets.load_food_world_cup().iloc[:200]
+        >>> model = orbm.CumulativeRBM(3, n_epochs=2, random_state=0).fit(ratings)
+        >>> scores, errors = model.scores(ratings, return_std=True)
+        >>> bool((errors > 0).all(axis=None))
+        True
+        """
+        if n_draws is not None:
+            check_whole("n_draws", n_draws, 1)
+            if return_std:
+                raise DataError(
+                    "Draws have no standard errors; leave out n_draws, or return_std=True."
+                )
+        observations = self._read(X)
+        solution = self._solution(self._population(), rotation, n_factors, gamma)
+        index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(observations.n_rows)
+
+        def framed(values: np.ndarray) -> pd.DataFrame:
+            names = [f"Factor {k + 1}" for k in range(values.shape[1])]
+            return pd.DataFrame(values, index=index, columns=names)
+
+        this = self._side(observations)
+        with threads(self.n_jobs):
+            if n_draws is not None:
+                seed = seed_from(random_state)
+                states = posterior.draws(self.model_, this, n_draws, seed, thin=STEPS_BETWEEN)
+                return [framed(_projected(solution, state.factors)) for state in states]
+            mean, std = self._factor_moments(this, solution.projection)
+        scores = framed(_projected(solution, mean))
+        return (scores, framed(std)) if return_std else scores
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of what ``transform`` returns: factor_0, factor_1, ..., before any rotation.
+
+        Parameters
+        ----------
+        input_features : ignored
+        """
+        check_is_fitted(self, "model_")
+        return np.array([f"factor_{k}" for k in range(self.model_.n_factors)], dtype=object)
+
+    # Inside
+
+    def _asked(self) -> dict[str, _Asked]:
+        """Rows of the loadings by name; nominal questions, whose categories have them, as well."""
+        known, names = self.questionnaire_, column_names(self)
+        plan, found = self.model_.layout, {}
+        for i, j in enumerate(known.questions):
+            scale, first = self.scales_[j], int(plan.first[i])
+            levels = () if scale is None else tuple(map(str, scale.labels))
+            number = None if scale is not None else known.numbers[known.numeric.index(j)]
+            one = _Asked(names[j], i, int(plan.kind[i]), first, levels, number)
+            if one.kind == NOMINAL:
+                found[one.name] = one._replace(column=-1)
+                for k, level in enumerate(levels):
+                    found[f"{one.name}: {level}"] = one._replace(column=first + k)
+            else:
+                found[one.name] = one
+        return found
+
+    def _solution(
+        self, people: Population, rotation: Rotation, n_factors: int | None, gamma: float
+    ) -> Solution:
+        check_choice("rotation", rotation, ROTATIONS)
+        most = min(self.model_.weights.shape)
+        if n_factors is not None:
+            check_whole("n_factors", n_factors, 1, most)
+        if not np.isfinite(gamma) or gamma > 0.8:
+            raise DataError(f"The 'gamma' parameter must be at most 0.8. Got {gamma!r} instead.")
+        solution = reading.solve(self.model_, people, rotation, n_factors, gamma)
+        scales = [one.scale for one in self._asked().values() if one.column >= 0]
+        return poles.naturally_turned(solution, scales)
+
+    def _learn_population(
+        self, observations: Observations, weight: np.ndarray | None, seed: int
+    ) -> None:
+        """Keep how the factors are distributed among those who were learnt from."""
+        with threads(self.n_jobs):
+            self.population_ = reading.population_of(
+                self.model_, observations, weight, self.unanswered, seed
+            )
+
+    def _population(self) -> Population:
+        """How factors are distributed; of files that do not say it, as the model would have it."""
+        check_is_fitted(self, "model_")
+        if hasattr(self, "population_"):
+            return self.population_
+        if not hasattr(self, "_made_up_population"):
+            with threads(self.n_jobs):
+                self._made_up_population = reading.free_population(self.model_)
+        return self._made_up_population
+
+    def _kept_population(self) -> dict[str, np.ndarray]:
+        kept = getattr(self, "population_", None)
+        return {} if kept is None else dict(zip(_POPULATION, kept, strict=True))
+
+    def _restore_population(self, stored: Stored) -> None:
+        if _POPULATION[0] in stored:
+            n, most = self.model_.n_factors, float(self.model_.units)
+            mean = stored.parameter(_POPULATION[0], np.float64, (n,), 0.0, most)
+            covariance = stored.parameter(_POPULATION[1], np.float64, (n, n), -(most**2), most**2)
+            if not np.allclose(covariance, covariance.T) or (np.diag(covariance) < 0).any():
+                raise DataError("its factors have covariances that cannot be")
+            self.population_ = Population(mean, covariance)
+
+    def _factor_moments(
+        self, this: Side, projection: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Expected factors (n, K), and standard deviations of these or of projections of them."""
+        projection = np.eye(self.model_.n_factors) if projection is None else projection
+        if self.inference == "mcmc":
+            return self._sampled_moments(this, projection)
+        mean = np.empty((this.n_rows, self.model_.n_factors))
+        variance = np.zeros((this.n_rows, len(projection)))
+        for rows, part, found in self._mean_fields(this):
+            mean[rows] = found.factors
+            for state, weight, _ in found.components:
+                styled = part._replace(stretch=state.stretch)
+                apart = (state.factors - mean[rows]) @ projection.T
+                variance[rows] += weight[:, None] * apart**2
+                for some, covariance in factor_covariances(
+                    self.model_, styled, state.factors, weight > posterior.IMPROBABLE
+                ):
+                    own = ((projection @ covariance) * projection).sum(axis=2)
+                    variance[rows.start + some] += weight[some, None] * own
+        return mean, np.sqrt(variance)
+
+    def _sampled_moments(self, this: Side, projection: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        first, second = np.zeros((this.n_rows, self.model_.n_factors)), 0.0
+        projected = np.zeros((this.n_rows, len(projection)))
+        for state in posterior.draws(self.model_, this, self.n_draws, self._inference_seed()):
+            factors = state.factors.astype(np.float64)
+            first += factors
+            projected += factors @ projection.T
+            second = second + (factors @ projection.T) ** 2
+        variance = second / self.n_draws - (projected / self.n_draws) ** 2
+        return first / self.n_draws, np.sqrt(np.maximum(variance, 0.0))
+
+    def _questions(self) -> dict[str, str]:
+        """Texts of the questions, if the file that was learnt from had them."""
+        schema = getattr(self, "about_", {}).get("schema")
+        columns = schema.get("columns", []) if isinstance(schema, dict) else []
+        known = [one for one in columns if isinstance(one, dict) and one.get("question")]
+        return {str(one.get("name")): str(one["question"]) for one in known}
+
+
+def column_names(estimator: Any) -> list[str]:
+    """What the columns of a fitted model are called; by position when they have no names."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        return [f"column {i}" for i in range(estimator.n_features_in_)]
+    return [str(name) for name in names]
+
+
+def _projected(solution: Solution, factors: np.ndarray) -> np.ndarray:
+    return (factors.astype(np.float64) - solution.mean) @ solution.projection.T
+
+
+def _framed(errors: LoadingErrors | None, part: str, rows: Any, columns: Any) -> Any:
+    return None if errors is None else pd.DataFrame(getattr(errors, part), rows, columns)
+
+
+def _with_categories(questions: dict[str, str], asked: Mapping[str, _Asked]) -> dict[str, str]:
+    """Texts of questions and, where one is nominal, of its categories."""
+    for item, one in asked.items():
+        text = questions.get(one.name)
+        if one.kind == NOMINAL and one.column >= 0 and text and item not in questions:
+            questions[item] = f"{text}{item.removeprefix(one.name)}"
+    return questions
+
+
+def _reliability(
+    solution: Solution, factors: list[str], model: VectorModel, answers: Observations | None,
+    weight: np.ndarray | None,
+) -> pd.DataFrame:  # fmt: skip
+    plan = model.layout
+    kind = plan.kind[plan.question]
+    # Categories of one question exclude each other: nobody would add them up.
+    every = [own[kind[own] != NOMINAL] for own in reading.own_items(solution)]
+    keys = [np.sign(solution.loadings[own, k]) for k, own in enumerate(every)]
+    explained = (solution.structure * solution.loadings).mean(axis=0)
+    found: dict[str, Any] = {
+        "items": [len(own) for own in every],
+        "explained": explained,
+        "omega": [reading.omega(solution, own, key) for own, key in zip(every, keys, strict=True)],
+    }
+    if answers is not None:
+        levels = answers.to_dense().astype(np.float64)
+        levels[levels < 0] = np.nan
+        scales = [kind[own] == ORDINAL for own in every]
+        found["alpha"] = [
+            reading.cronbach_alpha(levels[:, plan.question[own[some]]], key[some], weight)
+            for own, key, some in zip(every, keys, scales, strict=True)
+        ]
+    return pd.DataFrame(found, index=factors)

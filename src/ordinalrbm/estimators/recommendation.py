@@ -1,0 +1,540 @@
+"""What a service asks of a model of ratings: recommendations, and who or what is alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial, wraps
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_array
+from sklearn.utils.validation import check_is_fitted
+
+from ordinalrbm.data import frames
+from ordinalrbm.data.catalogue import as_list
+from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.ratings import Ratings, numbered_on
+from ordinalrbm.data.recency import older
+from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.side_features import SideFeatures, lines_or_none
+from ordinalrbm.estimators.validation import check_choice, check_whole
+from ordinalrbm.evaluate.ranking import lowest_liked
+from ordinalrbm.matrix import top_n as recommending
+from ordinalrbm.matrix.cpu import CPU
+from ordinalrbm.matrix.implicit_als import Demand
+from ordinalrbm.matrix.predict import probabilities
+from ordinalrbm.matrix.vectors import Vectors
+from ordinalrbm.runtime.jit import alone
+from ordinalrbm.runtime.threads import threads
+
+Score = Literal["expected", "liked", "rating", "demand"]
+_FEW = 4
+_TINY = 1e-12
+_COLUMNS = pd.Index(["user", "item", "rank", "score"])
+_SCORES = ("expected", "liked", "rating", "demand")
+
+
+class _Rows(NamedTuple):
+    """Rows of models that are asked for."""
+
+    models: list[Any]
+    demand: np.ndarray  # (rows of the models, K) or those asked for, in their order
+    row: np.ndarray  # of each, in the models
+    seen: Observations | None  # what rows of the models leave out
+    are_own: bool  # whether the models are those of the estimator, which may be on a device
+
+
+class _NewRatings(NamedTuple):
+    """All ratings of users who bring new ones, and how recent they are, if that is known."""
+
+    observations: Observations
+    age: np.ndarray | None
+
+
+class _Wanted(NamedTuple):
+    """What is asked for."""
+
+    n: int
+    score: str
+    worth: np.ndarray  # (items, L): what each level counts
+    lowest: np.ndarray  # (items,): the lowest level that counts
+    closed: np.ndarray | None  # (items,) mask of those that nobody gets
+    is_one_scale: bool
+
+
+Model = TypeVar("Model", bound="Serving")
+Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
+
+
+def reading(
+    method: Callable[Concatenate[Model, Arguments], Result],
+) -> Callable[Concatenate[Model, Arguments], Result]:
+    """A method that sees the model as it is when called, from the first line to the last.
+
+    An update puts another dictionary of attributes in the place of this one (see
+    :meth:`RatingModel.update`), and changes nothing in it.
+    """
+
+    @wraps(method)
+    def read(self: Model, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        now = object.__new__(type(self))
+        now.__dict__ = self.__dict__
+        return method(now, *args, **kwargs)
+
+    return read
+
+
+class Serving:
+    """Calls of a service; models of ratings have them."""
+
+    models_: list[Any]
+    _posteriors: list[Any]  # what the models are of
+    ratings_: Ratings
+    demand_: Demand
+    _features: SideFeatures
+    n_jobs: int | None
+
+    @reading
+    def recommend(
+        self,
+        users: Any = None,
+        n: int = 10,
+        items: Any = None,
+        exclude: Any = None,
+        ratings: Any = None,
+        score: Score = "expected",
+        *,
+        liked: Any = None,
+        exclude_seen: bool = True,
+    ) -> pd.DataFrame:
+        """The n best items for each user, the best first.
+
+        Parameters
+        ----------
+        users : id, array-like of ids, or "all"
+            Of whom nothing is known gets what is popular and liked. (Should a user be named "all",
+            give ["all"].) By default all users of ``ratings``.
+        n : int, default=10
+            How many items; fewer where a user has seen almost everything.
+        items : array-like of ids, optional
+            Only these are recommended; by default all. Items that are not known are passed over.
+        exclude : id or array-like of ids, optional
+            These are not recommended to anybody.
+        ratings : as in :meth:`fit`, optional
+            New ratings of known or unknown users, who are placed by them (and by what was known
+            of them before) for this call; the model does not change. Of items that are not known
+            they tell nothing.
+        score : {"expected", "liked", "rating", "demand"}, default="expected"
+            What items are ranked by. "demand": how likely it is that the user chooses the item,
+            from who has rated what; about one for what is surely chosen. "liked": the probability
+            that the rating would be ``liked`` or better. "expected": the product of both: how
+            likely the item is chosen and liked. "rating": about the expected rating, should the
+            item be chosen; where items have different scales, from 0 at an item's lowest label to
+            1 at its highest. Models with Gaussian factors take it from the inner product of
+            :meth:`vectors`, as if all users had the thresholds of a usual one: it ranks quickly,
+            but scores and neighbours in the list differ a little from
+            ``predict(rule="mean")``, which has each user's own.
+            Models without demand (``demand_factors=0``) have "liked" in place of "expected".
+        liked : label, optional
+            From which label on a rating counts as liked; by default those in the upper quarter of
+            an item's scale: 4 of 5, 8 of 10.
+        exclude_seen : bool, default=True
+            Whether to leave out what the user has rated.
+
+        Returns
+        -------
+        DataFrame
+            Columns user, item, rank (from 1) and score, in the order of ``users``; of the library
+            that the ids or ratings given are of. Ties go to the item whose id comes first.
+
+        Examples
+        --------
+        >>> import numpy as np, ordinalrbm as orbm
+        >>> users, items = np.divmod(np.arange(60), 6)
+        >>> ratings = (users, items, 1 + (users + items) % 3)
+        >>> model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings)
+        >>> model.recommend([3, 4], n=2, exclude_seen=False)[["user", "rank"]].values.tolist()
+        [[3, 1], [3, 2], [4, 1], [4, 2]]
+        >>> model.recommend(ratings=([77], [2], [3]), n=1)["user"].tolist()
+        [77]
+        """
+        if not hasattr(self, "models_"):
+            check_is_fitted(self, "models_")  # which says so; it takes its time
+        check_whole("n", n, 1)
+        check_choice("score", score, _SCORES)
+        wanted = self._wanted(n, score, liked, items, exclude)
+        labels, position, placed = self._asked(users, ratings)
+        best = self._best(position, placed, wanted, exclude_seen=exclude_seen)
+        items_found = self.ratings_.items.take(best.item)
+        # Half the time of one user's call would be to give columns their names one by one.
+        columns = (labels[best.query], items_found, best.rank, best.score)
+        found = pd.DataFrame(dict(enumerate(columns)), copy=False)
+        found.columns = _COLUMNS
+        return frames.like(found, users, ratings)
+
+    def _wanted(self, n: int, score: str, liked: Any, items: Any, exclude: Any) -> _Wanted:
+        if score == "expected" and not self.demand_.n_factors:
+            score = "liked"
+        if score == "demand" and not self.demand_.n_factors:
+            reason = "because learning was interrupted"
+            if not getattr(self, "demand_factors", 1):
+                reason = "because demand_factors is 0"
+            raise DataError(
+                f"This model has not learnt who chooses what, {reason}; fit() it again with "
+                "demand_factors=64, or choose another score than 'demand'."
+            )
+        closed = None
+        if items is not None:
+            closed = np.ones(len(self.ratings_.items), dtype=bool)
+            chosen = self.ratings_.lookup(items, "item")
+            closed[chosen[chosen >= 0]] = False
+        if exclude is not None:
+            closed = np.zeros(len(self.ratings_.items), dtype=bool) if closed is None else closed
+            left_out = self.ratings_.lookup(exclude, "item")
+            closed[left_out[left_out >= 0]] = True
+        is_one_scale = len(self.ratings_.distinct()[0]) == 1
+        return _Wanted(n, score, *self._kept_worth(score, liked), closed, is_one_scale)
+
+    def _kept_worth(self, score: str, liked: Any) -> tuple[np.ndarray, np.ndarray]:
+        """What levels count, and the lowest that does; the usual ones are kept."""
+        if liked is not None:
+            return _with_lowest(self._worth(score, liked))
+        key = score == "rating"
+        kept: tuple[Ratings, dict[bool, Any]] | None = self.__dict__.get("_worths")
+        if kept is None or kept[0] is not self.ratings_:
+            kept = self.__dict__["_worths"] = (self.ratings_, {})
+        if key not in kept[1]:
+            kept[1][key] = _with_lowest(self._worth(score, liked))
+        return kept[1][key]
+
+    def _worth(self, score: str, liked: Any = None) -> np.ndarray:
+        """(items, L): what each level of an item counts."""
+        scales, of_item = self.ratings_.distinct()
+        width = max(scale.n_levels for scale in scales)
+        if score != "rating":
+            lowest = lowest_liked(self.ratings_, liked)[:-1, None]
+            there = np.arange(width) < self.ratings_.level_counts()[:, None]
+            return ((np.arange(width) >= lowest) & there).astype(np.float64)
+        worth = np.zeros((len(scales), width))
+        for k, scale in enumerate(scales):
+            values = scale.values
+            if len(scales) > 1:
+                values = (values - values[0]) / ((values[-1] - values[0]) or 1.0)
+            worth[k, : scale.n_levels] = values
+        return worth[of_item]
+
+    # ---- who --------------------------------------------------------------------------------
+
+    def _asked(
+        self, users: Any, ratings: Any
+    ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray, _NewRatings] | None]:
+        """Labels of users, their positions (−1: unknown), and those with new ratings.
+
+        Of these: the place of every user among them, −1 for others; who they are; all of their
+        ratings.
+        """
+        own = self.ratings_
+        if users is None and ratings is None:
+            raise DataError("No users given: pass `users=` or `ratings=`.")
+        if isinstance(users, str) and users == "all" and ratings is None:
+            return own.users.labels, np.arange(len(own.users)), None
+        given = None if users is None else as_list(users)
+        if ratings is None:
+            position = own.lookup(given, "user")  # which says what is wrong with ids
+            return _labels(given), position, None
+        who, new, ids = _new_ratings(own, ratings)
+        if given is None:
+            position = np.where(who < len(own.users), who, -1)
+            return ids, position, (np.arange(who.size), who, new)
+        everyone = isinstance(users, str) and users == "all"
+        labels = own.users.labels if everyone else _labels(given)
+        position = own.lookup(labels, "user")
+        place = pd.Index(ids).get_indexer(pd.Index(labels))
+        return labels, position, (place, who, new)
+
+    # ---- what -------------------------------------------------------------------------------
+
+    def _best(
+        self, position: np.ndarray, placed: Any, wanted: _Wanted, *, exclude_seen: bool
+    ) -> recommending.Best:
+        own = self.ratings_.observations
+        is_new = np.zeros(position.size, dtype=bool)
+        parts = []
+        if placed is not None:
+            place, who, ratings = placed
+            is_new = place >= 0
+            if is_new.any():
+                models, demand = self._placed(who, ratings)
+                seen = ratings.observations if exclude_seen else None
+                rows = _Rows(models, demand, place[is_new], seen, False)
+                parts.append((is_new, self._best_of(rows, wanted)))
+        unknown = self._unknown_users(position) & ~is_new
+        known = ~unknown & ~is_new
+        if known.any():
+            seen = own if exclude_seen else None
+            rows = _Rows(self.models_, self.demand_.rows, position[known], seen, True)
+            parts.append((known, self._best_of(rows, wanted)))
+        if unknown.any():
+            scores = self._scores_for_unknown(wanted)
+            parts.append((unknown, recommending.for_all(scores, int(unknown.sum()), wanted.n)))
+        return recommending.together(parts)
+
+    @reading
+    def vectors(self) -> Vectors:
+        """Vectors of users and items, for an index that finds nearest neighbours.
+
+        Items by falling inner product with a user's vector are items by falling ``score="rating"``
+        of :meth:`recommend`. Only models with Gaussian factors have them (:class:`OrdinalMF`,
+        :class:`GaussianMF`).
+
+        Returns
+        -------
+        Vectors
+            ``users`` and ``items``, float32 arrays with a line each in the order of ``users_`` and
+            ``items_``; ``expected(products)`` tells the expected ratings that inner products stand
+            for.
+
+        Examples
+        --------
+        >>> import numpy as np, ordinalrbm as orbm
+        >>> users, items = np.divmod(np.arange(60), 6)
+        >>> ratings = (users, items, 1 + (users + items) % 3)
+        >>> model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings)
+        >>> vectors = model.vectors()
+        >>> best = model.items_.take(np.argsort(-vectors.items @ vectors.users[3]))
+        >>> found = model.recommend(3, n=6, score="rating", exclude_seen=False)["item"]
+        >>> found.tolist() == best.tolist()
+        True
+        """
+        check_is_fitted(self, "models_")
+        vectors = self._vectors()
+        if vectors is None:
+            raise DataError(
+                f"{type(self).__name__} orders items by more than one inner product and has no "
+                "vectors; use OrdinalMF."
+            )
+        return vectors
+
+    def similar_items(
+        self, item: Any, n: int = 10, *, by: Literal["demand", "taste"] = "demand"
+    ) -> pd.DataFrame:
+        """The n items that are most like an item.
+
+        Parameters
+        ----------
+        item : id
+            A known one.
+        n : int, default=10
+        by : {"demand", "taste"}, default="demand"
+            Whether the same users choose them, or the same users like them (models with Gaussian
+            factors).
+
+        Returns
+        -------
+        DataFrame
+            Columns item and similarity, the cosine of both items' factors; the item itself is not
+            among them.
+
+        Examples
+        --------
+        >>> import numpy as np, ordinalrbm as orbm
+        >>> users, items = np.divmod(np.arange(60), 6)
+        >>> ratings = (users, items, 1 + (users + items) % 3)
+        >>> model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings)
+        >>> len(model.similar_items(3, n=2))
+        2
+        """
+        return self._similar("item", item, n, by)
+
+    def similar_users(
+        self, user: Any, n: int = 10, *, by: Literal["demand", "taste"] = "demand"
+    ) -> pd.DataFrame:
+        """The n users that are most like a user; see :meth:`similar_items`."""
+        return self._similar("user", user, n, by)
+
+    @reading
+    def _similar(self, what: str, label: Any, n: int, by: str) -> pd.DataFrame:
+        check_is_fitted(self, "models_")
+        check_whole("n", n, 1)
+        check_choice("by", by, ("demand", "taste"))
+        ids = self.ratings_.users if what == "user" else self.ratings_.items
+        position = int(self.ratings_.lookup([label], what)[0])
+        if position < 0:
+            raise DataError(f"The {what} {label!r} is not known; give one of {what}s_.")
+        table = self._factors_of(what, by)
+        length = np.sqrt((table * table).sum(axis=1)) + _TINY
+        cosine = (table @ table[position]) / (length * length[position])
+        cosine[position] = -np.inf
+        best = np.argsort(-cosine, kind="stable")[: min(n, len(ids) - 1)]
+        return pd.DataFrame({what: ids.take(best), "similarity": cosine[best]})
+
+    def _factors_of(self, what: str, by: str) -> np.ndarray:
+        if by == "demand" and self.demand_.n_factors:
+            return self.demand_.rows if what == "user" else self.demand_.columns
+        table = getattr(self, f"{what}_factors_", None)
+        if table is None:
+            raise DataError(
+                f"{type(self).__name__} has no factors of {what}s to compare; use by='demand'."
+            )
+        return table
+
+    def _threads(self, n_users: int) -> AbstractContextManager[None]:
+        """To hand out the work of a few users would cost more than to do it."""
+        return alone() if n_users <= _FEW else threads(self.n_jobs)
+
+    def _best_of(self, rows: _Rows, wanted: _Wanted) -> recommending.Best:
+        left_out = recommending.LeftOut(rows.seen, wanted.closed)
+        there = self._on_gpu() if rows.are_own and self._is_on_gpu() else None
+        vectors = self._vectors() if wanted.score == "rating" and wanted.is_one_scale else None
+        lines = None if vectors is None else self._lines(rows, vectors)
+        if vectors is not None and lines is not None:
+            with self._threads(rows.row.size):
+                best = recommending.best_products(
+                    lines, vectors.items, rows.row, wanted.n, left_out
+                )
+            return best._replace(score=vectors.expected(best.score))
+        if there is not None and wanted.score != "demand":
+            demand = self.demand_ if wanted.score == "expected" else None
+            return there.best_items(rows.row, wanted.n, wanted.worth, left_out, demand)
+        if there is not None:
+            best = there.most_wanted(self.demand_, rows.row, wanted.n, left_out)
+            return recommending.listed(*best)
+        with self._threads(rows.row.size):
+            if wanted.score in ("liked", "rating"):
+                return recommending.best_items(
+                    rows.models, rows.row, wanted.n, wanted.worth, left_out
+                )
+            return self._best_wanted(rows, wanted, left_out)
+
+    def _best_wanted(
+        self, rows: _Rows, wanted: _Wanted, left_out: recommending.LeftOut
+    ) -> recommending.Best:
+        def most_wanted(place: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+            factors = (rows.demand, self.demand_.columns)
+            return recommending.most_wanted(*factors, rows.row[place], n, left_out)
+
+        n_rows, n_items = rows.row.size, len(self.ratings_.items)
+        if wanted.score == "demand":
+            return recommending.listed(*most_wanted(np.arange(n_rows), wanted.n))
+        choose = _choose(rows, wanted)
+        return recommending.best_wanted(most_wanted, choose, n_rows, n_items, wanted.n)
+
+    def _lines(self, rows: _Rows, vectors: Vectors) -> np.ndarray | None:
+        return vectors.users[rows.row] if rows.are_own else self._lines_of(rows)
+
+    def _scores_for_unknown(self, wanted: _Wanted) -> np.ndarray:
+        """(items,) for users of whom nothing is known: what is popular, and liked by others."""
+        columns = np.arange(len(self.ratings_.items))
+        everywhere = Cells(np.full(columns.size, -1), columns, np.zeros(columns.size, np.int8))
+        scores = (self._distribution(everywhere) * wanted.worth).sum(axis=1)
+        if wanted.score in ("expected", "demand"):
+            seen = self.ratings_.observations
+            n_raters = max(int((seen.row_counts > 0).sum()), 1)
+            share = np.maximum(seen.column_counts / n_raters, recommending.LEAST_DEMAND)
+            scores = share if wanted.score == "demand" else share * scores
+        if wanted.closed is not None:
+            scores[wanted.closed] = -np.inf
+        return scores
+
+    def _placed(self, who: np.ndarray, ratings: _NewRatings) -> tuple[list[Any], np.ndarray]:
+        """Models of which the rows are those with these ratings, and the demand of these."""
+        table = self._features.tables.rows
+        lines = None if table is None else lines_or_none(table, who)
+        with self._threads(ratings.observations.n_rows):
+            models = self._placed_models(ratings.observations, lines)
+        return models, self.demand_.placed(*ratings)
+
+    # ---- what models have --------------------------------------------------------------------
+
+    def _placed_models(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
+        """The models with other rows: those with these ratings and features."""
+        placed = (
+            posterior.infer_rows(ratings, lines, others, CPU)
+            for posterior, others in zip(self._posteriors, self._others(), strict=True)
+        )
+        return [model for models in placed for model in models]
+
+    def _others(self) -> list[Any]:
+        """What newcomers are compared with, for each posterior; kept for the next time."""
+        seen = self.ratings_.observations
+        kept = self.__dict__.get("_kept_others")
+        if kept is None or kept[0] is not self._posteriors or kept[1] is not seen:
+            table = self._features.tables.rows
+            others = [posterior.compared_with(seen, table) for posterior in self._posteriors]
+            kept = self.__dict__["_kept_others"] = (self._posteriors, seen, others)
+        return kept[2]
+
+    def _vectors(self) -> Vectors | None:
+        return None
+
+    def _lines_of(self, rows: _Rows) -> np.ndarray | None:
+        """Vectors of rows that were placed for this call, if they have any."""
+        raise NotImplementedError
+
+    def _distribution(self, cells: Cells) -> np.ndarray:
+        raise NotImplementedError
+
+    def _unknown_users(self, rows: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def _is_on_gpu(self) -> bool:
+        raise NotImplementedError
+
+    def _on_gpu(self) -> Any:
+        raise NotImplementedError
+
+
+def _with_lowest(worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What levels count, and the lowest of each item that does; beyond the last if none."""
+    counts = worth > 0.0
+    return worth, np.where(counts.any(axis=1), counts.argmax(axis=1), worth.shape[1])
+
+
+def _choose(rows: _Rows, wanted: _Wanted) -> recommending.Choose:
+    """How columns are chosen among those most wanted."""
+    quick = rows.models[0].chooser(wanted.lowest, rows.row) if len(rows.models) == 1 else None
+    return quick or partial(recommending.choose_by_chance, partial(_chance, rows, wanted))
+
+
+def _chance(rows: _Rows, wanted: _Wanted, place: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """How likely each of these cells is liked."""
+    cells = Cells(rows.row[place], column.astype(np.intp), np.zeros(column.size, np.int8))
+    found, width = probabilities(rows.models, cells), wanted.worth.shape[1]
+    return (found[:, :width] * wanted.worth[column]).sum(axis=1)
+
+
+def _labels(given: Any) -> np.ndarray:
+    return np.asarray(given.to_numpy() if hasattr(given, "to_numpy") else given)
+
+
+def _new_ratings(known: Ratings, data: Any) -> tuple[np.ndarray, _NewRatings, np.ndarray]:
+    """Who has new ratings (new users after those known), all of their ratings, their labels.
+
+    A new rating of an item takes the place of an old one. Items that are not known are left out.
+    """
+    cells, new_users, age = numbered_on(known, data)
+    who, place = np.unique(cells.row, return_inverse=True)
+    old = np.flatnonzero(who < len(known.users))
+    told = known.observations.take_rows(who[old])
+    row = np.concatenate([place, np.repeat(old, told.row_counts)])
+    column = np.concatenate([cells.column, told.column])
+    level = np.concatenate([cells.level, told.level])
+    # The first of each pair is the new one.
+    key = row.astype(np.int64) * len(known.items) + column
+    _, first = np.unique(key, return_index=True)
+    first = first[column[first] >= 0]
+    observations = Observations.from_triples(
+        row[first], column[first], level[first], who.size, len(known.items),
+        known.observations.n_levels,
+    )  # fmt: skip
+    labels = np.concatenate([known.users.labels, new_users.labels])[who]
+    if known.age is None:
+        return who, _NewRatings(observations, None), labels
+    of_old = np.repeat(np.bincount(place, minlength=who.size)[old], told.row_counts)
+    entries = [slice(*known.observations.row_start[d : d + 2]) for d in who[old]]
+    before = np.concatenate([known.age[:0], *(known.age[own] for own in entries)])
+    every = np.concatenate([age, older(before, of_old)])
+    return who, _NewRatings(observations, every[first]), labels

@@ -1,0 +1,335 @@
+"""Learning by sampling: from a variational solution on, sweep after sweep; some are kept."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.matrix import variational
+from ordinalrbm.matrix.backends import refuse_different_ratings, single_backend
+from ordinalrbm.matrix.calibration import shifts_of_draws
+from ordinalrbm.matrix.draws import BLOCK, NO_WEIGHTS, BlockWeights, Draws, n_blocks
+from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
+from ordinalrbm.matrix.gibbs_sampler import SampledState, start, sweep
+from ordinalrbm.matrix.predict import probabilities
+from ordinalrbm.matrix.variational import (
+    Precisions,
+    tellable_factors,
+    with_features_of,
+    with_weights,
+)
+from ordinalrbm.runtime import process_group
+from ordinalrbm.runtime.process_group import Group
+from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY
+from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
+from ordinalrbm.training.loop import learn
+from ordinalrbm.training.state import (
+    State,
+    began,
+    flatten,
+    flatten_history,
+    unflatten,
+    unflatten_history,
+)
+
+# Epochs of the variational learner before the first sweep: it need not have converged.
+_WARM_EPOCHS = 8
+# Sweeps that are dropped, at most: the chain starts near where it stays.
+_BURN_IN = 30
+# Of so many sweeps two are kept, one after the other: they are on two sides of the mean.
+_PER_PAIR = 10
+# Of factors that the ratings can tell, by the rule for the variational model, twice as many: here
+# those that are not needed are drawn around zero and do no harm.
+_MORE_FACTORS = 2
+
+
+def burn_in(n_sweeps: int) -> int:
+    """How many sweeps are dropped at first: at most a third of all."""
+    return min(_BURN_IN, n_sweeps // 3)
+
+
+@dataclass(frozen=True)
+class SampledSettings:
+    """Settings of the sampler; see :class:`ordinalrbm.OrdinalMF` for each."""
+
+    n_factors: int
+    n_epochs: int | None
+    n_draws: int
+    rated_sets: bool
+    calibrate: bool
+    precisions: Precisions
+    seed: int
+    device: str
+    verbose: bool
+
+    def of_rank(self, group: Group) -> SampledSettings:
+        """Of one chain of several: its part of the draws, and a seed of its own."""
+        n_draws, device = -(-self.n_draws // group.size), self.device
+        # Seeds of fits have 31 bits.
+        return replace(
+            self, n_draws=n_draws, seed=self.seed + (group.rank << 32),
+            device=group.own_gpu() if device == "cuda" else device,
+        )  # fmt: skip
+
+    @property
+    def n_sweeps(self) -> int:
+        return self.n_epochs or _BURN_IN + _PER_PAIR * -(-self.n_draws // 2)
+
+    @property
+    def burn_in(self) -> int:
+        """Sweeps that are dropped."""
+        return burn_in(self.n_sweeps)
+
+    @property
+    def kept(self) -> np.ndarray:
+        """Numbers of the sweeps that are kept: pairs of neighbours, evenly spaced to the last."""
+        n_after = self.n_sweeps - self.burn_in
+        if self.n_draws >= n_after:
+            return self.burn_in + np.arange(1, n_after + 1)
+        draw = np.arange(self.n_draws)
+        last_of_pair = (draw // 2 + 1) * n_after // -(-self.n_draws // 2)
+        is_first = (draw % 2 == 0) & (draw + 1 < self.n_draws)
+        return self.burn_in + last_of_pair - is_first
+
+
+class Record(NamedTuple):
+    """One sweep; log probabilities are means per rating."""
+
+    epoch: int
+    validation: float  # of held-out ratings, by all draws kept so far; at first by this one
+    log_likelihood: float  # of the ratings learnt from, given this draw
+    user_width_precision: float
+    item_width_precision: float
+    user_ridge: float  # precision of the weights of features, the mean over their kinds
+    item_ridge: float
+    scale_width: float  # from the lowest threshold to the highest, of the first scale
+    seconds: float
+
+
+class Sampled(NamedTuple):
+    """The draws, and how sampling went."""
+
+    draws: Draws
+    burn_in: int
+    history: list[Record]
+    interrupted: bool
+
+
+def fit(
+    observations: Observations, validation: Cells | None, settings: SampledSettings,
+    checkpoints: Checkpoints = NO_CHECKPOINTS, tables: Tables = NO_TABLES,
+) -> Sampled:  # fmt: skip
+    """Sample; Ctrl-C ends it and gives the draws kept so far, or the last one.
+
+    Each process of a group has a chain of its own, and all get the draws of all of them.
+    """
+    group = process_group.current()
+    if group is not None:
+        refuse_different_ratings(group, observations)
+        settings = settings.of_rank(group)
+    chain = _Learner(observations, validation, settings, tables)
+    # Sums of matrix products must not depend on how many threads there are.
+    with threadpool_limits(limits=1, user_api="blas"):
+        interrupted = learn(
+            chain if group is None else _Chains(chain, group), checkpoints.of("sampled"),
+            settings.n_sweeps, verbose=settings.verbose, watched="validation",
+        )  # fmt: skip
+    draws = chain.draws() if group is None else chain.draws().gathered(group)
+    if validation is not None and settings.calibrate:
+        shifts = shifts_of_draws(draws.models, observations, validation)
+        draws = replace(draws, shifts=shifts).shifted(observations)
+    return Sampled(draws, settings.burn_in, chain.history, interrupted)
+
+
+class _Learner:
+    """State of the chain, and the draws kept so far."""
+
+    schedule = None  # there is no learning rate
+
+    def __init__(
+        self,
+        observations: Observations,
+        validation: Cells | None,
+        settings: SampledSettings,
+        tables: Tables,
+    ) -> None:
+        self.settings, self.tables = settings, tables
+        self.backend = single_backend(settings.device)
+        self.observations, self.validation = observations, validation
+        self.data = self.backend.sampled(observations, tables, rated_sets=settings.rated_sets)
+        self.chance = np.zeros(1)  # of each held-out rating, summed over kept draws
+        n_factors = min(settings.n_factors, _MORE_FACTORS * tellable_factors(observations))
+        found = variational.start(observations, n_factors, settings.seed, settings.precisions)
+        self.variational = with_weights(found, tables, rated_sets=settings.rated_sets)
+        self.chain = start(self.data, self.variational)
+        self.last = self._copied()  # whole, also in the middle of a sweep, until one is kept
+        self.kept: list[SampledState] = []
+        self.blocks: list[BlockWeights] = []  # sums; the last one is where the chain is
+        self.history: list[Record] = []
+        self.started = time.perf_counter()
+
+    @property
+    def has_model(self) -> bool:
+        return bool(self.history)
+
+    def goes_on(self) -> bool:
+        return len(self.history) < self.settings.n_sweeps
+
+    def epoch(self) -> None:
+        """One sweep, before the first of which the chain is put near where it will stay."""
+        number = len(self.history) + 1
+        if number == 1:
+            self._warm_up()
+        settling = number <= self.settings.burn_in
+        with self.backend.working():
+            self.chain = sweep(self.data, self.chain, number, self.settings.seed, settling=settling)
+        if number in self.settings.kept:
+            self._keep()
+        elif not self.kept:
+            self.last = self._copied()
+        rows, columns = self.chain.row_hyper, self.chain.column_hyper
+        user_ridge, item_ridge = (float(np.mean(hyper.ridge or [0.0])) for hyper in (rows, columns))
+        self.history.append(
+            Record(
+                number, self._validation(), self.chain.log_likelihood, rows.width_precision,
+                columns.width_precision, user_ridge, item_ridge, self._scale_width(),
+                time.perf_counter() - self.started,
+            )
+        )  # fmt: skip
+
+    def _scale_width(self) -> float:
+        gaps = self.chain.cutpoints[0, 1 : self.data.scales.n_levels[0] - 1]
+        return float(np.exp(gaps).sum())
+
+    def _warm_up(self) -> None:
+        state, backend = self.variational, self.backend
+        with backend.working():
+            data = backend.data_of(self.data, self.observations, state.n_factors)
+            state = backend.to_device(state)
+            if self.settings.rated_sets or self.tables.are_any:
+                data = with_features_of(data, state, self.tables)
+            for number in range(1, _WARM_EPOCHS + 1):
+                state = variational.epoch(data, state, number)
+            self.chain = start(self.data, backend.to_host(state))
+
+    def _copied(self) -> SampledState:
+        """The chain as it is; a sweep changes nothing else in place."""
+        copied = self.data.engine.copied
+        return self.chain._replace(rows=copied(self.chain.rows), columns=copied(self.chain.columns))
+
+    def _as_kept(self, state: SampledState) -> SampledState:
+        """A state on the host as draws are kept, without weights, of which means are kept."""
+        as_kept = self.data.engine.as_kept
+        return state._replace(
+            rows=as_kept(state.rows), columns=as_kept(state.columns),
+            row_hyper=state.row_hyper._replace(weights=[]),
+            column_hyper=state.column_hyper._replace(weights=[]),
+        )  # fmt: skip
+
+    def _weights(self, state: SampledState) -> BlockWeights:
+        return BlockWeights.of_state(state, rated_sets=self.settings.rated_sets)
+
+    def _keep(self) -> None:
+        """Keep the chain as it is; Ctrl-C finds either all of this done or nothing."""
+        draw, weights = self._as_kept(self.chain), self._weights(self.chain)
+        if len(self.kept) % BLOCK:
+            blocks = [*self.blocks[:-1], self.blocks[-1].plus(weights)]
+        else:
+            blocks = [*self.data.engine.on_host(self.blocks), weights]
+        self._watch(draw)
+        self.kept, self.blocks = [*self.kept, draw], blocks
+
+    def draws(self) -> Draws:
+        """All that were kept, or the last one if none was."""
+        kept, blocks = self.kept, self.blocks
+        if not kept:
+            kept, blocks = [self._as_kept(self.last)], [self._weights(self.last)]
+        blocks = self.data.engine.on_host(blocks)
+        sizes = np.minimum(BLOCK, len(kept) - BLOCK * np.arange(len(blocks)))
+        means = [block.over(int(size)) for block, size in zip(blocks, sizes, strict=True)]
+        return Draws.of_states(kept, means, self.data.scales.n_levels)
+
+    def _watch(self, kept: SampledState) -> None:
+        if self.validation is not None:
+            self.chance = self.chance + self._chance(kept)
+
+    def _chance(self, state: SampledState) -> np.ndarray:
+        """Probability of each held-out rating by one draw."""
+        assert self.validation is not None
+        models = Draws.of_states([state], [NO_WEIGHTS], self.data.scales.n_levels).models
+        level = self.validation.level[:, None].astype(np.intp)
+        return np.take_along_axis(probabilities(models, self.validation), level, axis=1)[:, 0]
+
+    def _validation(self) -> float:
+        if self.validation is None:
+            return np.nan
+        if self.kept:
+            chance = self.chance / len(self.kept)
+        else:
+            chance = self._chance(self._as_kept(self.chain))
+        return float(np.log(np.maximum(chance, SMALLEST_PROBABILITY)).mean())
+
+    def state(self) -> State:
+        return {
+            **flatten("chain", self.data.engine.on_host(self.chain)),
+            **flatten("kept", self.kept),
+            **flatten("blocks", self.data.engine.on_host(self.blocks)),
+            **flatten_history(self.history),
+        }
+
+    def restore(self, state: State) -> None:
+        unwatched = ("validation",) if self.validation is None else ()
+        self.history = unflatten_history(state, Record, unwatched=unwatched)
+        engine = self.data.engine
+        chain = unflatten("chain", state, engine.on_host(self.chain))
+        self.chain = engine.on_device(chain, self.data.answers)
+        n_kept = int(np.searchsorted(self.settings.kept, len(self.history), side="right"))
+        self.last, like = self._copied(), self._as_kept(self.chain)
+        self.kept = [unflatten(f"kept.{k}", state, like) for k in range(n_kept)]
+        weights = engine.on_host(self._weights(self.chain))
+        blocks = [unflatten(f"blocks.{k}", state, weights) for k in range(n_blocks(n_kept))]
+        self.blocks = [*blocks[:-1], *engine.on_device(blocks[-1:], self.data.answers)]
+        self.chance = np.zeros(1)
+        for kept in self.kept:
+            self._watch(kept)
+        self.started = began(self.history)
+
+
+class _Chains:
+    """The chain of this process in a group: its state is that of all of them."""
+
+    schedule, has_model = None, False  # Ctrl-C finds the processes in different places
+
+    def __init__(self, own: _Learner, group: Group) -> None:
+        self.own, self.group = own, group
+        self.goes_on, self.epoch = own.goes_on, own.epoch
+
+    @property
+    def history(self) -> list[Record]:
+        return self.own.history
+
+    def state(self) -> State:
+        states = self.group.all_gather_object(self.own.state())
+        return {
+            f"chain_{rank}.{name}": part
+            for rank, state in enumerate(states)
+            for name, part in state.items()
+        }
+
+    def restore(self, state: State) -> None:
+        ranks = {name.partition(".")[0] for name in state}
+        if len(ranks) != self.group.size:
+            raise ValueError(f"it is of {len(ranks)} processes, and these are {self.group.size}")
+        first = f"chain_{self.group.rank}."
+        self.own.restore(
+            {
+                name.removeprefix(first): part
+                for name, part in state.items()
+                if name.startswith(first)
+            }
+        )

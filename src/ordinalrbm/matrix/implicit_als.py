@@ -1,0 +1,409 @@
+"""Which columns a row chooses at all, however it likes them: a one-class factor model.
+
+Of all cells those that were answered count as one, the others as zero, and a cell that was not
+answered counts little (implicit ALS: Hu, Koren, Volinsky 2008; in the form of Rendle et al. 2021):
+
+    Σ_answered (1 − p_d · q_i)² + α Σ_all (p_d · q_i)² + λ (Σ_d |p_d|² + Σ_i |q_i|²).
+
+Given the columns, each row is a ridge regression. The sum over all cells is one product with the
+Gram matrix of the columns, so that only answers cost; a few steps of conjugate gradients, all rows
+at once, go on where those of the last half-sweep have ended.
+
+A row with few answers is not one that chooses little: most of what it would choose is yet to come.
+Until it has as many answers as half of the rows, it is drawn to the rows that have as many, which
+are taken as Gaussian around their mean m with covariance S (empirical Bayes: that of their factors,
+and what their answers leave open of these). With the share w of the usual number of answers,
+
+    Σ_answered (1 − p · q_i)² + w (α Σ_all (p · q_i)² + λ |p|²) + (1 − w) σ² (p − m)ᵀ S⁻¹ (p − m),
+
+where σ² is the mean square of 1 − p · q over the answers of those rows.
+
+Arrays are NumPy's or torch's, and rows may be spread over processes: sums are the engine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ordinalrbm.data.observations import Counted, Counts, Observations
+from ordinalrbm.engine.half_sweep import CPU_ENGINE
+from ordinalrbm.engine.rated_sets import usual_count
+from ordinalrbm.matrix.feature_priors import View
+from ordinalrbm.matrix.variational import Data
+from ordinalrbm.runtime.blocks import MANY, each_block, taken
+from ordinalrbm.runtime.jit import alone
+from ordinalrbm.storage.reader import Stored, wrong
+
+# What a cell without an answer counts, α, and λ as a multiple of a power of how many answers rows
+# and columns have on average (the geometric mean of both): chosen by the NDCG of products with the
+# chance to be liked, on ratings held out of the training ratings of MovieLens 100K and 1M, dating
+# and lecture evaluations.
+_UNANSWERED = 0.2
+_RIDGE, _POWER = 0.32, 0.75
+_SWEEPS, _STEPS = 10, 3
+# Where times are known, a row is placed by its last answers more than by those before: each counts
+# once more for every one of these numbers of last answers that it is among.
+_RECENT = (5, 20)
+_RECENT_STEPS = 6
+# Of a file: λ is never below _RIDGE. Where all factors are zero the sum above is the number of
+# answers, so that λ Σ |p|² of what was learnt is no more (three times as many where recent answers
+# count again); beyond ten times that, sums of an update may overflow float32.
+_SMALLEST_RIDGE, _MOST_SQUARES = 0.1, 30.0 / _RIDGE
+# At first factors are this large beside 1/√K.
+_FIRST = 0.1
+# Of rows with as many answers as usual, about so many tell where they are.
+_ENOUGH = 2_000
+_LEAST_NOISE = 1e-6
+_DRAWN_STEPS = 8
+
+
+class Factors(NamedTuple):
+    """What is learnt, where the backend has it."""
+
+    rows: Any  # (rows, K)
+    columns: Any  # (columns, K)
+
+    def with_rows(self, change: Callable[[Any], Any]) -> Factors:
+        return self._replace(rows=change(self.rows))
+
+
+class Usual(NamedTuple):
+    """Where rows are that have as many answers as usual, to whom those with fewer are drawn."""
+
+    n_answers: float  # how many are usual; with none nobody is drawn anywhere
+    mean: np.ndarray  # (K,) float64, m
+    precision: np.ndarray  # (K, K) float64, σ² S⁻¹
+
+    @classmethod
+    def of(
+        cls, rows: np.ndarray, columns: np.ndarray, alone: np.ndarray, answers: Observations
+    ) -> Usual:
+        """``alone`` is what rows without any answer are solved by."""
+        counts = answers.row_counts
+        count, usual = usual_count(counts), np.flatnonzero(counts >= max(usual_count(counts), 1.0))
+        if not usual.size or not rows.shape[1]:
+            return cls.nobody(rows.shape[1])
+        some = usual[:: -(-usual.size // _ENOUGH)]
+        these, own = answers.take_rows(some), rows[some]
+        # Of the squares of all answers, only the sums of each row are needed.
+        sums = CPU_ENGINE.rated_sums(these, columns)
+        products = CPU_ENGINE.rated_products(these, columns, own)
+        squares = these.n_entries + float((own * (products - 2.0 * sums)).sum(dtype=np.float64))
+        noise = max(squares / these.n_entries, _LEAST_NOISE)
+        if not np.isfinite(noise):  # of a file whose factors are no such
+            return cls.nobody(rows.shape[1])
+        away = own - own.mean(axis=0, dtype=np.float64)
+        answered = (columns.T * (these.column_counts / some.size)) @ columns
+        covariance = away.T @ away / some.size + noise * _inverse(alone + answered)
+        return cls(count, own.mean(axis=0, dtype=np.float64), noise * _inverse(covariance))
+
+    @classmethod
+    def nobody(cls, n_factors: int) -> Usual:
+        return cls(0.0, np.zeros(n_factors), np.zeros((n_factors, n_factors)))
+
+    def share(self, counts: np.ndarray) -> np.ndarray:
+        """Of the usual number of answers, at most one; w."""
+        return np.minimum(counts / self.n_answers, 1.0) if self.n_answers else np.ones(len(counts))
+
+
+class Demand(NamedTuple):
+    """Factors whose product is about one where a row would choose a column, and else about zero."""
+
+    rows: np.ndarray  # (rows, K) float32
+    columns: np.ndarray  # (columns, K) float32
+    ridge: float  # λ
+    gram: np.ndarray  # (K, K) float64, products of the columns, by which new rows are placed
+    usual: Usual
+
+    @classmethod
+    def of(
+        cls, rows: np.ndarray, columns: np.ndarray, ridge: float,
+        answers: Observations | None = None,
+    ) -> Demand:  # fmt: skip
+        """Rounded as files have it, so that a model is the same before and after.
+
+        Who has no answers is where those are on average who have as many as usual.
+        """
+        rows, columns = (_rounded(part) for part in (rows, columns))
+        usual = Usual.nobody(rows.shape[1])
+        with threadpool_limits(limits=1, user_api="blas"):
+            gram = (columns.T @ columns).astype(np.float64)
+            if answers is not None:
+                usual = Usual.of(rows, columns, _alone(gram, ridge), answers)
+                rows[answers.row_counts == 0] = usual.mean.astype(np.float16)
+        return cls(rows, columns, ridge, gram, usual)
+
+    @classmethod
+    def none(cls, n_rows: int, n_columns: int) -> Demand:
+        rows, columns = (np.zeros((n, 0), dtype=np.float32) for n in (n_rows, n_columns))
+        return cls.of(rows, columns, 1.0)
+
+    @property
+    def n_factors(self) -> int:
+        return self.rows.shape[1]
+
+    @classmethod
+    def from_stored(cls, stored: Stored, answers: Observations) -> Demand:
+        """Of a file, beside all answers: who has none is at zero, and not in the file."""
+        counts, width, found = (answers.row_counts, answers.column_counts), None, []
+        for name, own in zip(("rows", "columns"), counts, strict=True):
+            part = stored.parameter(name, np.float16, (int((own > 0).sum()), width))
+            found.append(np.zeros((own.size, part.shape[1]), dtype=np.float32))
+            found[-1][own > 0] = part
+            if np.vdot(found[-1], found[-1]) > _MOST_SQUARES * answers.n_entries:
+                raise wrong(name, "has larger numbers than so many ratings can lead to")
+            width = part.shape[1]
+        ridge = stored.parameter("ridge", np.float64, (1,), _SMALLEST_RIDGE)
+        rows, columns = found
+        return cls.of(rows, columns, float(ridge[0]), answers)
+
+    def to_arrays(self, answers: Observations) -> dict[str, np.ndarray]:
+        return {
+            "rows": self.rows[answers.row_counts > 0].astype(np.float16),
+            "columns": self.columns[answers.column_counts > 0].astype(np.float16),
+            "ridge": np.array([self.ridge]),
+        }
+
+    def placed(self, answers: Observations, age: np.ndarray | None = None) -> np.ndarray:
+        """(rows, K) where rows with these answers are, given the columns."""
+        return _placed(answers, self.columns, self.gram, self.ridge, self.usual, age)
+
+    def after_learning(self, answers: Observations, age: np.ndarray | None) -> Demand:
+        """With rows placed by recent answers more than by old ones, and those with few drawn."""
+        if not self.n_factors:
+            return self
+        found = Demand.of(self.rows, self.columns, self.ridge, answers)
+        if age is not None:
+            views = _recent_views(answers, age)
+            with threadpool_limits(limits=1, user_api="blas"):
+                rows = _solved(
+                    views, found.rows, self.columns, CPU_ENGINE, self.ridge, _RECENT_STEPS
+                )
+            found = Demand.of(rows, self.columns, self.ridge, answers)
+        counts = answers.row_counts
+        few = np.flatnonzero((counts > 0) & (counts < found.usual.n_answers))
+        return found._with_rows(answers, age, few)
+
+    def _with_rows(
+        self, answers: Observations, age: np.ndarray | None, which: np.ndarray
+    ) -> Demand:
+        """With some rows nearer to where their answers put them.
+
+        Rows do not depend on each other: many are solved in blocks that fit into a cache, shared by
+        threads.
+        """
+        if age is not None:
+            is_one = np.isin(np.arange(answers.n_rows), which)
+            age = age[np.repeat(is_one, answers.row_counts)]
+        these, rows = answers.take_rows(which), self.rows.copy()
+        pull = _Pull.of(self, these.row_counts)
+
+        def settle(block: slice) -> None:
+            part = these.take_rows(np.arange(block.start, block.stop))
+            own = slice(these.row_start[block.start], these.row_start[block.stop])
+            views = _recent_views(part, None if age is None else age[own])
+            rows[which[block]] = _solved(
+                views, rows[which[block]], self.columns, CPU_ENGINE, self.ridge, _DRAWN_STEPS,
+                pull._replace(known=pull.known[block]),
+            )  # fmt: skip
+
+        def settle_alone(block: slice) -> None:
+            with alone():
+                settle(block)
+
+        is_large = which.size * self.n_factors >= MANY
+        with threadpool_limits(limits=1, user_api="blas"):
+            each_block(settle_alone if is_large else settle, which.size, self.n_factors)
+        return Demand.of(rows, self.columns, self.ridge, answers)
+
+    def with_new(self, answers: Observations, age: np.ndarray | None = None) -> Demand:
+        """With more rows and columns, placed by their answers; the first of these are known."""
+        if not self.n_factors:
+            return Demand.none(answers.n_rows, answers.n_columns)
+        n_rows, n_columns = len(self.rows), len(self.columns)
+        new = answers.take_rows(np.arange(n_rows, answers.n_rows))
+        is_known = new.column < n_columns
+        age = None if age is None else age[answers.row_start[n_rows] :][is_known]
+        rows = np.vstack([self.rows, self.placed(new.select(is_known), age)])
+        columns = self.columns
+        if answers.n_columns > n_columns:
+            of_new = answers.transpose().take_rows(np.arange(n_columns, answers.n_columns))
+            gram = (rows.T @ rows).astype(np.float64)
+            nobody = Usual.nobody(self.n_factors)
+            columns = np.vstack([columns, _placed(of_new, rows, gram, self.ridge, nobody)])
+        return Demand.of(rows, columns, self.ridge, answers)
+
+    def settled(
+        self, answers: Observations, age: np.ndarray | None, rows: np.ndarray, columns: np.ndarray
+    ) -> Demand:
+        """With some rows and columns nearer to where their answers put them."""
+        if not self.n_factors:
+            return self
+        found = self._with_rows(answers, age, rows)
+        facing, views = (
+            self.columns.copy(),
+            _recent_views(answers.transpose().take_rows(columns), None),
+        )
+        with threadpool_limits(limits=1, user_api="blas"):
+            facing[columns] = _solved(views, facing[columns], found.rows, CPU_ENGINE, self.ridge)
+        return Demand.of(found.rows, facing, self.ridge, answers)
+
+
+def of_learnt(found: Factors, rows: np.ndarray, columns: np.ndarray, ridge: float) -> Demand:
+    """In another order, at these positions; of whom nothing is known, at −1, is at zero."""
+    return Demand.of(_taken(found.rows, rows), _taken(found.columns, columns), ridge)
+
+
+def _taken(part: np.ndarray, position: np.ndarray) -> np.ndarray:
+    found = taken(part, position)
+    found[position < 0] = 0.0
+    return found
+
+
+def _rounded(table: np.ndarray) -> np.ndarray:
+    """As float16 has it, in float32."""
+    found = np.empty(table.shape, dtype=np.float32)
+
+    def round_off(block: slice) -> None:
+        found[block] = table[block].astype(np.float16)
+
+    each_block(round_off, *table.shape)
+    return found
+
+
+def ridge_of(answers: Counted | Counts) -> float:
+    """λ for so many answers."""
+    rated = [int((counts > 0).sum()) for counts in (answers.row_counts, answers.column_counts)]
+    per_line = [answers.n_entries / max(n, 1) for n in rated]
+    return _RIDGE * float(np.prod(per_line)) ** (_POWER / 2)
+
+
+def start(answers: Counted, n_factors: int, seed: int) -> Factors:
+    rng = np.random.default_rng(seed)
+    scale = _FIRST / np.sqrt(max(n_factors, 1))
+    return Factors(
+        *(
+            rng.standard_normal((n, n_factors), dtype=np.float32) * np.float32(scale)
+            for n in (answers.n_rows, answers.n_columns)
+        )
+    )
+
+
+def learn(data: Data, first: Factors, ridge: float) -> Factors:
+    """Factors after some sweeps, from the first on; arrays are in the form of the data."""
+    found = first
+    # Sums of matrix products must not depend on how many threads there are.
+    with threadpool_limits(limits=1, user_api="blas"):
+        for _ in range(_SWEEPS):
+            rows = _solved([data.rows], found.rows, found.columns, data.columns.engine, ridge)
+            columns = _solved([data.columns], found.columns, rows, data.rows.engine, ridge)
+            found = Factors(rows, columns)
+    return found
+
+
+def _recent_views(answers: Observations, age: np.ndarray | None) -> list[View]:
+    """The answers, and again those that are recent."""
+    recent = () if age is None else (answers.select(age < n) for n in _RECENT)
+    return [View(some, CPU_ENGINE) for some in (answers, *recent)]
+
+
+class _Pull(NamedTuple):
+    """What draws rows with few answers to those with as many as usual, in the form of rows."""
+
+    known: np.ndarray  # (rows, 1), w
+    precision: np.ndarray  # (K, K), σ² S⁻¹
+    towards: np.ndarray  # (K,), the same times m
+    inverse: np.ndarray  # (K, K), about that of what rows are solved by
+
+    @classmethod
+    def of(cls, demand: Demand, counts: np.ndarray) -> _Pull:
+        own = demand.usual
+        parts = (
+            own.share(counts)[:, None], own.precision, own.precision @ own.mean,
+            _inverse(_alone(demand.gram, demand.ridge) + own.precision),
+        )  # fmt: skip
+        return cls(*(part.astype(np.float32) for part in parts))
+
+
+def _inverse(matrix: np.ndarray) -> np.ndarray:
+    """Of a positive matrix, also where it is hardly that."""
+    least = 1e-9 * np.trace(matrix) / max(len(matrix), 1)
+    return np.linalg.inv(matrix + least * np.eye(len(matrix)))
+
+
+def _alone(gram: np.ndarray, ridge: float) -> np.ndarray:
+    """(K, K) what rows without any answer are solved by."""
+    return _UNANSWERED * gram + ridge * np.eye(len(gram))
+
+
+def _placed(
+    answers: Observations, columns: np.ndarray, gram: np.ndarray, ridge: float, usual: Usual,
+    age: np.ndarray | None = None,
+) -> np.ndarray:  # fmt: skip
+    """(rows, K) of rows with these answers, solved to the end."""
+    found = np.zeros((answers.n_rows, columns.shape[1]), dtype=np.float32)
+    alone, recent = _alone(gram, ridge), np.zeros(answers.n_entries)
+    if age is not None:
+        recent += sum((age < n).astype(float) for n in _RECENT)
+    for d, share in enumerate(usual.share(answers.row_counts).tolist()):
+        chosen = columns[answers.row(d)[0]].astype(np.float64)
+        own = slice(answers.row_start[d], answers.row_start[d + 1])
+        counted = chosen * (1.0 + share * recent[own, None])
+        pull = (1.0 - share) * usual.precision
+        system = share * alone + pull + counted.T @ chosen
+        found[d] = np.linalg.solve(system, counted.sum(axis=0) + pull @ usual.mean)
+    return found
+
+
+def _solved(
+    views: list[View], this: Any, other: Any, other_engine: Any, ridge: float,
+    n_steps: int = _STEPS, pull: _Pull | None = None,
+) -> Any:  # fmt: skip
+    """Rows nearer to their regression on the columns; an answer counts once in every view.
+
+    Of rows that are drawn by a pull, all answers are recent: the views of those after the first
+    count as far as the row has as many as usual.
+    """
+    gram = _UNANSWERED * other_engine.gram(other)
+    counts = [1.0, *(1.0 if pull is None else pull.known for _ in views[1:])]
+
+    def times(own: Any) -> Any:
+        total = own @ gram + ridge * own
+        if pull is not None:
+            total = pull.known * total + (1.0 - pull.known) * (own @ pull.precision)
+        for count, view in zip(counts, views, strict=True):
+            total = total + count * view.engine.rated_products(view.answers, other, own)
+        return total
+
+    def conditioned(residual: Any) -> Any:
+        return residual if pull is None else residual @ pull.inverse
+
+    residual = -times(this)
+    if pull is not None:
+        residual = residual + (1.0 - pull.known) * pull.towards
+    for count, view in zip(counts, views, strict=True):
+        residual = residual + count * view.engine.rated_sums(view.answers, other)
+    direction = conditioned(residual)
+    size = _products(residual, direction)
+    for step in range(n_steps):
+        image = times(direction)
+        along = size / (_products(direction, image) + _TINY)
+        this = this + along * direction
+        if step == n_steps - 1:
+            return this
+        residual = residual - along * image
+        downhill = conditioned(residual)
+        before, size = size, _products(residual, downhill)
+        direction = downhill + size / (before + _TINY) * direction
+    return this
+
+
+_TINY = 1e-30
+
+
+def _products(one: Any, other: Any) -> Any:
+    return (one * other).sum(1)[:, None]

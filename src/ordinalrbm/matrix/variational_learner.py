@@ -1,0 +1,275 @@
+"""Learning Gaussian factors: epochs until there is no more to gain."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ordinalrbm.data.observations import Cells, Counted, Counts, Observations, SharedRows
+from ordinalrbm.engine.gaussian_state import gaps_of
+from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT
+from ordinalrbm.matrix.backends import backend_for
+from ordinalrbm.matrix.calibration import NO_CALIBRATION, Calibration, calibration
+from ordinalrbm.matrix.cpu import CPU
+from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
+from ordinalrbm.matrix.fitted import Fitted, Loaded, evenly_shared
+from ordinalrbm.matrix.gaussian_model import GaussianModel
+from ordinalrbm.matrix.variational import (
+    GaussianState,
+    Precisions,
+    epoch,
+    start,
+    start_with_values,
+    tellable_factors,
+    with_features_of,
+    with_weights,
+)
+from ordinalrbm.runtime.timing import stage
+from ordinalrbm.storage.reader import LARGEST_NUMBER, LARGEST_PARAMETER, wrong
+from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
+from ordinalrbm.training.loop import learn
+from ordinalrbm.training.schedule import EarlyStopping
+from ordinalrbm.training.state import (
+    State,
+    began,
+    flatten,
+    flatten_history,
+    unflatten,
+    unflatten_history,
+    unflatten_model,
+)
+
+# A rise of the mean log probability that is worth another epoch.
+_WORTHWHILE = 2e-4
+# Epochs in the end, in which the validation ratings are learnt from, too.
+_MORE_EPOCHS = 4
+_ANY_PRECISION = (1e-30, np.inf)
+# Of the fields of a state in a checkpoint, where they are not those of any parameter.
+_LIMITS = {
+    "variance": (0.0, LARGEST_NUMBER),
+    "cutpoints": (-LARGEST_PARAMETER, LARGEST_CUTPOINT),
+    "gaps": (-LARGEST_PARAMETER, float(np.exp(LARGEST_CUTPOINT))),
+    "precision": _ANY_PRECISION,
+    "cutpoints_precision": _ANY_PRECISION,
+}
+
+
+@dataclass(frozen=True)
+class GaussianSettings:
+    """Settings of the learner; see :class:`ordinalrbm.OrdinalMF` for each.
+
+    ``values`` are those of the levels, for Gaussian factorisation.
+    """
+
+    n_factors: int
+    precisions: Precisions
+    is_point: bool
+    n_epochs: int
+    patience: int
+    n_averaged: int
+    calibrate: bool
+    seed: int
+    device: str
+    verbose: bool
+    values: np.ndarray
+    rated_sets: bool = False
+    learns_validation: bool = False  # whether validation ratings are learnt from in the end
+
+
+class Record(NamedTuple):
+    """One line of the learning history; the log probability is a mean per rating."""
+
+    epoch: int
+    validation: float
+    seconds: float
+
+
+def fit(
+    observations: Observations | SharedRows, validation: Cells | None, settings: GaussianSettings,
+    checkpoints: Checkpoints = NO_CHECKPOINTS, tables: Tables = NO_TABLES,
+) -> Fitted:  # fmt: skip
+    """Learn a model; Ctrl-C ends learning and gives the best epoch so far."""
+    with stage("to where it is learnt"):
+        learner = _Learner(observations, validation, settings, tables)
+    # Small matrix products stand between the kernels. Threads of the BLAS would go on spinning
+    # for a while after each, in the way of the kernels' own.
+    with threadpool_limits(limits=1, user_api="blas"):
+        with stage("epochs"):
+            interrupted = learn(
+                learner, checkpoints.of("gaussian"), settings.n_epochs, verbose=settings.verbose,
+                watched="validation",
+            )  # fmt: skip
+        with stage("calibration, and what was held out"):
+            models, was_all = learner.models(is_over=not interrupted)
+    interrupted = interrupted or not was_all
+    return Fitted(
+        evenly_shared(models), learner.stopping.best_epoch, learner.history, interrupted,
+        loaded=learner.loaded,
+    )  # fmt: skip
+
+
+class _Learner:
+    """State of learning: rows and columns, the best of them so far, and when to stop."""
+
+    schedule = None  # there is no learning rate
+
+    def __init__(
+        self,
+        observations: Observations | SharedRows,
+        validation: Cells | None,
+        settings: GaussianSettings,
+        tables: Tables,
+    ) -> None:
+        self.observations, self.validation, self.settings = observations, validation, settings
+        self.tables = tables
+        # Levels with values are learnt by each process for itself, on its cores.
+        self.backend = CPU if settings.values.size else backend_for(settings.device)
+        state = _start(observations, settings, tables)
+        self.data = self.backend.data(observations, state.n_factors)
+        self.gaussian = self.backend.to_device(state)
+        if settings.rated_sets or tables.are_any:
+            own = self.backend.own_rows(tables)
+            self.data = with_features_of(self.data, self.gaussian, own)
+        self.best = self.gaussian
+        self.last: list[GaussianModel] = []
+        self.loaded: Loaded | None = None
+        self.stopping = EarlyStopping(settings.patience, _WORTHWHILE)
+        self.history: list[Record] = []
+        self.started = time.perf_counter()
+
+    @property
+    def has_model(self) -> bool:
+        """Whether an epoch has ended, and its model can be had without others' help.
+
+        Ctrl-C finds the processes of a group in different places, where none helps another.
+        """
+        return self.stopping.best_epoch > 0 and self.backend.group is None
+
+    def goes_on(self) -> bool:
+        return len(self.history) < self.settings.n_epochs and not self.stopping.is_over
+
+    def epoch(self) -> None:
+        """Rows, columns, and a look at the validation ratings."""
+        number, averaged = len(self.history) + 1, self.settings.n_averaged
+        self.gaussian = epoch(self.data, self.gaussian, number, self.settings.is_point)
+        value = np.nan
+        if self.validation is not None:
+            model = GaussianModel.of_state(self.gaussian)
+            value = self.backend.mean_log_probability(model, self.validation)
+        if averaged > 1:
+            model = self.backend.to_host(GaussianModel.of_state(self.backend.clone(self.gaussian)))
+            self.last = [*self.last, model][-averaged:]
+        self.history.append(Record(number, value, time.perf_counter() - self.started))
+        if self.stopping.after(value):
+            # A copy: an interruption comes in the middle of an epoch, when nothing is in order.
+            self.best = self.backend.clone(self.gaussian)
+
+    def state(self) -> State:
+        return {
+            **flatten("gaussian", self.backend.to_host(self.gaussian)),
+            **flatten("best", self.backend.to_host(self.best)),
+            **flatten("last", self.last),
+            **flatten_history(self.history),
+        }
+
+    def restore(self, state: State) -> None:
+        # Before anything can fail in one process, while others wait for its rows.
+        like = self.backend.to_host(self.gaussian)
+        unwatched = ("validation",) if self.validation is None else ()
+        history = unflatten_history(state, Record, unwatched=unwatched)
+        self.gaussian, self.best = (
+            self.backend.to_device(_unflatten_state(name, state, like))
+            for name in ("gaussian", "best")
+        )
+        n_last = min(len(history), self.settings.n_averaged) if self.settings.n_averaged > 1 else 0
+        model = GaussianModel.of_state(like)
+        self.last = [unflatten_model(f"last.{k}", state, model) for k in range(n_last)]
+        self.stopping.replay(line.validation for line in history)
+        self.history, self.started = history, began(history)
+
+    def models(self, *, is_over: bool) -> tuple[list[GaussianModel], bool]:
+        """The models to average over, with what suits the validation ratings.
+
+        When learning ``is_over``, and not interrupted, these may be learnt from as well. Ctrl-C
+        leaves that out; whether it did not come is said, too.
+        """
+        best = GaussianModel.of_state(self.best)
+        models = self.last if self.settings.n_averaged > 1 else [self.backend.to_host(best)]
+        if self.validation is None:
+            return models, True
+        observations: Counted | Counts = self.observations
+        with ThreadPoolExecutor(1) as aside:  # as long as a few epochs of a GPU
+            found = aside.submit(self._calibration(models[-1], self.validation))
+            if is_over and self.settings.learns_validation:
+                try:
+                    models, observations = self._learnt_from_all(self.validation)
+                except KeyboardInterrupt:
+                    if self.backend.group is not None:  # where others wait for this one
+                        raise
+                    is_over, self.loaded = False, None
+        models = found.result().apply(models, observations)
+        return models, is_over or not self.settings.learns_validation
+
+    def _calibration(self, model: GaussianModel, cells: Cells) -> Callable[[], Calibration]:
+        if not self.settings.calibrate:
+            return lambda: NO_CALIBRATION
+        return calibration(model, self.observations, cells)
+
+    def _learnt_from_all(self, cells: Cells) -> tuple[list[GaussianModel], Counted | Counts]:
+        """The models after a few more epochs, which learn from these cells, too; all counts."""
+        n_averaged = self.settings.n_averaged
+        # A copy: an interruption leaves what was there.
+        state = self.backend.clone(self.best if n_averaged == 1 else self.gaussian)
+        data, counted = self.backend.data_with(self.data, self.observations, cells, state.n_factors)
+        self.data = data  # instead of what was there, whose memory is needed
+        if not self.settings.values.size:  # which are learnt on the cores, whatever the device
+            self.loaded = Loaded(self.backend, counted, data)
+        if self.settings.rated_sets or self.tables.are_any:
+            data = with_features_of(data, state, self.backend.own_rows(self.tables))
+        found: list[GaussianModel] = []
+        first = self.stopping.best_epoch + 1
+        stop = first + max(_MORE_EPOCHS, n_averaged)
+        for number in range(first, stop):
+            state = epoch(data, state, number, self.settings.is_point)
+            if number >= stop - n_averaged:
+                found.append(
+                    self.backend.to_host(GaussianModel.of_state(self.backend.clone(state)))
+                )
+        return found, counted
+
+
+def _start(
+    observations: Observations | SharedRows, settings: GaussianSettings, tables: Tables
+) -> GaussianState:
+    n_factors, seed, precisions = settings.n_factors, settings.seed, settings.precisions
+    if not settings.is_point:
+        n_factors = min(n_factors, tellable_factors(observations))
+    if settings.values.size:
+        assert isinstance(observations, Observations), "levels with values are of one process"
+        return start_with_values(observations, settings.values, n_factors, seed, precisions)
+    state = start(observations, n_factors, seed, precisions)
+    return with_weights(state, tables, rated_sets=settings.rated_sets)
+
+
+# ---- states in checkpoints --------------------------------------------------------------------
+
+
+def _unflatten_state(name: str, state: State, like: GaussianState) -> GaussianState:
+    found = unflatten(name, state, like, limits=_LIMITS)
+    for side in ("rows", "columns"):
+        posterior = getattr(found, side)
+        if not np.allclose(posterior.gaps, gaps_of(posterior.cutpoints)):
+            raise wrong(f"{name}.{side}.gaps", "is not that of the cutpoints")
+    # Infinite where they are from the start, because something is to stay as it is.
+    for side in ("row_prior", "column_prior"):
+        for part in ("precision", "cutpoints_precision"):
+            now, first = (getattr(getattr(each, side), part) for each in (found, like))
+            if not np.array_equal(np.isinf(now), np.isinf(first)):
+                raise wrong(f"{name}.{side}.{part}", "is infinite in other places")
+    return found

@@ -1,0 +1,654 @@
+"""What each column of a file probably is: a proposal that says why, for people to correct.
+
+Several kinds of evidence decide together: words of labels, names and questions, the numbers that
+codes are, what other columns of the file do, and, weakly, the measure that the file declares. What
+is doubtful has a low confidence.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ordinalrbm.schema.batteries import BATTERY, with_shared_scales, with_ticks, with_votes
+from ordinalrbm.schema.codes import alike, as_number
+from ordinalrbm.schema.intervals import ranges_in_order
+from ordinalrbm.schema.known_scales import best_fit, is_graded, is_mirrored, share_graded
+from ordinalrbm.schema.labels import (
+    TYPICAL_MISSING,
+    Reading,
+    are_levels,
+    in_order,
+    numeric_order,
+    set_apart,
+    set_aside,
+)
+from ordinalrbm.schema.missing_labels import no_answer
+from ordinalrbm.schema.profile import Habits, Look, look_at
+from ordinalrbm.schema.schema import Code, Column, Role, Schema
+from ordinalrbm.schema.source import Source
+from ordinalrbm.schema.vocabulary import (
+    MEASURED_WORDS,
+    NOMINAL_WORDS,
+    asked_for_number,
+    looks_like_date,
+    looks_like_id,
+    looks_like_weight,
+    n_categories_named,
+    named_after,
+    numbers_something,
+    says_other,
+    says_sampling_weight,
+)
+
+MOST_LEVELS = 11  # 0 to 10; with more, numbers without labels are measurements
+_MOST_DECLARED = 20  # levels without labels of a column that its file calls ordinal
+_MOST_RANGES = 20  # income groups and the like
+_MOST_CATEGORIES = 300  # countries are fewer; more different texts are free text
+_ENOUGH_ROWS = 50  # with fewer, whole numbers may well all differ by chance
+_MANY_ANSWERS = 1000  # with fewer, the lowest of levels may well be rare
+_VERY_RARE = 0.05  # beside the rarest of all other levels
+_MOST_ABOVE_ZERO = 7  # levels; of 0 to 10, 0 may be rare
+_MOST_INCOMES = 30  # bands of income in a file without labels
+_ENOUGH_ANSWERS = 100  # with fewer, a level that nobody chose may well be by chance
+_DATE_TEXT = re.compile(
+    r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}( .*)?|\d\d?:\d\d(:\d\d)?"
+)
+_DATE_NUMBER = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
+_NEAR_ONE = 0.1  # weights are often made to have the mean 1
+_CLEARLY = 0.92  # how sure levels must be for "other" to be none of them
+_INCOME = frozenset(["income", "einkommen", "revenu", "ingreso", "ingresos", "renda"])
+_INFINITE = (math.inf, -math.inf)  # stand in files of measurements, and in no list of codes
+
+
+Rule = Callable[[Look, Habits], Column | None]
+
+
+def propose(source: Source) -> Schema:
+    """Roles, levels and codes that are no answer, column by column.
+
+    Parameters
+    ----------
+    source : Source
+        What `formats.read` or `formats.from_frame` gives.
+
+    Returns
+    -------
+    Schema
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from ordinalrbm.files.formats import from_frame
+    >>> table = pd.DataFrame({"sex": ["m", "f"] * 3, "Q1": ["often", "never", "n/a"] * 2})
+    >>> schema = propose(from_frame(table))
+    >>> [(column.name, column.role, column.levels, column.missing) for column in schema.columns]
+    [('sex', 'nominal', (), ()), ('Q1', 'ordinal', ('never', 'often'), ('n/a',))]
+    """
+    looks = [look_at(source, name) for name in source.frame.columns]
+    habits = Habits.of(looks)
+    columns = [_propose_column(look, habits) for look in looks]
+    columns = with_ticks(source, looks, columns)
+    columns = with_shared_scales(looks, with_votes(looks, columns))
+    return Schema(tuple(_only_first(columns)))
+
+
+# ---- deciding ---------------------------------------------------------------------------------
+
+
+def _propose_column(look: Look, habits: Habits) -> Column:
+    """What the first rule that fits says."""
+    column = _first_that_fits(RULES_AS_SPELT, look, habits)
+    if column is not None:
+        return column
+    look, merged = _merge_spellings(look)
+    column = _first_that_fits(RULES, look, habits) or _text(look)
+    if merged and (column.role == "ordinal" or len(look.counts) == 1):  # else values stay as spelt
+        return replace(column, reason=column.reason + _taken_as(merged))
+    return column
+
+
+def _first_that_fits(rules: Sequence[Rule], look: Look, habits: Habits) -> Column | None:
+    return next(filter(None, (rule(look, habits) for rule in rules)), None)
+
+
+def _merge_spellings(look: Look) -> tuple[Look, dict[Code, Code]]:
+    """The column with "agree" counted as "Agree" and "01" as "1", and what was merged into what.
+
+    The spelling with a label is kept, or else the one that stands there most often.
+    """
+    if look.order is not None:
+        return look, {}
+    kept: dict[Code, Code] = {}
+    by_use = sorted(look.counts, key=lambda code: (code not in look.labels, -look.counts[code]))
+    for code in [*by_use, *look.labels]:
+        kept.setdefault(alike(code), code)
+    counts: dict[Code, int] = {}
+    merged: dict[Code, Code] = {}
+    for code, count in look.counts.items():
+        # Codes that have labels of their own differ, however they are spelt.
+        target = code if code in look.labels else kept[alike(code)]
+        counts[target] = counts.get(target, 0) + count
+        if target != code:
+            merged[code] = target
+    return (replace(look, counts=counts), merged) if merged else (look, {})
+
+
+def _taken_as(merged: dict[Code, Code]) -> str:
+    shown = [f"{code!r} counts as {target!r}" for code, target in list(merged.items())[:3]]
+    more = len(merged) - len(shown)
+    return "; " + ", ".join(shown) + (f", and {more} more" if more > 0 else "")
+
+
+def _column(
+    look: Look,
+    role: Role,
+    reason: str,
+    confidence: float,
+    levels: Sequence[Code] = (),
+) -> Column:
+    return Column(
+        look.name,
+        role,
+        look.question,
+        tuple(levels),
+        unique_names(levels, look.labels),
+        tuple(look.missing),
+        tuple(look.missing.values()),
+        reason,
+        confidence=confidence,
+    )
+
+
+def unique_names(levels: Iterable[Code], labels: dict[Code, str]) -> tuple[str, ...]:
+    """What levels are called: their labels, or else their codes; where two are alike, both.
+
+    Examples
+    --------
+    >>> unique_names([1, 2, 3], {1: "agree", 3: "agree"})
+    ('1 agree', '2', '3 agree')
+    """
+    codes = list(levels)
+    names = [labels.get(code) or str(code) for code in codes]
+    times = Counter(names)
+    unique: dict[str, None] = {}
+    for position, (code, name) in enumerate(zip(codes, names, strict=True), start=1):
+        name = f"{code} {name}" if times[name] > 1 else name
+        spelt = name
+        while spelt in unique:  # a label that happens to be "1 agree"
+            spelt = f"{name} ({position})"
+            position += 1
+        unique[spelt] = None
+    return tuple(unique)
+
+
+def _unusable(look: Look, habits: Habits) -> Column | None:
+    if _holds_dates(look):
+        return _column(look, "ignored", "holds dates", 0.98)
+    if not look.is_codes:
+        return _column(look, "ignored", "holds neither numbers nor text", 0.98)
+    if not look.counts and look.missing:
+        return _column(look, "ignored", "holds only codes that are no answer", 0.98)
+    if not look.counts:
+        return _column(look, "ignored", "is empty", 0.98)
+    if looks_like_date(look.name, look.question) and not look.order and not _is_scale(look):
+        return _column(look, "ignored", "its label says that it is a date or a time", 0.9)
+    return None
+
+
+def _is_scale(look: Look) -> bool:
+    fit = best_fit(tuple(look.labels.values()))
+    return fit is not None and not fit.outside
+
+
+def _holds_dates(look: Look) -> bool:
+    if look.is_date:
+        return True
+    pattern = _DATE_TEXT if look.is_text else _DATE_NUMBER
+    return bool(look.counts) and all(pattern.fullmatch(str(code)) for code in look.counts)
+
+
+def _weight(look: Look, habits: Habits) -> Column | None:
+    """Columns that are named weight are never learnt from, unless words say that they are asked."""
+    of_sample = says_sampling_weight(look.question)
+    if look.order or not looks_like_weight(look.name, look.question):
+        return None
+    if look.labels and (not of_sample or is_mirrored(list(look.labels.values()))):
+        return None  # whether a weight was used: yes or no
+    if numeric_order(look.counts) is None:
+        return None
+    known = [_number(code) for code in look.counts]
+    are_whole = all(number.is_integer() for number in known)
+    if are_whole and not of_sample and not looks_like_weight(look.name, ""):
+        return None  # a question about the weight of something
+    if look.is_text:
+        reason = "its name says weight, but its numbers are text"
+        return _column(look, "numeric", reason, 0.7)
+    if min(known) < 0 or max(known) == 0 or not all(map(math.isfinite, known)):
+        role: Role = "numeric" if all(map(math.isfinite, known)) else "background"
+        reason = "its name says weight, but not all numbers are positive"
+        return _column(look, role, reason, 0.7)
+    reason = "its name says weight and its numbers are positive"
+    if are_whole:
+        wrong = "codes of groups, make it nominal" if of_sample else "kilograms, make it numeric"
+        reason += f"; they are whole: if they are {wrong}"
+    return _column(look, "weight", reason, 0.7 if are_whole else 0.98)
+
+
+def _id(look: Look, habits: Habits) -> Column | None:
+    codes = list(look.counts)
+    share = len(codes) / look.n_answers
+    if any(isinstance(code, float) for code in codes) or look.labels or look.order:
+        return None
+    if looks_like_id(look.name, look.question) and len(codes) > 1 and share >= 0.95:
+        return _column(look, "id", "its name says id and its values differ", 0.98)
+    if share < 1 or look.n_answers < look.n_rows:
+        return None
+    kind, is_id = "whole number", len(codes) >= _ENOUGH_ROWS
+    if look.is_text:
+        kind, is_id = "text", is_id and not any(" " in str(code) for code in codes)
+    else:
+        numbers = [int(code) for code in codes]
+        is_id |= max(numbers) - min(numbers) + 1 == len(numbers) > MOST_LEVELS  # they count
+    return _column(look, "id", f"another {kind} in every row", 0.9) if is_id else None
+
+
+def _constant(look: Look, habits: Habits) -> Column | None:
+    if len(look.counts) > 1:
+        return None
+    (code,) = look.counts
+    return _column(look, "ignored", f"has only the one answer {look.label(code)}", 0.9)
+
+
+def _ordered_category(look: Look, habits: Habits) -> Column | None:
+    if look.order is None or len(look.order) < 2:
+        return None
+    return _column(look, "ordinal", "a categorical with an order", 0.98, look.order)
+
+
+def _named(look: Look, habits: Habits) -> Column | None:
+    """Numbers or text in columns whose name says what they are."""
+    kinds: tuple[tuple[frozenset[str], Role], ...] = (
+        (NOMINAL_WORDS, "nominal"),
+        (MEASURED_WORDS, "numeric"),
+    )
+    if len(look.counts) > MOST_LEVELS:
+        kinds = kinds[::-1]  # many numbers under "interviewer's age" are ages
+    for known, role in kinds:
+        word = named_after(look.name, known) or named_after(look.question, known)
+        if word is not None:
+            if role == "numeric" and numeric_order(look.counts) is None:
+                role = "nominal"
+            levels = _seen(look) if role == "nominal" else []
+            return _column(look, role, f"it is named after {word}", 0.85, levels)
+    return None
+
+
+def _seen(look: Look) -> list[Code]:
+    """Codes of categories: labelled ones, and others that occur if they are few."""
+    codes = list(look.labels)
+    others = [code for code in look.counts if code not in look.labels and code not in _INFINITE]
+    if codes or (not look.is_text and len(others) <= MOST_LEVELS):
+        codes += others if len(others) <= MOST_LEVELS else []
+        return numeric_order(codes) or codes
+    return []
+
+
+# ---- answers in words -------------------------------------------------------------------------
+
+
+def _numbered_text(look: Look, habits: Habits) -> Column | None:
+    """Numbers as text, of which some have words too: "1 - low", "2", "3", "4", "5 - high"."""
+    numbers = {code: _leading_number(str(code)) for code in look.counts}
+    known = {number: code for code, number in numbers.items() if number is not None}
+    n_bare = sum(as_number(code) is not None for code in numbers)
+    if look.labels or len(known) < len(numbers) or n_bare in (0, len(numbers)):
+        return None
+    low, high = min(known), max(known)
+    if not 3 <= high - low < MOST_LEVELS or not 0 <= low <= 1:
+        return None
+    levels = [known.get(number, str(number)) for number in range(low, high + 1)]
+    reason = f"numbers from {low} to {high}, with words for some"
+    return _levels(look, reason, 0.9, levels)
+
+
+def _leading_number(text: str) -> int | None:
+    found = re.match(r"\s*(\d+)(?:\s*$|\s*[-–—:=.,)(]\s*\D)", text)
+    return int(found[1]) if found else None
+
+
+def _text_answers(look: Look, habits: Habits) -> Column | None:
+    """Text without codes: an order is only what its words say."""
+    is_text = not look.labels and numeric_order(look.counts) is None
+    if not is_text or not 2 <= len(look.counts) <= _MOST_CATEGORIES:
+        return None
+    reading = set_apart(look, habits)
+    levels, found = list(reading.levels), reading.look
+    if len(levels) < 2:
+        return None
+    verdict = are_levels(found, levels)
+    ordered, _ = in_order(found, levels)
+    has_order = ordered != levels or in_order(found, levels[::-1])[0] == ordered
+    if verdict.is_so and has_order:
+        reason = "; ".join([f"known answers, {ordered[0]} to {ordered[-1]}", *reading.notes])
+        return _levels(found, reason, min(verdict.confidence, reading.confidence), ordered)
+    if n_categories_named(look.texts.values()):
+        return _column(look, "nominal", "its answers are categories", 0.9, _seen(look))
+    return None
+
+
+def _few_labels(look: Look, habits: Habits) -> Column | None:
+    """Numbers of which a few have labels; those with words that stand apart are no answer."""
+    seen = numeric_order(look.counts)
+    bare = [code for code in seen or () if code not in look.labels]
+    if seen is None or len(bare) <= max(MOST_LEVELS, len(look.labels)) or len(look.texts) < 2:
+        return None
+    look = _without_labels_apart(look, seen)
+    return _column(look, "numeric", _measurement([c for c in seen if c in look.counts]), 0.9)
+
+
+def _labelled(look: Look, habits: Habits) -> Column | None:
+    """Codes that have labels: levels, or categories."""
+    if len(look.labels) < 2:
+        return None
+    reading = _with_unlabelled(set_apart(look, habits), habits)
+    if len(reading.levels) < 2:
+        return None
+    reading = _without_others(reading)
+    look = reading.look
+    verdict = are_levels(look, reading.levels)
+    ordered, moved = in_order(look, reading.levels) if verdict.is_so else ([], "")
+    if moved:
+        reading = reading.noting(moved, 0.7)
+    reason = "; ".join([verdict.because, *reading.notes])
+    confidence = min(reading.confidence, verdict.confidence)
+    if not verdict.is_so:
+        return _column(look, "nominal", reason, confidence, _seen(look))
+    return _levels(look, reason, confidence, ordered)
+
+
+def _without_others(reading: Reading) -> Reading:
+    """Set "other" apart where all else is clearly in an order: it stands nowhere on a scale."""
+    others = [code for code in reading.levels if says_other(reading.look.label(code))]
+    without = reading.without(others)
+    if not others or len(without.levels) < 3:
+        return reading
+    verdict = are_levels(without.look, without.levels)
+    if not verdict.is_so or verdict.confidence < _CLEARLY:
+        return reading
+    names = ", ".join(repr(reading.look.label(code)) for code in others)
+    return without.noting(f"{names} taken for no answer: no level among levels")
+
+
+def _levels(look: Look, reason: str, confidence: float, ordered: list[Code]) -> Column:
+    """A column with levels: a question, or the background of people where they are bands of age."""
+    word = named_after(look.name, MEASURED_WORDS) or named_after(look.question, MEASURED_WORDS)
+    if word is None:
+        return _column(look, "ordinal", reason, confidence, ordered)
+    reason = f"{reason}; it is named after {word}"
+    return _column(look, "background", reason, min(confidence, 0.85), ordered)
+
+
+def _without_labels_apart(look: Look, seen: list[Code]) -> Look:
+    """Without labelled numbers that are far above those without labels, as 998 is above ages."""
+    highest = max((_number(code) for code in seen if code not in look.labels), default=math.inf)
+    apart = [
+        code
+        for code, label in look.labels.items()
+        if (number := as_number(code)) is not None
+        and number in TYPICAL_MISSING
+        and number > highest + 1
+        and (no_answer(label) or not is_graded(label))  # "too many to count" is a number
+    ]
+    return set_aside(look, apart)
+
+
+def _with_unlabelled(reading: Reading, habits: Habits) -> Reading:
+    """With levels that have no label, and without those codes of them that are no level."""
+    labelled = list(reading.levels)
+    seen = numeric_order(code for code in reading.look.counts) or []
+    if set(seen) <= set(labelled) or numeric_order(labelled) is None:
+        return reading
+    if numeric_order(labelled) != labelled:  # with a middle that was moved there
+        odd = [code for code in seen if code not in labelled]
+        levels = [*labelled, *odd]
+    else:
+        levels, odd = _between_labels(labelled, seen)
+    return _odd_codes(replace(reading, levels=tuple(levels)), odd, habits)
+
+
+def _odd_codes(reading: Reading, odd: list[Code], habits: Habits) -> Reading:
+    """Set codes apart that have no label and no place among the others, or say to look at them."""
+    others = [code for code in reading.levels if code not in odd]
+    apart = [code for code in odd if _is_no_level(code, others, reading.look, habits)]
+    kept = [code for code in odd if code not in apart]
+    if apart:
+        note = f"{_listed(apart)} without a label taken for no answer"
+        reading = reading.without(apart).noting(note, 0.75)
+    if kept:
+        verb, it, has = ("stands", "it", "has") if len(kept) == 1 else ("stand", "them", "have")
+        note = f"{_listed(kept)} {verb} apart from the rest and {has} no label: look at {it}"
+        reading = reading.noting(note, 0.55)
+    return reading
+
+
+def _is_no_level(code: Code, others: list[Code], look: Look, habits: Habits) -> bool:
+    number, highest = _number(code), max(map(_number, others), default=0.0)
+    if number == 0 and not look.labels:
+        return True  # it is apart only where it is very rare
+    if code in habits.missing_codes and (number < 0 or number > highest + 1):
+        return True
+    if number < 0:
+        return True
+    gap = number - highest
+    if number >= 55:
+        return number in TYPICAL_MISSING and gap > 2
+    are_named = set(others) <= set(look.labels)
+    return (number in (7, 8, 9) and gap > 2 and look.n_answers >= _ENOUGH_ANSWERS) or (
+        are_named and number in (7, 8, 9) and gap >= 2
+    )
+
+
+def _listed(codes: Sequence[Code]) -> str:
+    return " and ".join(str(code) for code in codes)
+
+
+# ---- numbers ----------------------------------------------------------------------------------
+
+
+def _numbers(look: Look, habits: Habits) -> Column | None:
+    seen = numeric_order(look.counts)
+    if seen is None:
+        return None
+    if not all(math.isfinite(_number(code)) for code in seen):
+        return _column(look, "background", _measurement(seen), 0.6)
+    look = _without_labels_apart(look, seen)
+    seen = [code for code in seen if code in look.counts]
+    if numbers_something(look.name, look.question):
+        reason = "its name says that it numbers something, and its values repeat"
+        return _column(look, "nominal", reason, 0.8)
+    if asked_for_number(look.question) and len(seen) > 2:
+        return _column(look, "numeric", "it is asked for a number", 0.85)
+    if _varies_around_one(look):
+        reason = "positive numbers around 1: if they are a weight, make it one"
+        return _column(look, "numeric", reason, 0.6)
+    core, odd = _without_rare_zero(look, *_core(seen, habits))
+    if not all(_is_whole(code) for code in seen) or len(core) < 2:
+        return _column(look, "numeric", _measurement(seen), 0.9)
+    reading = _odd_codes(Reading(look, tuple(seen)), odd, habits)
+    return _bare_numbers(reading, core, habits)
+
+
+def _without_rare_zero(
+    look: Look, core: list[Code], odd: list[Code]
+) -> tuple[list[Code], list[Code]]:
+    """With 0 among the codes that stand apart where it is very rare below a short scale from 1."""
+    numbers = [_number(code) for code in core]
+    if not 3 <= len(numbers) <= _MOST_ABOVE_ZERO + 1 or numbers[:2] != [0.0, 1.0]:
+        return core, odd
+    zero, *others = core
+    is_rare = look.counts[zero] < _VERY_RARE * min(look.counts[code] for code in others)
+    is_rare &= look.n_answers >= _MANY_ANSWERS
+    return (others, [zero, *odd]) if is_rare else (core, odd)
+
+
+def _varies_around_one(look: Look) -> bool:
+    """Whether numbers are like those of a weight, for which name and label do not say so."""
+    numbers = {_number(code): n for code, n in look.counts.items()}
+    if len(numbers) <= MOST_LEVELS or min(numbers) <= 0 or all(map(float.is_integer, numbers)):
+        return False
+    mean = sum(number * n for number, n in numbers.items()) / look.n_answers
+    return abs(mean - 1) < _NEAR_ONE
+
+
+def _bare_numbers(reading: Reading, core: list[Code], habits: Habits) -> Column:
+    look, notes = reading.look, reading.notes
+    low, high = int(_number(core[0])), int(_number(core[-1]))
+    declared = look.measure == "ordinal" and high - low < _MOST_DECLARED
+    declared |= _are_bands_of_income(look, core)
+    symmetric = low == -high and high <= 5
+    counted = 0 <= low <= 2 and high < MOST_LEVELS + min(low, 1)
+    if look.measure == "nominal":
+        return _column(look, "nominal", "the file says nominal", 0.6, _seen(look))
+    if not (declared or symmetric or counted):
+        reason = "; ".join([_measurement(list(reading.levels)), *notes])
+        return _column(look, "numeric", reason, min(reading.confidence, 0.9))
+    low = min(low, 1) if counted else low  # of 1 to 5, nobody may have chosen 1
+    levels = numeric_order({*_grid(low, high, like=core), *reading.levels}) or []
+    reason = "; ".join([f"whole numbers from {low} to {high}", *notes])
+    sure = 0.65 if not (counted or symmetric) else _sure_of_range(low, high, habits)
+    return _column(look, "ordinal", reason, min(reading.confidence, sure), levels)
+
+
+def _are_bands_of_income(look: Look, core: list[Code]) -> bool:
+    """Whether incomes are all whole numbers from 1 up: in money, most would be missing."""
+    numbers = [_number(code) for code in core]
+    is_row = numbers == list(range(int(numbers[0]), int(numbers[0]) + len(numbers)))
+    is_named = named_after(look.name, _INCOME) or named_after(look.question, _INCOME)
+    return bool(is_named) and is_row and numbers[0] in (0, 1) and len(numbers) <= _MOST_INCOMES
+
+
+def _between_labels(labelled: list[Code], seen: list[Code]) -> tuple[list[Code], list[Code]]:
+    """Levels where some codes have labels, and those among them that stand apart."""
+    low, high = _number(labelled[0]), _number(labelled[-1])
+    codes = {*labelled, *seen}
+    if high - low < MOST_LEVELS and all(_is_whole(code) for code in labelled):
+        codes |= set(_grid(int(low), int(high), like=[*labelled, *seen]))
+    outside = [code for code in seen if not low <= _number(code) <= high]
+    # Where only some levels have labels, the next number may well be one more level.
+    all_labelled = len(labelled) >= 3 and high - low == len(labelled) - 1
+    near = 0 if all_labelled else 1
+    odd = [code for code in outside if not low - near <= _number(code) <= high + near]
+    odd += [code for code in outside if code not in odd and low >= 0 > _number(code)]
+    return numeric_order(codes) or [], numeric_order(odd) or []
+
+
+def _sure_of_range(low: int, high: int, habits: Habits) -> float:
+    """How sure bare numbers are levels; several columns alike are a battery of questions."""
+    if habits.ranges.get((low, high), 0) >= BATTERY:
+        return 0.9
+    return 0.8 if high in (5, 7, 10) or (low, high) == (0, 1) else 0.7
+
+
+def _core(seen: list[Code], habits: Habits) -> tuple[list[Code], list[Code]]:
+    """Codes of the scale itself, and codes such as 99 or -1 that stand apart from it."""
+    numbers = [_number(code) for code in seen]
+    above = [n for n in numbers if n >= 0]
+    low = [n for n in numbers if n < 0] if len(above) >= 2 and min(numbers) != -max(numbers) else []
+    high: list[float] = []
+    for k in range(len(numbers) - 1, 1, -1):
+        if numbers[k] not in TYPICAL_MISSING and seen[k] not in habits.missing_codes:
+            break
+        if numbers[k] - numbers[k - 1] >= 2:
+            high = numbers[k:]
+    apart = {*low, *high}
+    core = [code for code, n in zip(seen, numbers, strict=True) if n not in apart]
+    return core, [code for code, n in zip(seen, numbers, strict=True) if n in apart]
+
+
+def _number(code: Code) -> float:
+    """The number of a code that is known to be one."""
+    number = as_number(code)
+    assert number is not None
+    return number
+
+
+def _is_whole(code: Code) -> bool:
+    return _number(code).is_integer()
+
+
+def _grid(low: int, high: int, like: Sequence[Code]) -> list[Code]:
+    """Whole numbers in the way that the column writes them; those it has are taken from it."""
+    written: dict[Any, Code] = {as_number(code): code for code in like}
+    as_text = any(isinstance(code, str) for code in like)
+    return [written.get(k, str(k) if as_text else k) for k in range(low, high + 1)]
+
+
+def _measurement(seen: list[Code]) -> str:
+    low, high = (code if isinstance(code, str) else f"{code:.6g}" for code in (seen[0], seen[-1]))
+    return f"a measurement: {len(seen)} different numbers from {low} to {high}"
+
+
+# ---- text -------------------------------------------------------------------------------------
+
+
+def _text_ranges(look: Look, habits: Habits) -> Column | None:
+    texts = list(look.counts)
+    if not 3 <= len(texts) <= _MOST_RANGES or numeric_order(texts) is not None:
+        return None
+    spelt = {look.label(code): code for code in texts}
+    ordered, why_not = ranges_in_order(spelt)
+    if ordered is not None and len(ordered) == len(texts):
+        levels = [spelt[text] for text in ordered]
+        return _levels(look, "ranges of numbers in ascending order", 0.95, levels)
+    return _column(look, "nominal", why_not, 0.6, _seen(look)) if why_not else None
+
+
+def _text(look: Look) -> Column:
+    texts = list(look.counts)
+    words = [code for code in texts if as_number(code) is None]
+    if len(words) == 1 and 3 <= len(texts) <= MOST_LEVELS + 1 and not look.labels:
+        reason = f"numbers beside the text {words[0]!r}: say whether it is a level or no answer"
+        return _column(look, "background", reason, 0.5)
+    most_differ = len(texts) > _ENOUGH_ROWS and len(texts) > look.n_answers / 2
+    if (len(texts) > _MOST_CATEGORIES or most_differ) and not look.labels:
+        return _column(look, "ignored", f"free text: {len(texts):,} different ones", 0.9)
+    if share_graded([look.label(code) for code in texts]) >= 0.8 and len(texts) <= MOST_LEVELS:
+        reason = "text whose words tell a degree, in an order that is not known: give its levels"
+        return _column(look, "nominal", reason, 0.5, _seen(look))
+    return _column(look, "nominal", "text without a known order", 0.85, _seen(look))
+
+
+# ---- all columns ------------------------------------------------------------------------------
+
+
+def _only_first(columns: Sequence[Column]) -> list[Column]:
+    """One weight and one id can be used; further ones are left out, saying so."""
+    first: dict[str, str] = {}
+    kept = []
+    for column in columns:
+        used = first.setdefault(column.role, column.name)
+        if column.role in ("weight", "id") and used != column.name:
+            reason = f"another {column.role}; {used!r} is used"
+            column = replace(column, role="ignored", reason=reason)
+        kept.append(column)
+    return kept
+
+
+# The first rule that fits says what a column is: while each letter counts, as in ids, and then.
+RULES_AS_SPELT: tuple[Rule, ...] = (_unusable, _weight, _id)
+RULES: tuple[Rule, ...] = (
+    _constant,
+    _ordered_category,
+    _numbered_text,
+    _text_answers,
+    _few_labels,
+    _labelled,
+    _text_ranges,
+    _named,
+    _numbers,
+)

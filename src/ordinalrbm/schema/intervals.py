@@ -1,0 +1,235 @@
+"""Ranges of numbers in words, "30-60 minutes" or "more than 2 hours", put in order."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ordinalrbm.schema.vocabulary import words_of
+
+_DAY = 86400.0
+# Words of a unit, what it measures, and how much of it one is.
+_UNITS: dict[str, tuple[str, float]] = {
+    word: (measures, size)
+    for words, measures, size in (
+        ("s sec secs second seconds sekunde sekunden seconde secondes segundo segundos", "time", 1),
+        ("min mins minute minutes minuten minuto minutos", "time", 60),
+        ("h hr hrs hour hours stunde stunden std heure heures hora horas", "time", 3600),
+        ("d day days tag tage tagen jour jours dia dias", "time", _DAY),
+        ("week weeks wk wks woche wochen semaine semaines semana semanas", "time", 7 * _DAY),
+        ("month months monat monate monaten mois mes meses", "time", 365.25 / 12 * _DAY),
+        ("year years yr yrs jahr jahre jahren an ans ano anos", "time", 365.25 * _DAY),
+        ("usd dollar dollars", "usd", 1),
+        ("eur euro euros", "eur", 1),
+        ("gbp", "gbp", 1),
+        ("percent prozent", "percent", 1),
+        ("g", "mass", 1),
+        ("kg", "mass", 1000),
+        ("mm", "length", 1),
+        ("cm", "length", 10),
+        ("km", "length", 1e6),
+    )
+    for word in words.split()
+}
+_MAGNITUDES = {"k": 1e3, "thousand": 1e3, "tausend": 1e3, "mille": 1e3, "mil": 1e3,
+               "m": 1e6, "mio": 1e6, "million": 1e6, "millions": 1e6, "millionen": 1e6}  # fmt: skip
+_SHORTENED = 1000.0
+_PER = frozenset(["per", "a", "pro", "par", "por"])  # before a unit: "2 hours a week"
+_BELOW = words_of("less under below younger up most unter bis weniger höchstens moins menos hasta")
+_ABOVE = frozenset(["over", "more", "above", "older", "mehr", "plus", "mas", "uber", "alter"])
+_OTHER_WORDS = words_of(
+    "than to or and old between from at least times time minus "
+    "als und von mindestens jünger zu mal oder de et à fois y entre o veces desde"
+)
+_KNOWN = _OTHER_WORDS | _BELOW | _ABOVE | _PER | _UNITS.keys() | _MAGNITUDES.keys()
+_SYMBOLS = {"≤": "<", "≥": ">", "−": "-", "–": "-", "—": "-", "$": " usd ", "€": " eur ",
+            "£": " gbp ", "%": " percent "}  # fmt: skip
+_NUMBER_WORDS = {
+    word: number
+    for number, words in enumerate((
+        "zero no none nil null kein keine keinen zéro aucun aucune cero ninguno ninguna ningún "
+        "nenhum nenhuma",
+        "one ein eine einen un une uno una um uma",
+        "two zwei deux dos dois duas",
+        "three drei trois tres três",
+        "four vier quatre cuatro quatro",
+        "five fünf cinq cinco",
+        "six sechs seis",
+        "seven sieben sept siete sete",
+        "eight acht huit ocho oito",
+        "nine neun neuf nueve nove",
+        "ten zehn dix diez dez",
+    ))
+    for word in words_of(words)
+}  # fmt: skip
+_NUMBER_WORD = re.compile(rf"\b({'|'.join(sorted(_NUMBER_WORDS, key=len, reverse=True))})\b")
+_TOKEN = re.compile(r"\d+(?:\.\d+)?|\.\d+|[a-z]+|[<>+-]")
+
+
+@dataclass(frozen=True)
+class _Range:
+    """Where a range begins: below (-1), at (0) or above (1) a number, in a unit if it has one."""
+
+    start: float
+    side: int
+    unit: tuple[str, float] | None
+    words: frozenset[str]
+    is_wide: bool  # from a number to another, or all above or below one
+
+
+def ranges_in_order(texts: Iterable[str]) -> tuple[list[str] | None, str]:
+    """Ranges of numbers from lowest to highest; or None, and why if they are ranges all the same.
+
+    Examples
+    --------
+    >>> ranges_in_order(["1-2 hours", "more than 2 hours", "30-60 minutes"])[0]
+    ['30-60 minutes', '1-2 hours', 'more than 2 hours']
+    >>> ranges_in_order(["1-2 kg", "3-4 hours", "5-6 hours"])
+    (None, 'ranges of numbers whose units cannot be compared')
+    >>> ranges_in_order(["about noon", "later"])
+    (None, '')
+    """
+    spelt = {text: _symbols(text) for text in texts}
+    ranges = _ranges(spelt)
+    if len(ranges) < len(spelt):
+        return None, ""
+    starts = _starts(ranges)
+    if starts is None:
+        return None, "ranges of numbers whose units cannot be compared"
+    if len(set(starts.values())) < len(starts):
+        return None, "ranges of numbers of which two begin alike"
+    return sorted(starts, key=lambda text: starts[text]), ""
+
+
+def places_of_ranges(texts: Iterable[str]) -> dict[str, int] | None:
+    """Where those of the texts stand that are ranges of numbers, in digits or in words.
+
+    It is None where their units cannot be compared, and nothing where two are alike. Numbers alone
+    are no ranges: "party 1" and "party 2" only count parties.
+
+    Examples
+    --------
+    >>> places_of_ranges(["None", "1-2", "three or more", "I forgot"])
+    {'None': 0, '1-2': 1, 'three or more': 2}
+    """
+    spelt = {text: _with_digits(_symbols(text)) for text in texts}
+    ranges = _ranges(spelt)
+    starts = _starts(ranges)
+    if starts is None:
+        return None
+    ordered = sorted(set(starts.values()))
+    if len(ordered) < len(starts) or not any(found.is_wide for found in ranges.values()):
+        return {}
+    return {text: ordered.index(start) for text, start in starts.items()}
+
+
+def _ranges(spelt: dict[str, str]) -> dict[str, _Range]:
+    marks = [mark for mark in ".," if _is_decimal(mark, spelt.values())]
+    found = {text: _range(_plain_numbers(plain, marks)) for text, plain in spelt.items()}
+    return {text: one for text, one in found.items() if one is not None}
+
+
+def _starts(ranges: dict[str, _Range]) -> dict[str, tuple[float, int]] | None:
+    """Where ranges begin, in one unit; None where their units cannot be compared."""
+    units = {found.unit for found in ranges.values() if found.unit is not None}
+    if not _comparable(ranges.values(), units):
+        return None
+    starts: dict[str, tuple[float, int]] = {}
+    for text, found in ranges.items():
+        size = found.unit[1] if found.unit and len(units) > 1 else 1.0
+        starts[text] = found.start * size, found.side
+    return starts
+
+
+def _comparable(ranges: Collection[_Range], units: set[tuple[str, float]]) -> bool:
+    """Whether all have the same unit, said or not, or all say units of the same kind."""
+    kinds = {kind for kind, _ in units}
+    if "time" in kinds and any("m" in found.words for found in ranges):
+        return False  # beside hours, m may be minutes, months or millions
+    all_said = all(found.unit is not None or found.start == 0 for found in ranges)
+    return len(units) <= 1 or (len(kinds) == 1 and all_said)
+
+
+# ---- one text ---------------------------------------------------------------------------------
+
+
+def _symbols(text: str) -> str:
+    """In small letters without accents, signs in one spelling."""
+    for symbol, spelling in _SYMBOLS.items():
+        text = text.replace(symbol, spelling)
+    text = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()
+    return re.sub(r"(?<=\d)'(?=\d{3})", "", text)
+
+
+def _with_digits(text: str) -> str:
+    """With digits for words: "0 calls" for "no calls"."""
+    return _NUMBER_WORD.sub(lambda found: f" {_NUMBER_WORDS[found[0]]} ", text)
+
+
+def _is_decimal(mark: str, texts: Iterable[str]) -> bool:
+    """Whether a mark stands before decimals in any of the texts, not only between thousands."""
+    sign = re.escape(mark)
+    # After a lone zero, or before other than three digits.
+    shown = re.compile(rf"(?<![\d.,])0{sign}\d|\d{sign}(?!\d{{3}}(?!\d))\d")
+    return any(shown.search(text) for text in texts)
+
+
+def _plain_numbers(text: str, decimal_marks: Sequence[str]) -> str:
+    """Without marks between thousands, with points before decimals."""
+    for mark in "., ":
+        if mark not in decimal_marks:
+            text = re.sub(rf"(?<=\d){re.escape(mark)}(?=\d{{3}}(?!\d))", "", text)
+    return re.sub(r"(?<=\d),(?=\d)", ".", text) if "," in decimal_marks else text
+
+
+def _range(text: str) -> _Range | None:
+    tokens = [(found[0], found.start()) for found in _TOKEN.finditer(text)]
+    words = [token for token, _ in tokens]
+    at = [k for k, word in enumerate(words) if word[-1].isdigit()]
+    letters = frozenset(word for word in words if word.isalpha())
+    # a1 and h3 are names of something, and of 1/2 neither number is meant.
+    is_other = re.search(r"[a-z]\d|\d\s*/\s*\d", text)
+    if is_other or not 1 <= len(at) <= 2 or not letters <= _KNOWN:
+        return None
+    numbers = [float(words[k]) * (-1 if _is_negative(tokens, k, first=at[0]) else 1) for k in at]
+    sizes = [_MAGNITUDES.get(words[k + 1], 1.0) if k + 1 < len(words) else 1.0 for k in at]
+    if sizes[0] == 1 and abs(numbers[0]) < abs(numbers[-1]):
+        sizes[0] = sizes[-1]  # 10-50k begins at 10k, but 500-1k at 500
+    if 0 < numbers[0] * _SHORTENED <= numbers[-1]:
+        sizes[0] *= _SHORTENED  # 10 to under 20,000
+    has_unit = bool(letters & _UNITS.keys())  # 30 minutes to 1 hour
+    if numbers[0] * sizes[0] > numbers[-1] * sizes[-1] and not has_unit:
+        return None  # two numbers that stand for something else
+    side = 0
+    if len(at) == 1:
+        above = ">" in words or "+" in words or letters & _ABOVE
+        side = -1 if "<" in words or letters & _BELOW else int(bool(above))
+    return _Range(numbers[0] * sizes[0], side, _unit(words, at), letters, len(at) > 1 or side != 0)
+
+
+def _is_negative(tokens: list[tuple[str, int]], k: int, first: int) -> bool:
+    """Whether what stands before a number is its sign, rather than a dash between two."""
+    if k == 0 or tokens[k - 1][0] not in ("-", "minus"):
+        return False
+    if tokens[k - 1][0] == "minus":
+        return True
+    before = tokens[k - 2][0] if k >= 2 else ""
+    touches = tokens[k - 1][1] + 1 == tokens[k][1]
+    is_word = before.isalpha() and before not in _UNITS and before not in _MAGNITUDES
+    return touches and (k == first or before == "-" or is_word)
+
+
+def _unit(words: list[str], at: list[int]) -> tuple[str, float] | None:
+    """The unit of the first number: behind it, or else behind the second, or in front."""
+    pairs = pairwise(words)
+    rates = [k for k, (per, unit) in enumerate(pairs, 1) if per in _PER and unit in _UNITS]
+    behind = [k for k in range(at[0], len(words)) if words[k] in _UNITS and k not in rates]
+    front = [k for k in range(at[0]) if words[k] in _UNITS]
+    kind, size = _UNITS[words[(behind or front)[0]]] if behind or front else ("", 1.0)
+    if rates:
+        per, period = _UNITS[words[rates[0]]]
+        return f"{kind} per {per}", size / period
+    return (kind, size) if kind else None

@@ -1,0 +1,530 @@
+"""Whether labels are levels of something: known scales, and words of degree in five languages."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from ordinalrbm.schema.frequencies import times_a_year
+from ordinalrbm.schema.intervals import places_of_ranges
+from ordinalrbm.schema.missing_labels import says_neither
+from ordinalrbm.schema.vocabulary import (
+    PHRASES,
+    Phrases,
+    alternatives,
+    label_words,
+    remembered,
+    singulars,
+    stems,
+    without_code,
+    words_of,
+)
+
+_STRONG, _WEAK = Phrases(PHRASES["graded"]["strong"]), Phrases(PHRASES["graded"]["weak"])
+_ONLY = Phrases("only|exclusively|uniquement|seulement|exclusivement|solo|solamente|só|somente|nur")
+_SMALL_WORDS = words_of(
+    "of with to de du des d da do avec con com mit von in the a an le la en na going on auf dem "
+    "der den it them they"
+)
+_NEGATIONS = words_of(
+    "not no non did does do dont doesnt didnt never pas ne nicht kein keine nao nem ni sin sem"
+)
+_NEGATIVE_STARTS = ("in", "un", "dis", "im", "ir", "non", "des", "de")
+_MOST_COUNTED = 60  # labels in which ranges and rates are looked for; towns are more
+_CUT, _MISSPELT = 3, 5  # letters that are enough to know a word by
+_LONG = 6  # words of a label
+
+
+# ---- the scales of the vocabulary -------------------------------------------------------------
+
+
+def _with_strength(strength: str, poles: Sequence[str]) -> str:
+    """All ways to say it: "strongly agree", "agree strongly"."""
+    return "|".join(
+        f"{word} {pole}|{pole} {word}" if word else pole
+        for pole in poles
+        for word in strength.split("|")
+    )
+
+
+def _between(language: dict[str, str], negative: str, positive: str) -> tuple[str, ...]:
+    """The levels between two poles, from lowest to highest."""
+    goods, bads = positive.split("|"), [word for word in negative.split("|") if word]
+
+    def forms(key: str) -> str:
+        return "|".join(language[key].replace("{}", word) for word in goods)
+
+    strengths = language["strengths"]
+    below = [_with_strength(strength, bads) for strength in strengths] if bads else []
+    neither = [
+        form.replace("{}", first, 1).replace("{}", second, 1)
+        for form in language["neither"].split("|")
+        for good in goods
+        for bad in bads or [good]
+        for first, second in ((good, bad), (bad, good))
+    ]
+    middle = "|".join([language["middle"], *neither])
+    above = [_with_strength(strength, goods) for strength in reversed(strengths)]
+    return (forms("not_at_all"), *below, forms("plainly_not"), forms("hardly"), middle, *above)
+
+
+def _positions(levels: Iterable[str]) -> dict[str, int]:
+    positions: dict[str, int] = {}
+    for position, phrases in enumerate(levels):
+        for phrase in alternatives(phrases):
+            positions.setdefault(phrase, position)
+    for phrase, position in list(positions.items()):
+        positions.setdefault(stems(phrase), position)
+    return positions
+
+
+class _Order(NamedTuple):
+    positions: dict[str, int]
+    middle: int | None  # the place between two poles
+
+
+def _known_orders() -> Iterator[_Order]:
+    for scales in PHRASES["scales"].values():
+        yield from (_Order(_positions(levels), None) for levels in scales)
+    for language in PHRASES["poles"].values():
+        for negative, positive in language["pairs"]:
+            levels = _between(language, negative, positive)
+            middle = len(levels) - len(language["strengths"]) - 1
+            yield _Order(_positions(levels), middle if negative else None)
+
+
+@cache
+def _orders() -> tuple[_Order, ...]:
+    return tuple(_known_orders())
+
+
+@cache
+def _orders_with() -> dict[str, list[int]]:
+    """Which orders know a phrase."""
+    found: dict[str, list[int]] = {}
+    for number, order in enumerate(_orders()):
+        for phrase in order.positions:
+            found.setdefault(phrase, []).append(number)
+    return found
+
+
+# ---- labels on a known scale ------------------------------------------------------------------
+
+
+class Fit(NamedTuple):
+    """Where texts stand on a known scale, and which of them have no place on it."""
+
+    places: dict[str, int]
+    outside: tuple[str, ...]
+    middle: int | None = None
+
+    @property
+    def is_bipolar(self) -> bool:
+        """Whether there are texts on both sides of a middle."""
+        if self.middle is None:
+            return False
+        return min(self.places.values()) < self.middle < max(self.places.values())
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether as many texts stand below a middle as above it, and none there."""
+        if self.middle is None:
+            return False
+        sides = [place - self.middle for place in self.places.values()]
+        return 0 not in sides and 2 * sum(side < 0 for side in sides) == len(sides)
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether no two texts stand at the same place."""
+        return len(set(self.places.values())) == len(self.places)
+
+
+@remembered
+def best_fit(texts: tuple[str, ...]) -> Fit | None:
+    """The known scale that most of the texts belong to; None where none holds two of them.
+
+    Words that most labels share do not count: "not at all free" and "very free" are on the scale
+    of amounts.
+
+    Examples
+    --------
+    >>> best_fit(("Never", "Often", "No contact")).outside
+    ('No contact',)
+    >>> best_fit(("Ninguna esperanza", "Mucha esperanza", "Poca esperanza")).places
+    {'Ninguna esperanza': 0, 'Mucha esperanza': 4, 'Poca esperanza': 1}
+    """
+    spellings = _spellings(texts)
+    best: Fit | None = None
+    best_order: _Order | None = None
+    ways_in = {way for ways in spellings.values() for way in ways}
+    for number in sorted({k for way in ways_in for k in _orders_with().get(way, ())}):
+        order = _orders()[number]
+        positions = order.positions
+        places = {
+            text: next(positions[way] for way in ways if way in positions)
+            for text, ways in spellings.items()
+            if any(way in positions for way in ways)
+        }
+        if len(set(places.values())) < 2:
+            continue
+        fit = _fit(places, texts, order.middle)
+        if best is None or _quality(fit) > _quality(best):
+            best, best_order = fit, order
+    if len(texts) > _MOST_COUNTED:
+        return best
+    if best is not None and best_order is not None:
+        best = _with_misspelt(best, best_order, spellings)
+    return _better(best, _fit_of_rates(spellings), _fit_of_ranges(texts))
+
+
+def _fit(places: dict[str, int], texts: Iterable[str], middle: int | None = None) -> Fit:
+    return Fit(places, tuple(text for text in dict.fromkeys(texts) if text not in places), middle)
+
+
+def _better(best: Fit | None, *others: Fit | None) -> Fit | None:
+    """The fit of most texts; of equal ones the first."""
+    for fit in others:
+        if fit is not None and (best is None or _quality(fit) > _quality(best)):
+            best = fit
+    return best
+
+
+def _with_misspelt(fit: Fit, order: _Order, spellings: dict[str, list[str]]) -> Fit:
+    """The fit with texts that are cut short or misspelt, at places where no other stands."""
+    places = dict(fit.places)
+    for text in fit.outside:
+        near = {
+            position
+            for phrase, position in order.positions.items()
+            if position not in places.values()
+            and any(_is_nearly(words, phrase) for words in spellings[text][:1])  # "." has no words
+        }
+        if order.middle is not None and says_neither(text):
+            near = {order.middle} - set(places.values())
+        if len(near) == 1:
+            (places[text],) = near
+    return _fit(places, spellings, order.middle)
+
+
+def _is_nearly(words: str, phrase: str) -> bool:
+    """Whether each word is that of a phrase, cut short or with one letter wrong.
+
+    Examples
+    --------
+    >>> _is_nearly("inact member", "inactive member"), _is_nearly("stronlgy", "strongly")
+    (True, True)
+    >>> _is_nearly("unlikely", "likely"), _is_nearly("more", "most")
+    (False, False)
+    """
+    one, other = words.split(), phrase.split()
+    if len(one) != len(other) or not any(len(word) > 2 for word in one):
+        return False
+    return all(
+        a == b or (len(a) >= _CUT and b.startswith(a)) or _is_misspelt(a, b)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def _is_misspelt(word: str, known: str) -> bool:
+    """Whether a long word has one letter more, less or other than a known one, or two swapped."""
+    if min(len(word), len(known)) < _MISSPELT or word[0] != known[0]:
+        return False
+    start = next((k for k, (a, b) in enumerate(zip(word, known, strict=False)) if a != b), None)
+    if start is None:
+        return abs(len(word) - len(known)) == 1
+    a, b = word[start:], known[start:]
+    is_swapped = a[:2] == b[1::-1] and a[2:] == b[2:]
+    return is_swapped or a[1:] == b[1:] or a[1:] == b or a == b[1:]
+
+
+def _fit_of_rates(spellings: dict[str, list[str]]) -> Fit | None:
+    """Labels that say how many times in what time, wherever they are not listed."""
+    rates: dict[str, float] = {}
+    for text, ways in spellings.items():
+        said = [rate for rate in map(times_a_year, ways) if rate is not None]
+        if said:
+            rates[text] = said[0]
+    ordered = sorted(set(rates.values()))
+    if len(ordered) < 3:  # "never" and "daily" alone are words like others
+        return None
+    return _fit({text: ordered.index(rate) for text, rate in rates.items()}, spellings)
+
+
+def _fit_of_ranges(texts: Sequence[str]) -> Fit | None:
+    for spelt in (list(texts), without_shared_words(texts)):
+        found = places_of_ranges(spelt)
+        if found is None:
+            return None
+        places = {text: found[way] for text, way in zip(texts, spelt, strict=True) if way in found}
+        if len(places) >= 3 and len(places) == len(found):
+            return _fit(places, texts)
+    return None
+
+
+def _quality(fit: Fit) -> tuple[int, int]:
+    return len(fit.places), len(set(fit.places.values()))
+
+
+def _spellings(texts: Sequence[str]) -> dict[str, list[str]]:
+    """Ways to read each label: all of it, what is not in brackets, what others do not share."""
+    bare = {
+        text: label_words(re.sub(r"\([^)]*\)|\[[^]]*\]", " ", without_code(text))) for text in texts
+    }
+    times = Counter(word for words in bare.values() for word in set(words.split()))
+    most = max(2, round(0.6 * len(texts)))
+    shared = {word for word, n in times.items() if n >= most and not _STRONG.in_(word)}
+    shared -= _NEGATIONS
+    ways = {
+        text: (label_words(text), words, _core(words, set()), _core(words, shared))
+        for text, words in bare.items()
+    }
+    return {
+        text: list(dict.fromkeys(filter(None, (*spelt, *map(stems, spelt)))))
+        for text, spelt in ways.items()
+    }
+
+
+def _core(words: str, shared: set[str]) -> str:
+    """Words without those that others share and without small words at the ends."""
+    kept = [word for word in words.split() if word not in shared]
+    while kept and kept[-1] in _SMALL_WORDS:
+        kept.pop()
+    while kept and kept[0] in _SMALL_WORDS:
+        kept.pop(0)
+    return " ".join(kept)
+
+
+# ---- words of degree --------------------------------------------------------------------------
+
+
+def share_graded(texts: Sequence[str]) -> float:
+    """How many of the labels hold a word of degree; weak ones ("no", "some") count half.
+
+    In long labels they count less: there, a "more" or a "good" may be about anything.
+
+    Examples
+    --------
+    >>> share_graded(["Very often", "Quite rarely"]), share_graded(["Tap", "Well water", "River"])
+    (1.0, 0.3333333333333333)
+    """
+    grades = [_grade(label_words(text)) for text in texts]
+    return sum(grades) / len(grades) if grades else 0.0
+
+
+@remembered
+def _grade(words: str) -> float:
+    if _STRONG.in_(words) or _STRONG.in_(singulars(words)):
+        return 1.0 if len(words.split()) <= _LONG else 0.3
+    return 0.5 if _WEAK.in_(words) or re.search(r"\d", words) else 0.0
+
+
+def polarity(texts: Sequence[str]) -> int:
+    """1 for labels that run towards yes, agree, often or very, -1 for the reverse, 0 if unknown.
+
+    Examples
+    --------
+    >>> polarity(["Yes", "No"]), polarity(["Strongly disagree", "Disagree", "Agree"])
+    (-1, 1)
+    >>> polarity(["Ich habe gewählt", "Ich habe nicht gewählt"]), polarity(["Tea", "Coffee"])
+    (-1, 0)
+    """
+    fit = best_fit(tuple(texts))
+    if fit is not None and 2 * len(fit.places) >= len(texts):
+        places = [fit.places[text] for text in texts if text in fit.places]
+        rising = sum(b > a for a, b in pairwise(places)) - sum(b < a for a, b in pairwise(places))
+        return (rising > 0) - (rising < 0)
+    first, last = (_says_no(text) for text in (texts[0], texts[-1]))
+    return int(first) - int(last)
+
+
+def _says_no(text: str) -> bool:
+    return denies(text) or label_words(text).split(" ", 1)[0] in _NO
+
+
+def is_graded(text: str) -> bool:
+    """Whether a label holds a word that tells a degree."""
+    return _grade(label_words(text)) == 1.0
+
+
+def are_opposites(one: str, other: str) -> bool:
+    """Whether one of two labels is the other one with a "not", or they begin with yes and no.
+
+    Examples
+    --------
+    >>> are_opposites("Incorrect", "Correct"), are_opposites("I voted", "I did not vote")
+    (True, True)
+    >>> are_opposites("Yes, I own one", "No (don't own)"), are_opposites("Tea", "Coffee")
+    (True, False)
+    """
+    first, second = label_words(one).split(), label_words(other).split()
+    if not first or not second:
+        return False
+    if " ".join(first) in _NOT_CHOSEN or " ".join(second) in _NOT_CHOSEN:
+        return True  # of several answers, each is a column of its own
+    starts = {first[0], second[0]}
+    if len(starts) == 2 and starts & _YES and starts & _NO:
+        return True
+    return _negates(first, second) or _negates(second, first)
+
+
+def denies(text: str) -> bool:
+    """Whether a label says that something is not there or is not done, among few words.
+
+    Examples
+    --------
+    >>> denies("Respondent has no religion"), denies("Every day")
+    (True, False)
+    """
+    words = label_words(text).split()
+    return len(words) <= _LONG and bool(_NEGATIONS & set(words))
+
+
+def one_end_denies(texts: Sequence[str]) -> bool:
+    """Whether all labels speak of the same, and only the first or the last denies just that.
+
+    Examples
+    --------
+    >>> one_end_denies(["Does not own", "Someone else owns", "Owns it"])
+    True
+    >>> one_end_denies(["Public school", "Private school", "No children in school"])
+    False
+    """
+    words = [set(label_words(text).split()) for text in texts]
+    are_denied = [bool(one & _NEGATIONS) for one in words]
+    if sum(are_denied) != 1 or not (are_denied[0] or are_denied[-1]):
+        return False
+    spoken_of = [set(map(stems, one - _NEGATIONS - _SMALL_WORDS)) for one in words]
+    shared = set.intersection(*spoken_of)
+    denied = spoken_of[0 if are_denied[0] else -1]
+    denied = {word for word in denied if len(word) > 3 or word in shared}  # "não é uma ..."
+    return bool(shared) and denied <= shared
+
+
+_NOT_CHOSEN = frozenset(
+    alternatives(
+        "not mentioned|not selected|not chosen|not quoted|not marked|not ticked|unchecked|"
+        "nicht genannt|nicht gewählt|nicht ausgewählt|non cité|non mentionné|non choisi|"
+        "no mencionado|no menciona|no seleccionado|não mencionado|não mencionou|não citado"
+    )
+)
+_YES = words_of("yes oui si sim ja")
+_NO = words_of("no non nao nein")
+
+
+def _negates(plain: list[str], negated: list[str]) -> bool:
+    left = [word for word in negated if word not in _NEGATIONS]
+    if len(left) < len(negated) and left:
+        return _same_stems([word for word in plain if word not in _SMALL_WORDS], left)
+    return len(plain) == len(negated) and any(
+        negated == [*plain[:k], start + plain[k], *plain[k + 1 :]]
+        for k in range(len(plain))
+        for start in _NEGATIVE_STARTS
+    )
+
+
+def _same_stems(one: list[str], other: list[str]) -> bool:
+    other = [word for word in other if word not in _SMALL_WORDS]
+    pairs = zip(one, other, strict=False)
+    return len(one) == len(other) > 0 and all(a[:4] == b[:4] for a, b in pairs)
+
+
+def are_alike(texts: Sequence[str]) -> bool:
+    """Whether neighbours say nearly the same, in long labels: most of their words are shared.
+
+    Examples
+    --------
+    >>> are_alike(["Income covers the needs well", "Income does not cover the needs well"])
+    True
+    >>> are_alike(["Strong defence forces", "More beautiful cities and countryside"])
+    False
+    """
+    words = [set(label_words(text).split()) - _SMALL_WORDS for text in texts]
+    pairs = list(pairwise(words))
+    if not pairs or any(len(one) < 3 for one in words):
+        return False
+    shared = [len(one & other) / min(len(one), len(other)) for one, other in pairs]
+    return sum(shared) / len(shared) >= 0.5
+
+
+def n_own_words(texts: Sequence[str]) -> float:
+    """How many words, on average, a label has for itself that tell no degree.
+
+    Examples
+    --------
+    >>> n_own_words(["Very good", "Good"]), n_own_words(["Strong defence forces", "High growth"])
+    (0.0, 1.5)
+    """
+    words = [
+        set(_STRONG.removed_from(label_words(text)).split()) - _SMALL_WORDS - _NEGATIONS
+        for text in texts
+    ]
+    times = Counter(stems(word) for one in words for word in one)
+    return sum(times[stems(w)] == 1 for one in words for w in one) / max(len(texts), 1)
+
+
+def without_shared_words(texts: Sequence[str]) -> list[str]:
+    """Labels without what all but one of them speak of, as it is spelt.
+
+    Examples
+    --------
+    >>> without_shared_words(["0-10 books", "11-100 books", "more than 100 books"])
+    ['0-10', '11-100', 'more than 100']
+    """
+    words = [
+        set(singulars(" ".join(re.findall(r"[^\W\d]+", text.casefold()))).split()) for text in texts
+    ]
+    times = Counter(word for one in words for word in one)
+    shared = {w for w, n in times.items() if n >= max(2, len(texts) - 1) and not _STRONG.in_(w)}
+    if not shared:
+        return list(texts)
+    pattern = re.compile(rf"\b({'|'.join(map(re.escape, sorted(shared)))})s?\b", re.IGNORECASE)
+    return [" ".join(pattern.sub(" ", text).split()) for text in texts]
+
+
+def is_mirrored(texts: Sequence[str]) -> bool:
+    """Whether labels run from one end to another: "very bad" to "very good".
+
+    Then labels that stand equally far from the ends share words that the others lack.
+
+    Examples
+    --------
+    >>> is_mirrored(["Very bad", "Bad", "Good", "Very good"]), is_mirrored(["Never", "Often"])
+    (True, False)
+    >>> is_mirrored(["Strong A", "Near A", "Neither", "Near B", "Strong B"])
+    True
+    """
+    if len(texts) == 2:
+        fit = best_fit(tuple(texts))
+        return are_opposites(*texts) or (fit is not None and not fit.outside and fit.is_bipolar)
+    if len(texts) < 4:
+        return False
+    labels = [label_words(text) for text in texts]
+    degrees = [set(_STRONG.in_(words)) | set(_ONLY.in_(words)) for words in labels]
+    of_inner = {phrase for found in degrees[1:-1] for phrase in found}
+    of_ends = (degrees[0] & degrees[-1]) - of_inner
+    words = [set(label.split()) - _SMALL_WORDS for label in labels]
+    if _are_swapped_halves(words):
+        return True
+    inner = words[1] & words[-2]
+    return bool(of_ends) and words[0] != words[-1] and (bool(inner) or len(texts) <= 5)
+
+
+def _are_swapped_halves(words: Sequence[set[str]]) -> bool:
+    """Whether labels of the second half are those of the first, backwards, with another pole.
+
+    As "strong left, weak left, weak right, strong right": wherever two labels stand equally far
+    from the ends, the same word takes the place of the same other.
+    """
+    half = len(words) // 2
+    pairs = [(words[k], words[-1 - k]) for k in range(half)]
+    poles = {(frozenset(one - other), frozenset(other - one)) for one, other in pairs}
+    poles.discard((frozenset(), frozenset()))  # "more left than right", "more right than left"
+    first_half = {frozenset(one) for one, _ in pairs}
+    if len(poles) != 1 or len(first_half) < half:
+        return False
+    ((one, other),) = poles
+    return bool(one) and bool(other)

@@ -1,0 +1,536 @@
+"""Answers that have words: which codes are answers, and whether these are levels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+from ordinalrbm.schema.codes import as_number
+from ordinalrbm.schema.evidence import Clue, Table, Verdict, weigh
+from ordinalrbm.schema.known_scales import (
+    Fit,
+    are_alike,
+    are_opposites,
+    best_fit,
+    denies,
+    is_graded,
+    is_mirrored,
+    n_own_words,
+    one_end_denies,
+    share_graded,
+)
+from ordinalrbm.schema.missing_labels import (
+    NoAnswer,
+    is_spontaneous,
+    no_answer,
+    says_depends,
+    says_middle,
+)
+from ordinalrbm.schema.profile import Habits, Look
+from ordinalrbm.schema.schema import Code
+from ordinalrbm.schema.vocabulary import (
+    NOMINAL_WORDS,
+    asked_for_band,
+    asked_for_kinds,
+    asked_in_order,
+    label_words,
+    n_categories_named,
+    named_after,
+    without_code,
+)
+
+# What surveys like to use for "don't know" and the like.
+TYPICAL_MISSING = frozenset(
+    {7, 8, 9, 55, 66, 77, 88, *range(93, 100), 555, 666, 777, 888, *range(993, 1000),
+     6666, 7777, 8888, *range(9993, 10000), 99997, 99998, 99999}
+)  # fmt: skip
+_VERY_MANY = 50  # labels that are compared with each other
+_FEW_WORDS, _MANY_WORDS = 1.2, 2.2  # of a label alone, on average; a scale's labels have fewer
+_MANY = 11  # 0 to 10; more labelled codes are seldom levels
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A column's answers as they were understood."""
+
+    look: Look  # with further codes set apart as no answer
+    levels: tuple[Code, ...]  # in the order of their numbers, or as words tell
+    confidence: float = 1.0
+    notes: tuple[str, ...] = ()  # what was moved or set apart, in words
+
+    def noting(self, note: str, confidence: float = 1.0) -> Reading:
+        """The same with a note, and no surer than that."""
+        notes = (*self.notes, note) if note else self.notes
+        return replace(self, notes=notes, confidence=min(self.confidence, confidence))
+
+    def without(self, apart: Iterable[Code]) -> Reading:
+        """The same with further levels that are no answer."""
+        look = set_aside(self.look, apart)
+        levels = tuple(code for code in self.levels if code not in look.missing)
+        return replace(self, look=look, levels=levels)
+
+
+# ---- codes that are no answer -----------------------------------------------------------------
+
+
+def set_apart(look: Look, habits: Habits) -> Reading:
+    """Tell codes that are no answer from levels, where words alone do not.
+
+    The label's words, the code's number and what the other labels are decide together.
+    """
+    apart: dict[Code, Verdict] = {}
+    rest = look
+    while True:  # what is left may show more clearly what does not belong
+        more = _no_answers(rest, habits)
+        if not more or len(rest.texts) - len(more) < 2:
+            break
+        apart |= more
+        rest = set_aside(rest, more)
+    reading = Reading(rest, tuple(numeric_order(rest.texts) or rest.texts))
+    if apart:
+        names = ", ".join(f"{look.texts[code]!r}" for code in apart)
+        least = min(apart.values(), key=lambda verdict: verdict.confidence)
+        reading = reading.noting(
+            f"{names} taken for no answer: {least.because}", confidence=least.confidence
+        )
+    return _with_middle(reading)
+
+
+def _no_answers(look: Look, habits: Habits) -> dict[Code, Verdict]:
+    codes = numeric_order(look.texts) or list(look.texts)
+    fit = _scale_of(codes, look.texts)
+    asked = codes
+    if len(codes) > _VERY_MANY:  # towns: only words can tell
+        asked = [code for code in codes if no_answer(look.texts[code])]
+    verdicts = {
+        code: weigh(NO_ANSWER, LabelledCode(code, codes, look, habits, fit)) for code in asked
+    }
+    return {code: verdict for code, verdict in verdicts.items() if verdict.is_so}
+
+
+def set_aside(look: Look, apart: Iterable[Code]) -> Look:
+    """The column with further codes that are no answer."""
+    apart = dict.fromkeys(apart)  # in their order
+    return replace(
+        look,
+        counts={code: n for code, n in look.counts.items() if code not in apart},
+        labels={code: label for code, label in look.labels.items() if code not in apart},
+        missing={**look.missing, **{code: look.label(code) for code in apart}},
+    )
+
+
+def _scale_of(codes: Sequence[Code], texts: dict[Code, str]) -> Fit | None:
+    """The known scale that most labels belong to, in the order of their codes."""
+    fit = best_fit(tuple(texts[code] for code in codes))
+    if fit is None:
+        return None
+    outside = [text for text in fit.outside if no_answer(text) is None]
+    if len(outside) > max(1, len(fit.places) // 2):
+        return None
+    if numeric_order(codes) is None:
+        return fit if fit.is_clear else None
+    places = [fit.places[texts[code]] for code in codes if texts[code] in fit.places]
+    return fit if _is_monotone(places) or (fit.is_clear and len(places) == len(codes)) else None
+
+
+def _is_monotone(places: Sequence[float]) -> bool:
+    steps = [b - a for a, b in pairwise(places)]
+    return all(step >= 0 for step in steps) or all(step <= 0 for step in steps)
+
+
+@dataclass(frozen=True)
+class LabelledCode:
+    """A code among others that have labels, of which some may be no answer."""
+
+    code: Code
+    codes: Sequence[Code]
+    look: Look
+    habits: Habits
+    fit: Fit | None  # the known scale of most labels
+
+    @cached_property
+    def label(self) -> str:
+        return self.look.texts[self.code]
+
+    @cached_property
+    def others(self) -> list[str]:
+        return [self.look.texts[other] for other in self.codes if other != self.code]
+
+    @cached_property
+    def found(self) -> NoAnswer | None:
+        return no_answer(self.label)
+
+    @property
+    def is_last(self) -> bool:
+        return bool(self.code == self.codes[-1])
+
+    @property
+    def says_neither(self) -> bool:
+        return says_middle(self.label) or _agrees_with_no_side(self.code, self.codes, self.look)
+
+    @cached_property
+    def is_category(self) -> bool:
+        return n_categories_named([self.label]) > 0
+
+    # ---- the scale of the others ----
+
+    @property
+    def is_on_known_scale(self) -> bool:
+        return self.fit is not None and self.label in self.fit.places
+
+    @cached_property
+    def is_off_scale(self) -> bool:
+        """Whether the other codes are a scale to which this one does not belong."""
+        if self.fit is not None:
+            return not self.is_on_known_scale
+        if _is_number_scale(self.code, self.codes, self.look):
+            return True
+        is_end = self.code in (self.codes[0], self.codes[-1]) and len(self.others) >= 2
+        texts = [self.look.texts[code] for code in self.codes]
+        return is_end and is_mirrored(self.others) and not is_mirrored(texts)
+
+    @cached_property
+    def denies_above_the_top(self) -> bool:
+        """Whether "has no religion" stands next to "every day": below "never" it might be a level.
+
+        Where a scale runs from one pole to another, nothing is denied beyond either.
+        """
+        if self.fit is None or self.is_on_known_scale:
+            return False
+        if not self.is_last or not denies(self.label):
+            return False
+        places = [self.fit.places[text] for text in self.others if text in self.fit.places]
+        is_beyond = places[-1] == max(places) > places[0] if places else False
+        return len(places) > 2 and (is_beyond or is_mirrored(self.others))
+
+    @property
+    def denies_apart(self) -> bool:
+        """Whether "does not farm" has a code of its own beside levels; not beside parties."""
+        is_apart = self.is_oddly_negative or self.is_coded_apart
+        is_denial = denies(self.label) and not is_graded(self.label)
+        return is_apart and is_denial and share_graded(self.others) >= 0.4
+
+    @property
+    def comes_after_no_answer(self) -> bool:
+        """Whether a code that is no answer stands between the last level and this one."""
+        fit = self.fit
+        placed = [c for c in self.codes if fit is not None and self.look.texts[c] in fit.places]
+        last = max((n for n in map(as_number, placed) if n is not None), default=None)
+        if last is None or self.number is None:
+            return False
+        between = [n for n in map(as_number, self.look.missing) if n is not None]
+        return any(last < n < self.number for n in between)
+
+    # ---- the numbers that codes are ----
+
+    @cached_property
+    def number(self) -> float | None:
+        return as_number(self.code)
+
+    @cached_property
+    def numbers(self) -> list[float]:
+        known = map(as_number, {*self.codes, *self.look.counts})
+        return sorted(n for n in known if n is not None)
+
+    @property
+    def is_oddly_negative(self) -> bool:
+        numbers = self.numbers
+        return (
+            self.number is not None
+            and self.number < 0
+            and sum(n >= 0 for n in numbers) >= 2
+            and numbers[0] != -numbers[-1]
+        )
+
+    @cached_property
+    def is_coded_apart(self) -> bool:
+        """Whether it is above a gap, with only typical codes of non-answers: 8 above 1 to 5."""
+        if self.number is None or not len(self.numbers) < self.number:
+            return False
+        for low, high in pairwise(self.numbers):
+            above = [n for n in self.numbers if n >= high]
+            if high - low >= 2 and all(n in TYPICAL_MISSING for n in above):
+                return self.number in above
+        return False
+
+    @property
+    def is_coded_next(self) -> bool:
+        is_counted = self.number is not None and self.number >= 0 and len(self.numbers) > 1
+        return is_counted and not self.is_coded_apart
+
+
+# Each row is one question; of its clues the first that holds counts. After # stand columns of the
+# corpus that were read otherwise without it (benchmarks/results/schema-clues.txt).
+NO_ANSWER: Table = (
+    # A middle, or looked at later: "agree with neither" of tanzania q8c.
+    (Clue(-20, "it says neither", lambda c: c.says_neither),),
+    (Clue(2, "its words", lambda c: c.found is not None),),  # benin Q21
+    (
+        Clue(2, "it is not on the scale of the others", lambda c: c.is_off_scale),  # europe vote
+        Clue(-2.5, "it is one of the others", lambda c: share_graded(c.others) < 0.6),  # france Q06
+    ),
+    (  # "other" beside levels is none, beside categories it is one
+        Clue(1.5, "it names no degree", lambda c: c.is_category and c.is_off_scale),  # allbus educ
+        Clue(-4, "it names a category", lambda c: c.is_category),  # kenya9 Q58C
+    ),
+    # pewg Q62
+    (Clue(1.5, "it was not read out", lambda c: c.is_off_scale and is_spontaneous(c.label)),),
+    # ghana Q52
+    (Clue(1.5, "it denies something, above the highest level", lambda c: c.denies_above_the_top),),
+    (
+        # tests/files/test_batteries.py: "No electricity"
+        Clue(4, "it comes after the levels and after a code that is no answer",
+             lambda c: c.is_off_scale and not is_graded(c.label) and c.comes_after_no_answer),
+    ),
+    (
+        Clue(3, "its code is negative", lambda c: c.is_oddly_negative),  # soep plh0012
+        Clue(3.2, "its code {case.code} stands apart, as in most columns",  # senegal Q80
+             lambda c: c.is_coded_apart and c.code in c.habits.most_missing),
+        Clue(1.2, "its code {case.code} stands apart", lambda c: c.is_coded_apart),  # cabo Q47
+        Clue(-2.5, "its code is next to the others", lambda c: c.is_coded_next),  # africa Q36
+    ),
+    (Clue(1.5, "it denies something", lambda c: c.denies_apart),),  # traps A1
+)  # fmt: skip
+
+
+def _is_number_scale(code: Code, codes: Sequence[Code], look: Look) -> bool:
+    """Whether the other codes are numbers of a scale, most of them without words."""
+    others = {*look.counts, *codes} - {code}
+    worded = [other for other in others if not _is_its_number(other, look.labels.get(other))]
+    ordered = numeric_order(others)
+    return ordered is not None and len(others) >= 4 and len(worded) <= len(others) / 2
+
+
+def _is_its_number(code: Code, label: str | None) -> bool:
+    number = as_number(code)
+    if number is None or label is None:
+        return number is not None
+    return as_number(without_code(label).strip()) == number or as_number(label.strip()) == number
+
+
+# ---- the middle -------------------------------------------------------------------------------
+
+
+def _with_middle(reading: Reading) -> Reading:
+    """Put "neither" and "it depends" between the two ends, or set them apart; wherever coded."""
+    codes, look = list(reading.levels), reading.look
+    if numeric_order(codes) is None:
+        return reading
+    ends = [
+        code
+        for code in codes
+        if says_middle(look.texts[code]) or _agrees_with_no_side(code, codes, look)
+    ]
+    ends = [code for code in ends if code in (codes[0], codes[-1])]
+    if len(ends) != 1 or len(codes) < 3:
+        return reading
+    (middle,) = ends
+    others = [code for code in codes if code != middle]
+    texts = [look.texts[code] for code in others]
+    name = look.texts[middle]
+    if _have_a_middle(texts, name):
+        half = len(others) // 2
+        levels = (*others[:half], middle, *others[half:])
+        return replace(reading, levels=levels).noting(f"{name!r} moved to the middle", 0.7)
+    if share_graded(texts) < 0.5:
+        return reading  # "both" among categories is a category
+    note = f"{name!r} taken for no answer: it is no middle of these"
+    return reading.without([middle]).noting(note, 0.7)
+
+
+def _agrees_with_no_side(code: Code, codes: Sequence[Code], look: Look) -> bool:
+    """Whether a last label denies, in their words, what four others say of two sides."""
+    others = [look.texts[other] for other in codes if other != code]
+    if code != codes[-1] or len(others) != 4 or not denies(look.texts[code]):
+        return False
+    words = set(label_words(look.texts[code]).split())
+    shared = [words & set(label_words(other).split()) for other in others]
+    return all(map(is_graded, others[::3])) and all(shared) and is_mirrored(others)
+
+
+def _have_a_middle(texts: Sequence[str], middle: str) -> bool:
+    """Whether labels run from one end to another, with room for one between them."""
+    if any(map(says_middle, texts)):
+        return False
+    if len(texts) == 2 and says_depends(middle):
+        return True
+    fit = best_fit(tuple(texts))
+    return is_mirrored(texts) or (fit is not None and not fit.outside and fit.is_balanced)
+
+
+# ---- levels or categories ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers of a column, which are levels or categories."""
+
+    look: Look
+    levels: Sequence[Code]
+
+    @cached_property
+    def texts(self) -> list[str]:
+        return [self.look.texts[code] for code in self.levels if code in self.look.texts]
+
+    @property
+    def first(self) -> str:
+        return self.texts[0]
+
+    @property
+    def last(self) -> str:
+        return self.texts[-1]
+
+    @property
+    def lowest(self) -> Code:
+        return self.levels[0]
+
+    @property
+    def highest(self) -> Code:
+        return self.levels[-1]
+
+    @property
+    def are_two(self) -> bool:
+        return len(self.texts) == 2
+
+    @property
+    def is_odd(self) -> bool:
+        return len(self.texts) > 2 and len(self.texts) % 2 == 1
+
+    @property
+    def is_likely_degree(self) -> bool:
+        """Whether two labels are levels, of which few words tell."""
+        share = share_graded(self.texts)
+        return share == 1 or (share >= 0.3 and asked_in_order(self.look.question))
+
+    @property
+    def middle(self) -> str:
+        return self.texts[len(self.texts) // 2]
+
+    @cached_property
+    def fit(self) -> Fit | None:
+        if len(self.texts) == len(self.levels):
+            return _scale_of(self.levels, self.look.texts)
+        return best_fit(tuple(self.texts))
+
+    @cached_property
+    def has_known_form(self) -> bool:
+        return any(clue.holds(self) for clue in ORDER[0])
+
+    @cached_property
+    def share_graded(self) -> float:
+        """How many labels tell a degree, less where each speaks of something else."""
+        share = share_graded(self.texts)
+        most_words = _FEW_WORDS if asked_for_kinds(self.look.question) else _MANY_WORDS
+        if len(self.texts) > 2 and self.fit is None and n_own_words(self.texts) >= most_words:
+            share *= 0.6  # of "strong forces" and "high growth", neither is more than the other
+        return share
+
+    @cached_property
+    def nominal_word(self) -> str | None:
+        look = self.look
+        return named_after(look.name, NOMINAL_WORDS) or named_after(look.question, NOMINAL_WORDS)
+
+    @cached_property
+    def numbers(self) -> list[float]:
+        """The numbers of at least three codes, if all are numbers."""
+        numbers = [n for n in map(as_number, self.levels) if n is not None]
+        return sorted(numbers) if len(numbers) == len(self.levels) > 2 else []
+
+    @property
+    def n_levels(self) -> int:
+        return len(self.levels)
+
+
+_FORMS = (
+    Clue(5, "known answers, {case.first} to {case.last}",  # africa Q3
+         lambda c: c.fit is not None and not c.fit.outside),
+    Clue(4, "codes {case.lowest} to {case.highest}, with words for some",  # allbus pa01
+         lambda c: _is_numbered(c.look, c.levels)),
+    Clue(2.5, "from {case.first} to the opposite, {case.last}",  # later Q92
+         lambda c: len(c.texts) > 2 and are_opposites(c.first, c.last)),
+    Clue(2, "one end denies what the others say",  # recent Q68
+         lambda c: 2 < len(c.texts) <= _MANY and one_end_denies(c.texts)),
+    # gss PARTYID
+    Clue(3, "from {case.first} to its opposite {case.last}", lambda c: is_mirrored(c.texts)),
+)  # fmt: skip
+# Each row is one question; of its clues the first that holds counts. After # stand columns of the
+# corpus that were read otherwise without it (benchmarks/results/schema-clues.txt).
+ORDER: Table = (
+    _FORMS,
+    (
+        Clue(0, "", lambda c: c.has_known_form),  # moz Q75
+        # latino P9
+        Clue(0.5, "two answers that tell a degree", lambda c: c.are_two and c.is_likely_degree),
+        Clue(-3, "two categories without a known order", lambda c: c.are_two),  # asia Q23
+        Clue(1.8, "most labels tell a degree",  # africa Q98
+             lambda c: c.share_graded >= 0.6 or c.fit is not None),
+        Clue(0.2, "some labels tell a degree", lambda c: c.share_graded >= 0.4),  # later Q44
+        Clue(-2.2, "nothing in the labels is ordered", lambda c: True),  # values V80
+    ),
+    (Clue(2, "its labels differ in few words",  # asia Q64
+          lambda c: not c.has_known_form and are_alike(c.texts)),),
+    (Clue(3.5, "{case.middle!r} stands in the middle",  # gss FAIR
+          lambda c: not c.has_known_form and c.is_odd and says_middle(c.middle)),),
+    # uganda Q107
+    (Clue(-3, "its answers are categories", lambda c: n_categories_named(c.texts) > 0),),
+    (
+        Clue(-3, "it is named after {case.nominal_word}", lambda c: c.nominal_word),  # traps A4
+        # europe hincsrca
+        Clue(-1, "it is asked for a kind of thing", lambda c: asked_for_kinds(c.look.question)),
+        Clue(3, "it asks for a level",  # togo Q88
+             lambda c: asked_for_band(c.look.question) and len(c.look.texts) > 2),
+    ),
+    (Clue(0.8, "it is asked for a degree",  # latino P9
+          lambda c: not c.nominal_word and asked_in_order(c.look.question)),),
+    # test_categories_and_measurements[values13-v1-said13-29 categories]
+    (Clue(-1.5, "{case.n_levels} categories, many for levels", lambda c: len(c.numbers) > _MANY),),
+    (
+        Clue(0.7, "the file says ordinal", lambda c: c.look.measure == "ordinal"),  # jordan Q1016
+        Clue(-0.7, "the file says nominal", lambda c: c.look.measure == "nominal"),  # jordan Q104
+    ),
+)  # fmt: skip
+
+
+def are_levels(look: Look, levels: Sequence[Code]) -> Verdict:
+    """Whether answers are levels, rather than categories."""
+    return weigh(ORDER, Answers(look, levels))
+
+
+def _is_numbered(look: Look, levels: Sequence[Code]) -> bool:
+    """Whether codes between those with words have none, or only their number."""
+    bare = [code for code in levels if _is_its_number(code, look.labels.get(code))]
+    inner = set(levels[1:-1])
+    return len(levels) >= 4 and len(bare) >= len(levels) / 2 and len(set(bare) & inner) >= 2
+
+
+def in_order(look: Look, levels: Sequence[Code]) -> tuple[list[Code], str]:
+    """Levels from lowest to highest, and what was moved for it, in words.
+
+    Numbers stay in their order. Where words say that one of them stands elsewhere ("1 yes, 2 no,
+    3 maybe"), words count, and text has no other order than theirs.
+    """
+    texts = look.texts
+    codes = list(levels)
+    fit = _scale_of(codes, texts) if all(code in texts for code in codes) else None
+    if fit is None or fit.outside or not fit.is_clear:
+        return codes, ""
+    places = [fit.places[texts[code]] for code in codes]
+    is_number = numeric_order(codes) is not None
+    if is_number and (_is_monotone(places) or any(says_middle(texts[code]) for code in codes)):
+        return codes, ""
+    ordered = sorted(codes, key=lambda code: fit.places[texts[code]])
+    if not is_number:
+        return ordered, ""
+    if codes.index(ordered[0]) > codes.index(ordered[-1]):
+        ordered.reverse()  # in the direction of the codes
+    return ordered, "put in the order of their words, not of their codes"
+
+
+def numeric_order(codes: Iterable[Code]) -> list[Code] | None:
+    """The codes by their numbers, or None if some are none."""
+    numbers = {code: as_number(code) for code in codes}
+    if any(number is None for number in numbers.values()):
+        return None
+    return sorted(numbers, key=lambda code: numbers[code] or 0.0)

@@ -1,0 +1,196 @@
+"""Labels that stand in place of an answer, and what sort of non-answer they tell of."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple, get_args
+
+from ordinalrbm.schema.vocabulary import (
+    PHRASES,
+    Phrases,
+    alternatives,
+    label_words,
+    remembered,
+    without_code,
+    words_of,
+)
+
+Sort = Literal["not asked", "not applicable", "don't know", "refused", "no answer"]
+SORTS: tuple[Sort, ...] = get_args(Sort)
+
+_MOST_WORDS_AROUND = 4
+_BESIDE = words_of(PHRASES["no_answer"]["beside"]["words"])
+
+
+class NoAnswer(NamedTuple):
+    """That a label is no answer: of which sort, and whether its words alone are enough."""
+
+    sort: Sort
+    is_sure: bool
+
+
+class _Words(NamedTuple):
+    sort: Sort
+    alone: frozenset[str]
+    starts: frozenset[str]
+    within: Phrases
+    nearly_alone: Phrases
+    weak: Phrases
+
+
+def _words_of_sort(sort: Sort) -> _Words:
+    said = PHRASES["no_answer"][sort]
+    within, nearly_alone, weak = (
+        Phrases(said.get(key, "")) for key in ("within", "nearly_alone", "weak")
+    )
+    alone, starts = frozenset(alternatives(said["alone"])), words_of(said.get("starts", ""))
+    return _Words(sort, alone, starts, within, nearly_alone, weak)
+
+
+_BY_SORT = tuple(_words_of_sort(sort) for sort in SORTS)
+_READING = frozenset(["lire", "leer", "ler", "read", "to read", "lesen"])
+_MIDDLE_ALONE = frozenset(alternatives(PHRASES["middle"]["alone"]))
+_MIDDLE_WITHIN = Phrases(PHRASES["middle"]["within"])
+_POLES = words_of(" ".join("|".join(pair) for pair in PHRASES["poles"]["english"]["pairs"]))
+
+
+@remembered
+def no_answer(label: str) -> NoAnswer | None:
+    """What sort of non-answer a label tells of, None where it is an answer.
+
+    Where two sorts stand in one label, as in "Refused / don't know", the first in `SORTS` counts.
+
+    Examples
+    --------
+    >>> no_answer("Don’t know"), no_answer("97 Correctly skipped").sort
+    (NoAnswer(sort="don't know", is_sure=True), 'not asked')
+    >>> no_answer("Haven't heard enough").is_sure
+    False
+    >>> no_answer("Don't know it at all") is None
+    True
+    """
+    words = label_words(label)
+    if not words:
+        return None
+    bare = label_words(re.sub(r"\([^)]*\)|\[[^]]*\]", " ", without_code(label)))
+    letters = words.replace(" ", "") if all(len(word) == 1 for word in words.split()) else words
+    for known in _BY_SORT:
+        is_alone = known.alone & {words, bare, letters} or words.split()[0] in known.starts
+        if is_alone or _few_words_around(words, known.within):
+            return NoAnswer(known.sort, True)
+    sorts, rest = _said_nearly_alone(words)
+    if sorts and _is_aside(rest):
+        return NoAnswer(sorts[0], True)
+    for known in _BY_SORT:
+        if _few_words_around(words, known.weak):
+            return NoAnswer(known.sort, False)
+    return None
+
+
+def _few_words_around(words: str, phrases: Phrases) -> bool:
+    n_words = len(words.split())
+    return any(n_words - len(phrase.split()) <= _MOST_WORDS_AROUND for phrase in phrases.in_(words))
+
+
+def _said_nearly_alone(words: str) -> tuple[list[Sort], str]:
+    """The sorts whose phrases stand in a label, and what is left of it without them."""
+    sorts, rest = [], words
+    for known in _BY_SORT:
+        without = known.nearly_alone.removed_from(rest)
+        if without != rest:
+            sorts.append(known.sort)
+        rest = without
+    if sorts:  # beside "don't know", "haven't heard enough" says the same again
+        for known in _BY_SORT:
+            rest = known.weak.removed_from(rest)
+    return sorts, rest
+
+
+def _is_aside(rest: str) -> bool:
+    if rest in _READING:  # "does not know how to read"
+        return False
+    return set(rest.split()) <= _BESIDE or any(rest in known.alone for known in _BY_SORT)
+
+
+def sort_of(label: str) -> Sort:
+    """The sort of a code that is known to be no answer, by its label.
+
+    Examples
+    --------
+    >>> sort_of("Refusé"), sort_of("No aplica"), sort_of("99")
+    ('refused', 'not applicable', 'no answer')
+    """
+    found = no_answer(label)
+    return found.sort if found else "no answer"
+
+
+@remembered
+def says_middle(label: str) -> bool:
+    """Whether a label says "neither", "both" or "it depends".
+
+    Examples
+    --------
+    >>> says_middle("Agree with neither"), says_middle("Cela dépend"), says_middle("Agree")
+    (True, True, False)
+    >>> says_middle("Null/Neutral")
+    True
+    """
+    words = label_words(label)
+    if any(label_words(part) in _MIDDLE_ALONE for part in label.split("/")):
+        return True
+    if says_neither(label) or words in _MIDDLE_ALONE:
+        return True
+    return _few_words_around(words, _MIDDLE_WITHIN)
+
+
+@remembered
+def says_neither(label: str) -> bool:
+    """Whether a label says that somebody is on neither side, whole or cut short.
+
+    Examples
+    --------
+    >>> says_neither("Neither good nor bad"), says_neither("neither agr")
+    (True, True)
+    >>> says_neither("Neither parent"), says_neither("Agree")
+    (False, False)
+    """
+    words = label_words(label)
+    if re.match(r"(neither .+ n?or|ni .+ ni|nem .+ nem|weder .+ noch) ", words):
+        return True
+    first, *others = words.split() or [""]
+    cut = [word for word in others if word not in ("nor", "or", "not", "with")]
+    is_neither = first.startswith("neith") or (len(first) > 2 and "neither".startswith(first))
+    return is_neither and bool(cut) and all(map(_is_cut_pole, cut))
+
+
+def _is_cut_pole(word: str) -> bool:
+    return len(word) > 1 and any(pole.startswith(word) for pole in _POLES)
+
+
+def says_depends(label: str) -> bool:
+    """Whether a label says "it depends", which stands between any two sides.
+
+    Examples
+    --------
+    >>> says_depends("Depends"), says_depends("Both")
+    (True, False)
+    """
+    words = label_words(re.sub(r"\([^)]*\)", " ", label))
+    return words in _DEPENDS
+
+
+_DEPENDS = frozenset(alternatives(PHRASES["middle"]["depends"]))
+_SPONTANEOUS = re.compile(
+    r"\b(spont|volunteered|unprompted|(do not|not|ne pas|no|não) (read|lire|leer|ler))"
+)
+
+
+def is_spontaneous(label: str) -> bool:
+    """Whether a label says that it was not offered as an answer.
+
+    Examples
+    --------
+    >>> is_spontaneous("Autre (SPONTANE)"), is_spontaneous("Never")
+    (True, False)
+    """
+    return bool(_SPONTANEOUS.search(label_words(label)))

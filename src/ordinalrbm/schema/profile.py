@@ -1,0 +1,162 @@
+"""What can be seen of a column, and of all columns of a file, before anything is decided."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from ordinalrbm.schema.codes import as_number, count_codes, is_among
+from ordinalrbm.schema.missing_labels import no_answer
+from ordinalrbm.schema.schema import Code
+from ordinalrbm.schema.source import Source
+
+_MOST_TEXTS = 1000  # without labels that are read; more are ids or free text
+_ENOUGH_COLUMNS = 3  # in which a code must be no answer to be taken for one elsewhere
+
+
+@dataclass(frozen=True)
+class Look:
+    """A column, with the codes set apart that are surely no answer."""
+
+    name: str
+    question: str
+    n_rows: int
+    counts: dict[Code, int]  # of answers
+    labels: dict[Code, str]  # of answers
+    missing: dict[Code, str]  # the other codes and their names
+    measure: str = ""
+    is_date: bool = False
+    is_codes: bool = True
+    order: tuple[Code, ...] | None = None  # the categories of an ordered categorical
+
+    @property
+    def is_text(self) -> bool:
+        return any(isinstance(code, str) for code in self.counts)
+
+    @property
+    def n_answers(self) -> int:
+        return sum(self.counts.values())
+
+    def label(self, code: Code) -> str:
+        return self.labels.get(code) or str(code)
+
+    @cached_property
+    def texts(self) -> dict[Code, str]:
+        """What answers are called: labels, or text that stands in the column itself."""
+        if self.labels or not self.is_text:
+            return self.labels
+        return {code: str(code) for code in self.counts}
+
+
+def look_at(source: Source, name: str) -> Look:
+    """What is seen of a column of a file."""
+    values = source.frame[name]
+    is_date = name in source.dates or pd.api.types.is_datetime64_any_dtype(values.dtype)
+    is_codes, counts = _counts(values)
+    labels = {c: label for c, label in source.value_labels.get(name, {}).items() if _says(label)}
+    if values.dtype == bool or isinstance(values.dtype, pd.BooleanDtype):
+        labels = {0: "false", 1: "true"}
+    missing = _sure_missing(source, name, counts, labels)
+    order = None
+    if isinstance(values.dtype, pd.CategoricalDtype) and values.dtype.ordered:
+        codes = count_codes(pd.Series(values.dtype.categories))
+        order = tuple(code for code in codes if code not in missing)
+    return Look(
+        name,
+        source.questions.get(name, ""),
+        len(values),
+        {code: count for code, count in counts.items() if code not in missing},
+        {code: label for code, label in labels.items() if code not in missing},
+        missing,
+        source.measure.get(name, ""),
+        is_date,
+        is_codes,
+        order,
+    )
+
+
+def _says(label: str) -> bool:
+    """Whether a label is more than a dot or a dash, as some files have for codes in between."""
+    return any(letter.isalnum() for letter in label)
+
+
+def _counts(values: pd.Series) -> tuple[bool, dict[Code, int]]:
+    """Whether there are codes in a column, rather than lists or dates, and how often each is."""
+    try:
+        counts = count_codes(values)
+    except TypeError:  # lists and the like cannot be counted
+        return False, {}
+    return bool(counts) or all(pd.isna(v) or str(v).strip() == "" for v in values), counts
+
+
+def _sure_missing(
+    source: Source, name: str, counts: dict[Code, int], labels: dict[Code, str]
+) -> dict[Code, str]:
+    """Codes that are no answer, by what the file declares and by what labels say."""
+    declared = source.missing.get(name, ())
+    codes = [entry for entry in declared if not isinstance(entry, tuple)]
+    missing: dict[Code, str] = {code: labels.get(code, str(code)) for code in codes}
+    tags = source.tags.get(name, np.array([], dtype=object))
+    tagged = {tag: str(tag) for tag in sorted(set(tags.tolist()) - {""})}
+    texts = [code for code in counts if isinstance(code, str) and as_number(code) is None]
+    if len(texts) > _MOST_TEXTS:  # ids, or what people have written
+        texts = sorted(texts, key=lambda code: -counts[code])[:_MOST_TEXTS]
+    numbers = [code for code in counts if not isinstance(code, str)]
+    for code in {**labels, **dict.fromkeys(numbers), **dict.fromkeys(texts), **tagged}:
+        label = labels.get(code, str(code))
+        is_tag = isinstance(code, str) and bool(re.fullmatch(r"\.[a-z]", code))
+        if is_tag or is_among(code, declared) or _says_no_answer(code, label, counts):
+            missing[code] = label
+    return missing
+
+
+def _says_no_answer(code: Code, label: str, counts: dict[Code, int]) -> bool:
+    if label == code and _is_short_code(code):
+        # Among codes of countries, NA is Namibia and DK is Denmark.
+        alike = sum(_is_short_code(other) for other in counts if other != code)
+        if alike >= max(2, 0.8 * (len(counts) - 1)):
+            return False
+    if label == str(code) and not isinstance(code, str):
+        return False
+    found = no_answer(label)
+    return found is not None and found.is_sure
+
+
+def _is_short_code(code: Code) -> bool:
+    return isinstance(code, str) and len(code) <= 3 and code.isupper()
+
+
+# ---- all columns together ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Habits:
+    """What the columns of a file have in common."""
+
+    missing_codes: frozenset[Code]  # no answer in several columns
+    most_missing: frozenset[Code]  # no answer in most columns that have labels
+    ranges: dict[tuple[int, int], int]  # how many columns have numbers without labels from, to
+
+    @classmethod
+    def of(cls, looks: Iterable[Look]) -> Habits:
+        looks = list(looks)
+        times = Counter(code for look in looks for code in look.missing)
+        usual = frozenset(code for code, n in times.items() if n >= _ENOUGH_COLUMNS)
+        most = sum(bool(look.labels) for look in looks) / 2
+        in_most = frozenset(code for code in usual if times[code] > most)
+        ranges = Counter(filter(None, map(_range, looks)))
+        return cls(usual, in_most, dict(ranges))
+
+
+def _range(look: Look) -> tuple[int, int] | None:
+    """The lowest and the highest of whole numbers without labels; 1 counts where all are above."""
+    codes = [code for code in look.counts if isinstance(code, int)]
+    if look.labels or len(codes) < 2 or len(codes) < len(look.counts):
+        return None
+    return min(*codes, 1), max(codes)

@@ -1,0 +1,385 @@
+"""Words by which columns are recognised: what their names say, and what their labels are about.
+
+The words themselves are in vocabulary.toml; ``known_scales`` and ``missing_labels`` read the answers in it.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Iterable
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+# Labels come back in many columns; in a file of free text they must not fill the memory.
+remembered = lru_cache(maxsize=20_000)
+
+
+def _spell_out(found: re.Match[str]) -> str:
+    return "without " if found[1] else "with "
+
+
+def plain_words(text: str) -> str:
+    """Text in small letters without accents and punctuation.
+
+    Examples
+    --------
+    >>> plain_words("Weiß  nicht / N'est pas sûr!")
+    'weiss nicht nest pas sur'
+    """
+    text = re.sub(r"\bw/(o\b)?", _spell_out, text.casefold())
+    text = re.sub(r"(?<=[a-zé])\((e|s|es|a|as|ne|en|in)\)", "", text)  # intéressé(e)
+    text = re.sub(r"['’`´]", "", text)
+    letters = unicodedata.normalize("NFKD", text)
+    return " ".join(re.findall(r"[a-z0-9]+", letters.encode("ascii", "ignore").decode()))
+
+
+# The code that some files repeat in front of a label: "[-1] refused", "(1) never", "1. often".
+_CODE_IN_FRONT = re.compile(r"^\s*(?:[\[(<]\s*-?\d+\s*[\])>]|-?\d+\s*[.:=)]|-\d+)\s*(?=\S)")
+
+
+@remembered
+def without_code(label: str) -> str:
+    """A label without the code in front of it.
+
+    Examples
+    --------
+    >>> without_code("[-1] keine Angabe"), without_code("1. Never"), without_code("1.5 hours")
+    ('keine Angabe', 'Never', '1.5 hours')
+    """
+    if re.match(r"\s*-?\d+[.:]\d", label):  # a number or a time of day
+        return label
+    return _CODE_IN_FRONT.sub("", label)
+
+
+@remembered
+def label_words(label: str) -> str:
+    """The plain words of a label, without the code that some files repeat in front of it.
+
+    Examples
+    --------
+    >>> label_words("1 - Never!"), label_words("[-2] refused"), label_words("97")
+    ('never', 'refused', '97')
+    """
+    return re.sub(r"^\d+ (?=[a-z])", "", plain_words(without_code(label)))
+
+
+def name_words(name: str) -> set[str]:
+    """The words in a column's name.
+
+    Examples
+    --------
+    >>> sorted(name_words("homeCountry_2")), sorted(name_words("SEX"))
+    (['country', 'home'], ['sex'])
+    """
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=\d)(?=[^\d])|(?<=[^\d])(?=\d)", " ", name)
+    return {word for word in plain_words(apart).split() if not word.isdigit()}
+
+
+def alternatives(phrases: str) -> tuple[str, ...]:
+    """The phrases between bars, as plain words."""
+    both = (way for phrase in phrases.split("|") for way in (phrase, _without_umlauts(phrase)))
+    return tuple(dict.fromkeys(filter(None, map(plain_words, both))))
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The plain words of a text, German ones in both spellings."""
+    return frozenset(f"{plain_words(text)} {plain_words(_without_umlauts(text))}".split())
+
+
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
+
+
+def _without_umlauts(text: str) -> str:
+    """As many files spell it: "taeglich"."""
+    return text.translate(_UMLAUTS)
+
+
+@remembered
+def stems(words: str) -> str:
+    """Plain words without endings of number and gender, as far as they are long.
+
+    Examples
+    --------
+    >>> stems("beaucoup meilleures"), stems("meilleur"), stems("muy buena"), stems("less")
+    ('beaucoup meilleur', 'meilleur', 'muy buen', 'less')
+    """
+    return " ".join(map(_stem, words.split()))
+
+
+@remembered
+def singulars(words: str) -> str:
+    """Words without the s of the plural, as far as they are long.
+
+    Examples
+    --------
+    >>> singulars("muitos problemas"), singulars("less")
+    ('muito problema', 'less')
+    """
+    return " ".join(map(_singular, words.split()))
+
+
+def _singular(word: str) -> str:
+    is_plural = len(word) > 3 and word.endswith("s") and not word.endswith("ss")
+    return word[:-1] if is_plural else word
+
+
+def _stem(word: str) -> str:
+    word = _singular(word)
+    return word[:-1] if len(word) > 4 and word[-1] in "eoa" else word
+
+
+class Phrases:
+    """Phrases to look for in plain words; a phrase is found as whole words only.
+
+    Examples
+    --------
+    >>> few = Phrases("not at all|all")
+    >>> few.in_("not at all free"), few.in_("small"), few.removed_from("not at all free")
+    (['not at all'], [], 'free')
+    """
+
+    def __init__(self, phrases: str) -> None:
+        self._phrases = frozenset(alternatives(phrases))
+        self._longest = max((len(phrase.split()) for phrase in self._phrases), default=0)
+
+    def in_(self, words: str) -> list[str]:
+        return self._split(words)[0]
+
+    def removed_from(self, words: str) -> str:
+        return " ".join(self._split(words)[1])
+
+    def _split(self, words: str) -> tuple[list[str], list[str]]:
+        """The phrases in a text, the longest first where several begin alike, and other words."""
+        found, rest, tokens, start = [], [], words.split(), 0
+        while start < len(tokens):
+            for n in range(min(self._longest, len(tokens) - start), 0, -1):
+                phrase = " ".join(tokens[start : start + n])
+                if phrase in self._phrases:
+                    found.append(phrase)
+                    start += n
+                    break
+            else:
+                rest.append(tokens[start])
+                start += 1
+        return found, rest
+
+
+PHRASES: dict[str, Any] = tomllib.loads(
+    (resources.files("ordinalrbm.schema") / "vocabulary.toml").read_text(encoding="utf-8")
+)
+_NAMES = PHRASES["names"]
+NOMINAL_WORDS = words_of(_NAMES["nominal"])
+MEASURED_WORDS = words_of(_NAMES["measured"])
+_BESIDE = words_of(_NAMES["beside"])
+_WEIGHT_WORDS = words_of(_NAMES["weight"])
+_ID_LABEL, _DATED, _COUNTED = (Phrases(_NAMES[key]) for key in ("id_label", "dated", "counted"))
+_ASKED_ORDERED, _ASKED_UNORDERED, _ASKED_BANDED = (
+    Phrases(PHRASES["asked"][key]) for key in ("ordered", "unordered", "banded")
+)
+_NOMINAL_ANSWERS = frozenset(alternatives(PHRASES["answers"]["nominal"]))
+_OTHER = words_of(PHRASES["answers"]["other"])
+_FEW_WORDS = 3
+_NOMINAL_STARTS = _OTHER | words_of(PHRASES["answers"]["nominal_starts"])
+_ORDERED_PARTIES = frozenset(alternatives(PHRASES["answers"]["ordered_parties"]))
+
+
+def named_after(text: str, known: frozenset[str]) -> str | None:
+    """The known word that a column's name or label is about; None if it is about more than that.
+
+    Examples
+    --------
+    >>> named_after("Which country do you live in?", NOMINAL_WORDS)
+    'country'
+    >>> named_after("job_satisfaction", NOMINAL_WORDS) is None
+    True
+    """
+    words = {word for word in name_words(_without_number(text)) if len(word) > 1}
+    about = words & known
+    beside = {word for word in words - about if len(word) > 2}
+    beside -= NOMINAL_WORDS | MEASURED_WORDS | _BESIDE
+    return min(about) if about and not beside else None
+
+
+def _without_number(question: str) -> str:
+    """Without the number of the question in front: "Q42a. Trust"."""
+    return re.sub(r"^\s*[A-Za-z]{1,3}[-_.]?\d+[A-Za-z]?\d*\s*[.:)-]\s*", "", question)
+
+
+def asked_in_order(question: str) -> bool:
+    """Whether a question is asked in a way that has answers in an order.
+
+    Examples
+    --------
+    >>> asked_in_order("How often do you read?"), asked_in_order("Which language is it?")
+    (True, False)
+    """
+    return bool(_ASKED_ORDERED.in_(plain_words(question)))
+
+
+def asked_for_band(question: str) -> bool:
+    """Whether a question asks for a level of education, income or age, whatever it is called.
+
+    Examples
+    --------
+    >>> asked_for_band("Diplôme le plus élevé"), asked_for_band("How old are you?")
+    (True, False)
+    """
+    return bool(_ASKED_BANDED.in_(plain_words(question)))
+
+
+def asked_for_kinds(question: str) -> bool:
+    """Whether a question is asked in a way that has kinds of things as answers.
+
+    Examples
+    --------
+    >>> asked_for_kinds("How often do you read?"), asked_for_kinds("Which language is it?")
+    (False, True)
+    """
+    return bool(_ASKED_UNORDERED.in_(plain_words(question)))
+
+
+def asked_for_number(question: str) -> bool:
+    """Whether a question asks for a count or an amount.
+
+    Examples
+    --------
+    >>> asked_for_number("Number of people in the household"), asked_for_number("How tall?")
+    (True, False)
+    """
+    return bool(_COUNTED.in_(plain_words(question)))
+
+
+def n_categories_named(labels: Iterable[str]) -> int:
+    """How many labels name categories that have no order: sexes, parties, "other".
+
+    Examples
+    --------
+    >>> n_categories_named(["Male", "Female"]), n_categories_named(["None", "Some", "All"])
+    (2, 0)
+    """
+    phrases = [label_words(label) for label in labels]
+    if any(phrase in _ORDERED_PARTIES for phrase in phrases):
+        return 0  # party identification runs from one end to the other
+    return sum(_names_category(phrase) for phrase in phrases)
+
+
+def says_other(label: str) -> bool:
+    """Whether a label names only what is not in the list.
+
+    Examples
+    --------
+    >>> says_other("Other (specify)"), says_other("Autre diplôme"), says_other("On other days")
+    (True, True, False)
+    """
+    words = label_words(label).split()
+    return bool(words) and words[0] in _OTHER and len(words) <= _FEW_WORDS
+
+
+def _names_category(phrase: str) -> bool:
+    return phrase in _NOMINAL_ANSWERS or phrase.split(" ", 1)[0] in _NOMINAL_STARTS
+
+
+_WEIGHT_NAME = re.compile(
+    r"weight|wgt|wght|gewicht|poids|pondera|(^|_)(peso|pond|fexp|factor_?exp)|(^|_)wt|wt($|_|\d)",
+    re.I,
+)
+_BODY = re.compile(r"(\b|_)(body|kg|kilo\w*|pounds?|lbs?|birth|grams?)(\b|_)|körper", re.I)
+_ID_NAME = re.compile(
+    r"(^|[_\W])(id|ids|uuid|guid|serial|caseid|respid|respondent|respondentid|participant|"
+    r"subject|subjid|idno|key|rowid|pid|uid|case|lfdnr|record|recordid|caseno|casenum|respno|"
+    r"respnr|folio|questid|questno|noquest|ident)($|[_\W\d])|"
+    r"(resp\w*|case|person|subject|user|participant|record|row|household|hh|student|stu)_?"
+    r"(id|no|nr|num|number)$|[a-z]I[dD]$",
+    re.I,
+)
+
+
+def looks_like_weight(name: str, question: str) -> bool:
+    """Whether name or label of a column are those of a survey weight.
+
+    Examples
+    --------
+    >>> looks_like_weight("W_FSTUWT", ""), looks_like_weight("growth", "")
+    (True, False)
+    >>> looks_like_weight("pond", "Facteur de pondération"), looks_like_weight("weight", "in kg")
+    (True, False)
+    """
+    if _BODY.search(f"{name} {question}"):
+        return False
+    return bool(_WEIGHT_NAME.search(name)) or _says_weight(question)
+
+
+def _says_weight(question: str) -> bool:
+    words = words_of(question)
+    # German puts words together: Querschnittsgewicht.
+    return bool(words & _WEIGHT_WORDS) or any(re.search("gewicht(e|ung)?$", w) for w in words)
+
+
+def says_sampling_weight(question: str) -> bool:
+    """Whether a label says that a weight is one of a sample, and not of a body.
+
+    Examples
+    --------
+    >>> says_sampling_weight("Weight, to correct for oversample"), says_sampling_weight("Weight")
+    (True, False)
+    """
+    of_samples = words_of(
+        "sample sampling survey design stratification poststratification population expansion "
+        "expansión expansão final weighting hochrechnung pondération ponderación ponderação "
+        "oversample oversampled oversampling disproportionate nonresponse"
+    )
+    return _says_weight(question) and bool(words_of(question) & of_samples)
+
+
+def looks_like_id(name: str, question: str = "") -> bool:
+    """Whether name or label of a column are those of an id.
+
+    Examples
+    --------
+    >>> looks_like_id("RespondentID"), looks_like_id("case_id"), looks_like_id("idea")
+    (True, True, False)
+    >>> looks_like_id("v1", "Numéro du questionnaire")
+    True
+    """
+    return bool(_ID_NAME.search(name)) or bool(_ID_LABEL.in_(plain_words(question)))
+
+
+_NUMBERED = re.compile(
+    r"(resp|case|subj|person|quest|serial|household|hh|ea|psu|cluster|interview)\w*?_?"
+    r"(no|nr|num|numb|number|id)$",
+    re.I,
+)
+
+
+def numbers_something(name: str, question: str) -> bool:
+    """Whether a column's name or label says that it numbers people, households or places.
+
+    Examples
+    --------
+    >>> numbers_something("RESPNO", ""), numbers_something("PID", "Party identification")
+    (True, False)
+    """
+    return bool(_NUMBERED.match(name)) or bool(_ID_LABEL.in_(plain_words(question)))
+
+
+def looks_like_date(name: str, question: str) -> bool:
+    """Whether name or label of a column are those of a date or time of day.
+
+    Examples
+    --------
+    >>> looks_like_date("v3", "Date of interview"), looks_like_date("update", "")
+    (True, False)
+    """
+    asked = plain_words(_without_number(question))
+    words = f"{asked} {' '.join(sorted(name_words(name)))}"
+    if re.search(r"\b(birth|born|naissance|nacimiento|nascimento|geburt\w*|age)\b", words):
+        return False
+    is_named = asked.split(" ", 1)[0] in {"date", "datum", "fecha"}
+    return (
+        is_named
+        or bool(_DATED.in_(asked))
+        or bool(name_words(name) & {"date", "datum", "fecha", "timestamp", "dateintr", "intdate"})
+    )
