@@ -81,9 +81,12 @@ def main() -> None:
     for rated_sets in (False, True):
         for with_features in (False, True):
             model = orbm.OrdinalMF(
-                options.factors, posterior=posterior, rated_sets=rated_sets, random_state=0,
+                options.factors,
+                posterior=posterior,
+                rated_sets=rated_sets,
+                random_state=0,
                 device=options.device,
-            )  # fmt: skip
+            )
             model.fit(train, **(given if with_features else {}))
             found = row(model, first, test, users if with_features else None)
             name = f"{posterior}, {'with' if rated_sets else 'without'} rated sets"

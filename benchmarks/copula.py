@@ -22,9 +22,7 @@ def gcimpute() -> SimpleNamespace:
     with warnings.catch_warnings():
         from gcimpute.gaussian_copula import GaussianCopula
         from gcimpute.low_rank_gaussian_copula import LowRankGaussianCopula
-    return SimpleNamespace(
-        GaussianCopula=GaussianCopula, LowRankGaussianCopula=LowRankGaussianCopula
-    )
+    return SimpleNamespace(GaussianCopula=GaussianCopula, LowRankGaussianCopula=LowRankGaussianCopula)
 
 
 def impute(model: Any, train: pd.DataFrame) -> np.ndarray:
@@ -38,11 +36,7 @@ def impute(model: Any, train: pd.DataFrame) -> np.ndarray:
 
 
 def copula_probabilities(
-    model: Any,
-    train: pd.DataFrame,
-    rows: np.ndarray,
-    columns: np.ndarray,
-    column_levels: list[np.ndarray],
+    model: Any, train: pd.DataFrame, rows: np.ndarray, columns: np.ndarray, column_levels: list[np.ndarray]
 ) -> np.ndarray:
     """Return the probabilities of the levels of the hidden cells under a fitted copula.
 

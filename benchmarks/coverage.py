@@ -136,9 +136,11 @@ def analyses(
         X = np.column_stack([X, people.background[rows]])
         levels += [np.unique(column) for column in people.background.T]
     model = orbm.CumulativeRBM(
-        min(X.shape[1], 50), scales={j: list(found) for j, found in enumerate(levels)},
-        validation_fraction=0.0, random_state=seed,
-    ).fit(X)  # fmt: skip
+        min(X.shape[1], 50),
+        scales={j: list(found) for j, found in enumerate(levels)},
+        validation_fraction=0.0,
+        random_state=seed,
+    ).fit(X)
     imputed = {
         way: [
             analysed(table[:, : complete.shape[1]])
@@ -182,8 +184,9 @@ def _pooled(results: list[Estimates], name: str) -> np.ndarray:
     table = orbm.pool(
         np.array([result[name][0] for result in results]),
         np.array([result[name][1] for result in results]),
-        level=LEVEL, df_complete=N_ROWS - 1,
-    )  # fmt: skip
+        level=LEVEL,
+        df_complete=N_ROWS - 1,
+    )
     return np.column_stack([table["estimate"], table["se"], table["high"] - table["estimate"]])
 
 
@@ -226,8 +229,7 @@ def main() -> None:
         judged = [replicate(analysed(people.answers), found) for found in every]
         for name in QUANTITIES:
             parts = [
-                spread_line(every, way, name) if given.spread else line(judged, way, name)
-                for way in ways
+                spread_line(every, way, name) if given.spread else line(judged, way, name) for way in ways
             ]
             print(f"{survey:5s} {share:5.2f}    {mechanism:5s} {name:13s}", "   ".join(parts))
         print(f"# {(time.perf_counter() - began) / given.masks:.1f} s per mask", flush=True)

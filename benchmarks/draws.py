@@ -38,9 +38,12 @@ def main() -> None:
     table = ratings("ml-1m")
     quick = orbm.OrdinalMF(options.factors, n_epochs=2, random_state=0).fit(table)
     sampled = orbm.OrdinalMF(
-        options.factors, posterior="sampled", n_draws=options.draws, n_epochs=2 * options.draws,
+        options.factors,
+        posterior="sampled",
+        n_draws=options.draws,
+        n_epochs=2 * options.draws,
         random_state=0,
-    ).fit(table)  # fmt: skip
+    ).fit(table)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.orbm"
         for name, model in (("variational", quick), ("sampled", sampled)):

@@ -107,9 +107,14 @@ def can_be_far_apart() -> bool:
 def as_rank(rank: int) -> dict[str, str]:
     """What torchrun would tell this process of two, each on a machine of its own."""
     return {
-        "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
-        "MASTER_ADDR": _ADDRESSES[0], "MASTER_PORT": _PORT, "GLOO_SOCKET_IFNAME": _DEVICE,
-    }  # fmt: skip
+        "RANK": str(rank),
+        "WORLD_SIZE": "2",
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "MASTER_ADDR": _ADDRESSES[0],
+        "MASTER_PORT": _PORT,
+        "GLOO_SOCKET_IFNAME": _DEVICE,
+    }
 
 
 def run(command: list[str], line: Line) -> int:

@@ -83,9 +83,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--offset", type=float, default=-1.7)
     options = parser.parse_args()
-    found = [
-        replication(seed, options.offset, options.draws) for seed in range(options.replications)
-    ]
+    found = [replication(seed, options.offset, options.draws) for seed in range(options.replications)]
     missing = np.mean([each.attrs["missing"] for each in found])
     print(f"{options.replications} replications, {N_ROWS} rows, {options.draws} imputations each")
     print(f"of q2, q4 and the number {missing:.0%} are missing")

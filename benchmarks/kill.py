@@ -49,9 +49,13 @@ def fit(known: pd.DataFrame, name: str, folder: Path | None, out: Path) -> None:
 
 
 def run(
-    known: pd.DataFrame, name: str, folder: Path | None, out: Path,
-    limit: float | None = None, at_writing: bool = False,
-) -> bool:  # fmt: skip
+    known: pd.DataFrame,
+    name: str,
+    folder: Path | None,
+    out: Path,
+    limit: float | None = None,
+    at_writing: bool = False,
+) -> bool:
     """Whether the fit has come to its end before it was killed."""
     process = forks.Process(target=fit, args=(known, name, folder, out))
     left_before = half_written(folder)

@@ -112,9 +112,7 @@ def from_numbers(survey: Survey, filled: pd.DataFrame, dummies: dict[str, list[s
 
 
 def ours(survey: Survey, shown: pd.DataFrame) -> pd.DataFrame:
-    model = orbm.CumulativeRBM(
-        shown.shape[1], nominal=survey.nominal, numeric=survey.numeric, random_state=0
-    )
+    model = orbm.CumulativeRBM(shown.shape[1], nominal=survey.nominal, numeric=survey.numeric, random_state=0)
     return model.fit(shown).impute(shown, rule="median")
 
 
@@ -189,8 +187,10 @@ def cells(n_rows: int, every: int) -> None:
     ratios = []
     for make in (spi, big5, pisa):
         survey = make(n_rows, every)
-        print(f"{make.__name__}: {survey.table.shape[0]} rows, {len(survey.ordinal)} scales, "
-              f"{len(survey.numeric)} numbers, {len(survey.nominal)} categories")  # fmt: skip
+        print(
+            f"{make.__name__}: {survey.table.shape[0]} rows, {len(survey.ordinal)} scales, "
+            f"{len(survey.numeric)} numbers, {len(survey.nominal)} categories"
+        )
         table: dict[str, list[dict[str, float]]] = {name: [] for name in METHODS}
         for seed in SEEDS:
             rng = np.random.default_rng(seed)
@@ -249,9 +249,7 @@ def slopes(survey: Survey, hidden: np.ndarray, filled: pd.DataFrame) -> tuple[fl
         covariance = np.cov(mean["true"], mean["filled"])
         plain.append((covariance[0, 1], covariance[0, 0]))
         freed.append((covariance[0, 1], covariance[0, 0] - noise.mean()))
-    return tuple(
-        float(np.sum(part, axis=0)[0] / np.sum(part, axis=0)[1]) for part in (plain, freed)
-    )
+    return tuple(float(np.sum(part, axis=0)[0] / np.sum(part, axis=0)[1]) for part in (plain, freed))
 
 
 def groups(n_rows: int, every: int) -> None:
@@ -263,8 +261,10 @@ def groups(n_rows: int, every: int) -> None:
         hidden &= (rng.random(hidden.shape) < 0.5) & survey.table.notna().to_numpy()
         shown = survey.table.mask(hidden)
         n_groups = survey.table[survey.group].nunique()
-        print(f"{make.__name__}: {len(shown)} rows in {n_groups} groups, {len(survey.ordinal)} "
-              "questions, of every fourth half of the answers hidden")  # fmt: skip
+        print(
+            f"{make.__name__}: {len(shown)} rows in {n_groups} groups, {len(survey.ordinal)} "
+            "questions, of every fourth half of the answers hidden"
+        )
         for name, filled in _filled(survey, shown):
             plain, freed = slopes(survey, hidden, filled)
             print(f"{name:<38} slope {plain:.2f}, without the noise {freed:.2f}", flush=True)

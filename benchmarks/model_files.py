@@ -78,8 +78,10 @@ def main() -> None:
     parser.add_argument("--all-questions", action="store_true", help="ask each model all of them")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="kinds side by side")
     arguments = parser.parse_args()
-    print(f"{'kind':<17}{'files':>8} {'refused':>8} {'loaded and right':>17} {'wrong':>6} "
-          f"{'most MB':>8} {'most s':>9}")  # fmt: skip
+    print(
+        f"{'kind':<17}{'files':>8} {'refused':>8} {'loaded and right':>17} {'wrong':>6} "
+        f"{'most MB':>8} {'most s':>9}"
+    )
     for kind in arguments.kinds:
         file_of(kind)  # models are learnt before, one after the other
 

@@ -33,9 +33,7 @@ def write_folder(frame: pd.DataFrame, folder: Path) -> None:
         frame = frame.sort_values("timestamp", kind="stable")
     for number in range(FILES):
         part = slice(len(frame) * number // FILES, len(frame) * (number + 1) // FILES)
-        frame.iloc[part].to_parquet(
-            folder / f"{number}.parquet", row_group_size=ROWS_PER_GROUP, index=False
-        )
+        frame.iloc[part].to_parquet(folder / f"{number}.parquet", row_group_size=ROWS_PER_GROUP, index=False)
 
 
 def made_up(n: int) -> pd.DataFrame:
@@ -82,10 +80,7 @@ def measure(folder: Path, how: str, factors: int) -> dict[str, float]:
     before = of_process("status", "VmRSS")
     part = Noted.from_parquet(folder)
     fit(factors, part if how == "part" else part.table())
-    return {
-        "peak": (of_process("status", "VmHWM") - before) / 2**10,
-        "read": Noted.n_read / 2**20,
-    }
+    return {"peak": (of_process("status", "VmHWM") - before) / 2**10, "read": Noted.n_read / 2**20}
 
 
 def work(folder: Path, how: str, factors: int, rank: int, size: int, meeting: Path) -> None:
@@ -104,8 +99,7 @@ def found(folder: Path, how: str, factors: int, size: int) -> list[dict[str, flo
         given = [str(folder), how, str(factors)]
         processes = [
             subprocess.Popen(
-                [sys.executable, __file__, "--as", *given, str(rank), str(size), meeting],
-                env=environment,
+                [sys.executable, __file__, "--as", *given, str(rank), str(size), meeting], env=environment
             )
             for rank in range(size)
         ]

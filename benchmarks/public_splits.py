@@ -58,9 +58,7 @@ def parts_of(name: str) -> tuple[pd.DataFrame, pd.DataFrame | None, pd.DataFrame
 
 def features_of(name: str) -> dict[str, pd.DataFrame]:
     source = "ml-100k" if name.startswith("u") else "ml-1m"
-    users, items = (
-        pd.read_parquet(DATA / f"{source}-{part}.parquet") for part in ("users", "items")
-    )
+    users, items = (pd.read_parquet(DATA / f"{source}-{part}.parquet") for part in ("users", "items"))
     items["year"] = items["title"].str.extract(r"\((\d{4})\)$").astype(float)
     return {
         "user_features": users.astype({"occupation": str}),  # in MovieLens 1M it is a code

@@ -80,8 +80,7 @@ def judged(task: Task, lists: np.ndarray) -> Found:
     """Figures of lists, (users, 10) items."""
     relevant = task.test[task.test["rating"] >= task.liked]
     wanted = csr_matrix(
-        (np.ones(len(relevant)), (relevant["user"], relevant["item"])),
-        shape=(task.n_users, task.n_items),
+        (np.ones(len(relevant)), (relevant["user"], relevant["item"])), shape=(task.n_users, task.n_items)
     )
     n = np.diff(wanted.indptr)
     users = np.flatnonzero(n)
@@ -138,22 +137,31 @@ def als(
     from implicit.als import AlternatingLeastSquares
 
     model = AlternatingLeastSquares(
-        factors=factors, regularization=regularization, alpha=alpha, iterations=15,
-        random_state=seed,
-    )  # fmt: skip
+        factors=factors, regularization=regularization, alpha=alpha, iterations=15, random_state=seed
+    )
     return implicit_lists(model, task, liked_only)
 
 
 def bpr(
-    task: Task, seed: int, *, factors: int, learning_rate: float, regularization: float,
-    iterations: int, liked_only: bool,
-) -> np.ndarray:  # fmt: skip
+    task: Task,
+    seed: int,
+    *,
+    factors: int,
+    learning_rate: float,
+    regularization: float,
+    iterations: int,
+    liked_only: bool,
+) -> np.ndarray:
     from implicit.bpr import BayesianPersonalizedRanking
 
     model = BayesianPersonalizedRanking(
-        factors=factors, learning_rate=learning_rate, regularization=regularization,
-        iterations=iterations, random_state=seed, num_threads=1,
-    )  # fmt: skip
+        factors=factors,
+        learning_rate=learning_rate,
+        regularization=regularization,
+        iterations=iterations,
+        random_state=seed,
+        num_threads=1,
+    )
     return implicit_lists(model, task, liked_only)
 
 
@@ -185,12 +193,15 @@ PEERS = {
     "implicit BPR": Peer(
         bpr,
         {
-            "factors": 64, "learning_rate": 0.03, "regularization": 0.01, "iterations": 100,
+            "factors": 64,
+            "learning_rate": 0.03,
+            "regularization": 0.01,
+            "iterations": 100,
             "liked_only": False,
         },
         {"factors": 2, "learning_rate": 2.0, "regularization": 3.0, "iterations": 2},
     ),
-}  # fmt: skip
+}
 
 
 def chosen(peer: Peer, task: Task) -> dict[str, Any]:
@@ -208,10 +219,7 @@ def chosen(peer: Peer, task: Task) -> dict[str, Any]:
         around = [{**best, "liked_only": not best["liked_only"]}]
         for name, step in peer.steps.items():
             kind = type(best[name])
-            around += [
-                {**best, name: kind(best[name] * step)},
-                {**best, name: kind(best[name] / step)},
-            ]
+            around += [{**best, name: kind(best[name] * step)}, {**best, name: kind(best[name] / step)}]
         better = max(around, key=value)
         if value(better) <= value(best):
             return best
@@ -263,16 +271,11 @@ def main() -> None:
                 settings = chosen(about, inner)
                 said = ", ".join(f"{key} {value}" for key, value in settings.items())
                 print(f"  # {peer}: {said} (chosen in {time.perf_counter() - begun:.0f} s)")
-                methods[peer] = lambda task, seed, fit=about.fit, own=settings: fit(
-                    task, seed, **own
-                )
+                methods[peer] = lambda task, seed, fit=about.fit, own=settings: fit(task, seed, **own)
             for method, fit in methods.items():
                 found = np.array([judged(task, fit(task, seed)) for seed, task in enumerate(tasks)])
                 mean, error = found.mean(axis=0), found[:, 0].std() / np.sqrt(len(found))
-                print(
-                    f"  {method:16} {mean[0]:.4f} ± {error:.4f}  {mean[1]:.4f}  {mean[2]:.3f}",
-                    flush=True,
-                )
+                print(f"  {method:16} {mean[0]:.4f} ± {error:.4f}  {mean[1]:.4f}  {mean[2]:.3f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -57,9 +57,13 @@ class Bench:
 
     def start(self, command: list[str], **more: str) -> subprocess.Popen:
         return subprocess.Popen(
-            [sys.executable, *command], cwd=self.folder, env=os.environ | ALONE | more, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+            [sys.executable, *command],
+            cwd=self.folder,
+            env=os.environ | ALONE | more,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
 
 # ---- lines --------------------------------------------------------------------------------------
@@ -98,10 +102,7 @@ def learn_over(folder: Path) -> None:
         waits = f"{(took - first) / delay * 1e3:.0f}" if delay else ""
         if rank == 0:
             far = np.abs(bench.predicted(model) - np.load(folder / "one.npy")).max()
-            print(
-                f"{delay:2g} ms  {loss:3g} %  {took:11.3f}  {took / first:5.1f}  {waits:>16}  "
-                f"{far:18.1e}"
-            )
+            print(f"{delay:2g} ms  {loss:3g} %  {took:11.3f}  {took / first:5.1f}  {waits:>16}  {far:18.1e}")
     counted = of_one_epoch(so_far)
     print(
         f"process {rank}: {counted['bytes'] / 1e6:.4f} MB received per epoch in "
@@ -141,9 +142,11 @@ def free_port() -> str:
 def two(bench: Bench, name: str) -> list[subprocess.Popen]:
     """Both processes, as torchrun would start them; a checkpoint after every epoch."""
     given = {
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": free_port(),
+        "WORLD_SIZE": "2",
         "LOCAL_WORLD_SIZE": "2",
-    }  # fmt: skip
+    }
     options = ["--checkpoint", name, "--every", "1", "--timeout", f"{PATIENCE} s"]
     command = [*FIT, *options, "--out", f"{name}.orbm"]
     return [bench.start(command, **given, RANK=rank, LOCAL_RANK=rank) for rank in ("0", "1")]

@@ -111,9 +111,7 @@ def truth_of(design: Design, rng: np.random.Generator) -> Truth:
         loadings[k * per_factor : (k + 1) * per_factor, k] = rng.uniform(0.4, 0.8, per_factor)
     loadings *= rng.choice([1, 1, 1, -1], (len(loadings), 1))
     middle = np.linspace(-1.2, 1.2, n_levels - 1)
-    return Truth(
-        loadings, [np.sort(middle + 0.3 * rng.normal(size=n_levels - 1)) for _ in loadings]
-    )
+    return Truth(loadings, [np.sort(middle + 0.3 * rng.normal(size=n_levels - 1)) for _ in loadings])
 
 
 def people_of(

@@ -52,9 +52,7 @@ def simulate(model: VectorModel, n_rows: int, rng: np.random.Generator) -> np.nd
 
 def per_answer(model: VectorModel, levels: np.ndarray) -> float:
     observations = Observations.from_dense(levels, model.n_levels)
-    return float(likelihood.exact(model, side(model, observations)).value.sum()) / (
-        observations.n_entries
-    )
+    return float(likelihood.exact(model, side(model, observations)).value.sum()) / (observations.n_entries)
 
 
 def main() -> None:

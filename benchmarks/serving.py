@@ -81,9 +81,7 @@ def compare(name: str, table: pd.DataFrame) -> None:
         print(f"  {what:26} {took:7.3f} ms  {took / times[0]:5.2f} times")
     tracemalloc.start()
     new(1)
-    print(
-        f"  memory of three new ratings: {tracemalloc.get_traced_memory()[1] / 1e6:.2f} MB at most"
-    )
+    print(f"  memory of three new ratings: {tracemalloc.get_traced_memory()[1] / 1e6:.2f} MB at most")
     tracemalloc.stop()
     throughput(model, some)
 

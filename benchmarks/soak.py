@@ -66,11 +66,7 @@ def made_up_ratings(seed: int, n_users: int, n_items: int) -> pd.DataFrame:
 
 
 def cycle(
-    number: int,
-    folder: Path,
-    n_respondents: int | None = None,
-    n_users: int = 600,
-    n_items: int = 200,
+    number: int, folder: Path, n_respondents: int | None = None, n_users: int = 600, n_items: int = 200
 ) -> None:
     """All that users do, once, with files in a folder that is empty again afterwards."""
     with tempfile.TemporaryDirectory(dir=folder) as name:

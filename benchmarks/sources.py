@@ -10,11 +10,7 @@ import pandas as pd
 
 import ordinalrbm as orbm
 
-DATA = Path(
-    os.environ.get(
-        "ORDINALRBM_DATA", Path(__file__).resolve().parents[1].parent / "shared" / "data"
-    )
-)
+DATA = Path(os.environ.get("ORDINALRBM_DATA", Path(__file__).resolve().parents[1].parent / "shared" / "data"))
 """Folder of the data sets; by default beside the project."""
 
 RATINGS = ("ml-1m", "ml-100k", "dating-top2000", "insteval")
@@ -28,9 +24,7 @@ Parts = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
 def split(name: str | Path, protocol: str | None = None) -> Parts:
     """Ratings in three parts; chronological, or random where there are no times."""
     frame = ratings(name)
-    return orbm.evaluate.split(
-        frame, protocol=protocol or usual_protocol(frame), other_users="drop"
-    )
+    return orbm.evaluate.split(frame, protocol=protocol or usual_protocol(frame), other_users="drop")
 
 
 def usual_protocol(frame: pd.DataFrame) -> str:

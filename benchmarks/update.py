@@ -36,9 +36,7 @@ def parts(seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
 
 
 def rmse(model: orbm.OrdinalMF, test: pd.DataFrame) -> float:
-    return float(
-        np.sqrt(np.square(model.predict(test["user"], test["item"]) - test["rating"]).mean())
-    )
+    return float(np.sqrt(np.square(model.predict(test["user"], test["item"]) - test["rating"]).mean()))
 
 
 def main() -> None:

@@ -36,9 +36,7 @@ class _Near(doctest.OutputChecker):
             return True
         words = [" ".join(_NUMBER.sub("#", text).split()) for text in (want, got)]
         numbers = [[float(n) for n in _NUMBER.findall(text)] for text in (want, got)]
-        return words[0] == words[1] and numbers[1] == pytest.approx(
-            numbers[0], rel=RELATIVE, abs=ABSOLUTE
-        )
+        return words[0] == words[1] and numbers[1] == pytest.approx(numbers[0], rel=RELATIVE, abs=ABSOLUTE)
 
 
 class _Words(doctest.OutputChecker):

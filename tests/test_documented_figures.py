@@ -18,7 +18,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 COMPARING = {"README.md", "comparison.md", "research-start.md"}
 # Tables without measurements, by heading: formulas, settings and formats.
 NOT_MEASURED = {
-    ("scaling.md", "Predicted"),  # by the formula above it
+    ("scaling.md", "Predicted")  # by the formula above it
 }
 VERSION = re.compile(r"Python ≥ [\d.]+|CC BY [\d.]+")
 FIGURE = re.compile(r"(?<![\w.,/=\-–])[+−]?\d[\d,]*\.\d+(?![\w.]*\.\w)")

@@ -97,10 +97,7 @@ def section(page, start, stop):
 
 @pytest.mark.parametrize(
     ("page", "start", "stop"),
-    [
-        ("README", "On the splits", "chronological:"),
-        ("comparison", "## Public splits", "## Hidden answers"),
-    ],
+    [("README", "On the splits", "chronological:"), ("comparison", "## Public splits", "## Hidden answers")],
 )
 def test_numbers_of_seeds_are_those_of_the_runs(page, start, stop):
     passage = section(page, start, stop)

@@ -11,9 +11,18 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FILES = (
-    "ARCHITECTURE.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "MANIFEST.in",
-    "Makefile", "README.md", "conftest.py", "mkdocs.yml", "pyproject.toml",
-)  # fmt: skip
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CITATION.cff",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "MANIFEST.in",
+    "Makefile",
+    "README.md",
+    "conftest.py",
+    "mkdocs.yml",
+    "pyproject.toml",
+)
 FOLDERS = ("benchmarks", "docs", "src", "tests")
 # Written by whoever works in the folder, and by setuptools.
 OURS = shutil.ignore_patterns("__pycache__", "*.pyc", "*.nb[ic]", "*.egg-info", ".pytest_cache")
@@ -33,9 +42,7 @@ def test_the_source_distribution_is_complete(tmp_path):
     wanted = {str(path.relative_to(copy)) for path in copy.rglob("*") if path.is_file()}
     (copy / "src" / "ordinalrbm" / "left.pyc").write_text("")
     build = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
-    subprocess.run(
-        [sys.executable, "-c", build, str(tmp_path)], cwd=copy, check=True, capture_output=True
-    )
+    subprocess.run([sys.executable, "-c", build, str(tmp_path)], cwd=copy, check=True, capture_output=True)
     (packed,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(packed) as archive:
         names = [member.name for member in archive.getmembers() if member.isfile()]

@@ -56,11 +56,12 @@ def learnt(what: str, model: orbm.OrdinalMF, frame) -> None:
     per_rating = (host.most - host.before) / len(frame)
     seconds = np.diff(model.history_["seconds"], prepend=0.0)
     print(
-        f"    {model.n_iter_} epochs, the last ones " + " ".join(f"{s:.2f}" for s in seconds[-4:])
+        f"    {model.n_iter_} epochs, the last ones "
+        + " ".join(f"{s:.2f}" for s in seconds[-4:])
         + f" s\n    host {per_rating:.1f} bytes per rating above the arrays given, device "
         f"{torch.cuda.max_memory_allocated() / 2**30:.1f} GiB",
         flush=True,
-    )  # fmt: skip
+    )
 
 
 def main() -> None:
@@ -84,9 +85,8 @@ def main() -> None:
         orbm.OrdinalMF(given.factors, posterior=posterior, **short, **common).fit(some)
     learnt("variational", orbm.OrdinalMF(given.factors, **common), frame)
     sampled = orbm.OrdinalMF(
-        given.factors, posterior="sampled", n_epochs=given.sweeps, n_draws=2, demand_factors=0,
-        **common,
-    )  # fmt: skip
+        given.factors, posterior="sampled", n_epochs=given.sweeps, n_draws=2, demand_factors=0, **common
+    )
     learnt(f"sampled, {given.sweeps} sweeps", sampled, frame)
 
 

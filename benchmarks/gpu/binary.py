@@ -60,11 +60,22 @@ def of_netflix_shape(scale: float, n_factors: int, n_epochs: int) -> None:
     )
     for batch_size in BATCHES:
         how = BinarySettings(
-            n_row_factors=n_factors, n_column_factors=n_factors, n_epochs=n_epochs,
-            batch_size=batch_size, learning_rate=0.15, gibbs_steps=1, free_phase="contrastive",
-            memory=0.5, weight_decay=None, patience=5, n_averaged=1, calibrate=False, seed=0,
-            device="cuda", verbose=False,
-        )  # fmt: skip
+            n_row_factors=n_factors,
+            n_column_factors=n_factors,
+            n_epochs=n_epochs,
+            batch_size=batch_size,
+            learning_rate=0.15,
+            gibbs_steps=1,
+            free_phase="contrastive",
+            memory=0.5,
+            weight_decay=None,
+            patience=5,
+            n_averaged=1,
+            calibrate=False,
+            seed=0,
+            device="cuda",
+            verbose=False,
+        )
         start = time.perf_counter()
         fitted = binary_learner.fit(known, held_out, how)
         seconds = time.perf_counter() - start
@@ -82,9 +93,7 @@ def of_netflix_shape(scale: float, n_factors: int, n_epochs: int) -> None:
 
 def of_movielens(file: Path, n_factors: int, n_epochs: int | None) -> None:
     ratings = pd.DataFrame(dict(np.load(file)))
-    train, validation, test = orbm.evaluate.split(
-        ratings, protocol="chronological", other_users="drop"
-    )
+    train, validation, test = orbm.evaluate.split(ratings, protocol="chronological", other_users="drop")
     for seed, device in itertools.product(range(SEEDS), ("cuda", "cpu")):  # the first compiles
         model = orbm.MatrixCumulativeRBM(
             n_factors, n_factors, n_epochs=n_epochs, random_state=seed, device=device

@@ -28,10 +28,7 @@ class Shape(NamedTuple):
     ratings: int
 
 
-SHAPES = {
-    "movielens": Shape(6_040, 3_706, 1_000_209),
-    "netflix": Shape(480_189, 17_770, 100_480_507),
-}
+SHAPES = {"movielens": Shape(6_040, 3_706, 1_000_209), "netflix": Shape(480_189, 17_770, 100_480_507)}
 BOUNDS = (-torch.inf, -2.4, -1.55, -0.22, 1.1, torch.inf)
 REPEATS = 9
 
@@ -70,8 +67,7 @@ def both_halves(shape: Shape, device: torch.device) -> tuple[Half, Half]:
     torch.manual_seed(0)
     row, column = rated(shape, device)
     by_row, by_column = (
-        share * torch.randn(n, device=device)
-        for share, n in ((0.5, shape.rows), (0.6, shape.columns))
+        share * torch.randn(n, device=device) for share, n in ((0.5, shape.rows), (0.6, shape.columns))
     )
     level = torch.empty(len(row), dtype=torch.int8, device=device)
     inner = torch.tensor(BOUNDS[1:-1], device=device)
@@ -79,10 +75,7 @@ def both_halves(shape: Shape, device: torch.device) -> tuple[Half, Half]:
         mean = by_row[row[some]] + by_column[column[some]]
         level[some] = torch.searchsorted(inner, mean + torch.randn_like(mean)).to(torch.int8)
     order = torch.argsort(column, stable=True)
-    return (
-        half(row, column, level, by_row),
-        half(column[order], row[order], level[order], by_column),
-    )
+    return (half(row, column, level, by_row), half(column[order], row[order], level[order], by_column))
 
 
 def rated(shape: Shape, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
@@ -127,9 +120,7 @@ def report(name: str, work: Callable[[], object]) -> float:
     return seconds
 
 
-def calls(
-    answers: Answers, this: DrawnSide, other: DrawnSide, kind: int
-) -> dict[str, Callable[[], object]]:
+def calls(answers: Answers, this: DrawnSide, other: DrawnSide, kind: int) -> dict[str, Callable[[], object]]:
     width, device = this.factors.shape[1], this.factors.device
     given = answers, this, other, torch.tensor([BOUNDS], device=device)
     mean, precision = torch.zeros_like(this.factors), 10.0 * torch.eye(width, device=device)
@@ -164,9 +155,11 @@ def main() -> None:
         shape = SHAPES[name]
         halves = both_halves(shape, torch.device("cuda"))
         longest = ", ".join(f"{each.longest:,}" for each in halves)
-        print(f"{name}: {shape.rows:,} x {shape.columns:,}, "
-              f"{len(halves[0].answers.column):,} ratings; "
-              f"longest row and column {longest}")  # fmt: skip
+        print(
+            f"{name}: {shape.rows:,} x {shape.columns:,}, "
+            f"{len(halves[0].answers.column):,} ratings; "
+            f"longest row and column {longest}"
+        )
         for n_factors in given.factors:
             print(f" {n_factors} factors")
             measure(halves, n_factors, with_profile=given.profile)

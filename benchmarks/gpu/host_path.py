@@ -102,11 +102,30 @@ def run_all(given: argparse.Namespace, folder: Path) -> None:
     warm = {name: f"{place}-by-doctor" for name, place in caches.items()}
     if given.without_doctor:
         warm = caches
-    own = [sys.executable, __file__, "--folder", str(folder), "--scale", str(given.scale),
-           "--factors", str(given.factors), "--only"]  # fmt: skip
+    own = [
+        sys.executable,
+        __file__,
+        "--folder",
+        str(folder),
+        "--scale",
+        str(given.scale),
+        "--factors",
+        str(given.factors),
+        "--only",
+    ]
     command = [sys.executable, "-m", "ordinalrbm"]
-    fit = ["fit", str(folder / "ratings"), "--out", str(folder / "by-command.orbm"),
-           "--factors", str(given.factors), "--device", "cuda", "--timings", "--quiet"]  # fmt: skip
+    fit = [
+        "fit",
+        str(folder / "ratings"),
+        "--out",
+        str(folder / "by-command.orbm"),
+        "--factors",
+        str(given.factors),
+        "--device",
+        "cuda",
+        "--timings",
+        "--quiet",
+    ]
     for what, where, arguments in (
         ("ratings", caches, [*own, "make"]),
         ("nothing compiled", caches, [*own, "cold"]),
@@ -119,9 +138,7 @@ def run_all(given: argparse.Namespace, folder: Path) -> None:
             continue
         begun = time.perf_counter()
         print(f"--- {what}", flush=True)
-        subprocess.run(
-            arguments, check=True, env={**os.environ, **{k: str(v) for k, v in where.items()}}
-        )
+        subprocess.run(arguments, check=True, env={**os.environ, **{k: str(v) for k, v in where.items()}})
         print(f"--- {what}: {time.perf_counter() - begun:.1f} s in all", flush=True)
 
 

@@ -74,10 +74,11 @@ def binary_model(n_rows: int, n_factors: int, device) -> MatrixModel:
     def half(cutpoints: np.ndarray, n_acting: int) -> Half:
         return Half(
             weights=numbers(len(cutpoints), n_factors, size=0.5 * n_factors**-0.5),
-            bias=numbers(len(cutpoints), size=0.5), cutpoints=cutpoints,
+            bias=numbers(len(cutpoints), size=0.5),
+            cutpoints=cutpoints,
             factor_bias=np.zeros(n_factors, np.float32),
             factors=(numbers(n_acting, n_factors) > 0).astype(np.float32),
-        )  # fmt: skip
+        )
 
     levels = np.full(FILMS, LEVELS, dtype=np.int32)
     return MatrixModel(half(of_columns, n_rows), half(of_rows, FILMS), levels)
@@ -122,9 +123,7 @@ def recommendations(model: UtilityModel, there: OnGpu, seen: Observations, share
     mine = found.query < share
     same = (found.item[mine] == truth.item).reshape(share, -1).all(axis=1)
     gap = np.abs(found.score[mine] - truth.score).max()
-    print(
-        f"  the same ten in the same order for {same.sum():,} of {share:,} users; scores differ by"
-    )
+    print(f"  the same ten in the same order for {same.sum():,} of {share:,} users; scores differ by")
     print(f"  {gap:.1e} at most")
 
 
@@ -151,18 +150,16 @@ def new_users(model: UtilityModel, seen: Observations, n: int, share: int) -> No
     report(f"{os.cpu_count()} cores", share, seconds, "users")
     rng = np.random.default_rng(2)
     cells = Cells(
-        rng.integers(model.n_rows, model.n_rows + share, 10**5), rng.integers(0, FILMS, 10**5),
+        rng.integers(model.n_rows, model.n_rows + share, 10**5),
+        rng.integers(0, FILMS, 10**5),
         np.zeros(10**5, dtype=np.int8),
-    )  # fmt: skip
+    )
     one, other = (probabilities([wider], cells) for wider in (found, truth))
     print(f"  largest difference of a predicted probability {np.abs(one - other).max():.1e}")
 
 
 # With K + S Gaussian factors there are as many numbers as with K and S binary ones.
-KINDS = {
-    "gaussian": lambda k: (gaussian_model, 2 * k),
-    "binary": lambda k: (binary_model, k),
-}
+KINDS = {"gaussian": lambda k: (gaussian_model, 2 * k), "binary": lambda k: (binary_model, k)}
 
 
 def main() -> None:

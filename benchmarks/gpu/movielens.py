@@ -24,9 +24,7 @@ def main() -> None:
     parser.add_argument("--factors", type=int, default=100)
     given = parser.parse_args()
     ratings = pd.DataFrame(dict(np.load(given.file)))
-    train, validation, test = orbm.evaluate.split(
-        ratings, protocol="chronological", other_users="drop"
-    )
+    train, validation, test = orbm.evaluate.split(ratings, protocol="chronological", other_users="drop")
     for device in ("cuda", "cuda", "cpu", "cpu"):  # the first of each also compiles
         model = orbm.OrdinalMF(given.factors, random_state=0, device=device)
         print(f"{device:5s} {learnt_and_scored(model, train, validation, test)}", flush=True)

@@ -56,9 +56,7 @@ class Least:
         torch.cuda.synchronize()
         return self
 
-    def _solved(
-        self, ones: torch.Tensor, values: torch.Tensor, other: torch.Tensor
-    ) -> torch.Tensor:
+    def _solved(self, ones: torch.Tensor, values: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         upper = torch.triu_indices(self.rank, self.rank, device="cuda")
         outer = other[:, upper[0]] * other[:, upper[1]]
         target, counts = values @ other, ones.crow_indices().diff()
@@ -102,9 +100,12 @@ def _rows(table: torch.Tensor, start: int, stop: int) -> torch.Tensor:
     bounds = table.crow_indices()[start : stop + 1]
     some = slice(int(bounds[0]), int(bounds[-1]))
     return torch.sparse_csr_tensor(
-        bounds - bounds[0], table.col_indices()[some], table.values()[some],
-        size=(stop - start, table.shape[1]), check_invariants=False,
-    )  # fmt: skip
+        bounds - bounds[0],
+        table.col_indices()[some],
+        table.values()[some],
+        size=(stop - start, table.shape[1]),
+        check_invariants=False,
+    )
 
 
 def split(frame: pd.DataFrame, n_hidden: int) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -87,9 +87,7 @@ def made_up_sets(answers, transposed) -> RatedSets:
     lengths = torch.rsqrt(torch.diff(first).float() + FEW)[:, None]
     from ordinalrbm.engine.gpu.half_sweep import GPU_ENGINE
 
-    return RatedSets(
-        answers, transposed, lengths, GPU_ENGINE.rated_sums(transposed, lengths**2), {}
-    )
+    return RatedSets(answers, transposed, lengths, GPU_ENGINE.rated_sums(transposed, lengths**2), {})
 
 
 def main() -> None:

@@ -27,9 +27,18 @@ from ordinalrbm.matrix.variational_learner import GaussianSettings
 def settings(n_factors: int, device: str) -> GaussianSettings:
     """Those of OrdinalMF."""
     return GaussianSettings(
-        n_factors=n_factors, precisions=Precisions(), is_point=False, n_epochs=30, patience=2,
-        n_averaged=1, calibrate=True, seed=0, device=device, verbose=False, values=NO_VALUES,
-    )  # fmt: skip
+        n_factors=n_factors,
+        precisions=Precisions(),
+        is_point=False,
+        n_epochs=30,
+        patience=2,
+        n_averaged=1,
+        calibrate=True,
+        seed=0,
+        device=device,
+        verbose=False,
+        values=NO_VALUES,
+    )
 
 
 def main() -> None:

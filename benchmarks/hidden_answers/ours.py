@@ -85,9 +85,11 @@ def paper_rbm(train: pd.DataFrame, rows: np.ndarray, columns: np.ndarray) -> Pre
     filled = model.impute(train, rule="median").to_numpy(dtype=float)[rows, columns]
     wall, cpu = fitting.read()
     extra = {
-        "cpu_seconds": cpu, "n_factors": best, "selection_seconds": chosen,
+        "cpu_seconds": cpu,
+        "n_factors": best,
+        "selection_seconds": chosen,
         "validation_mae": {str(k): error for k, error in errors.items()},
-    }  # fmt: skip
+    }
     return Prediction(filled, hidden_cells(model, train, rows, columns), wall, extra)
 
 
@@ -101,9 +103,14 @@ def fitted(train: pd.DataFrame, decay: float) -> orbm.CumulativeRBM:
     # As many factors as questions say it all; an epoch of many rows makes many updates.
     n_factors, n_epochs = min(train.shape[1], MOST_FACTORS), 3 if len(train) > LARGE else 20
     return orbm.CumulativeRBM(
-        n_factors, n_epochs=n_epochs, weight_decay=decay, validation_fraction=0.0,
-        inference="mean_field", random_state=0, scales=scales_of(train),
-    ).fit(train)  # fmt: skip
+        n_factors,
+        n_epochs=n_epochs,
+        weight_decay=decay,
+        validation_fraction=0.0,
+        inference="mean_field",
+        random_state=0,
+        scales=scales_of(train),
+    ).fit(train)
 
 
 def scales_of(train: pd.DataFrame) -> dict[str, list[float]]:

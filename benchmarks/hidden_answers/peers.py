@@ -106,9 +106,7 @@ def gaussian_copula(train: pd.DataFrame, rows: np.ndarray, columns: np.ndarray) 
     return fit_copula(model, train, rows, columns)
 
 
-def gaussian_copula_minibatch(
-    train: pd.DataFrame, rows: np.ndarray, columns: np.ndarray
-) -> Prediction:
+def gaussian_copula_minibatch(train: pd.DataFrame, rows: np.ndarray, columns: np.ndarray) -> Prediction:
     """Predict with the same copula, fitted by two passes of mini-batches instead of full EM.
 
     On surveys of many respondents this is gcimpute's fastest setting at about equal quality. No
@@ -120,9 +118,7 @@ def gaussian_copula_minibatch(
     return fit_copula(model, train, rows, columns)
 
 
-def low_rank_gaussian_copula(
-    train: pd.DataFrame, rows: np.ndarray, columns: np.ndarray
-) -> Prediction:
+def low_rank_gaussian_copula(train: pd.DataFrame, rows: np.ndarray, columns: np.ndarray) -> Prediction:
     """Predict with gcimpute's low-rank Gaussian copula, its rank chosen inside the training part.
 
     ``seconds`` is the final fit alone: a user who knows the rank pays no more. The whole choice
@@ -170,9 +166,7 @@ def choose_rank(train: pd.DataFrame) -> tuple[int, dict[int, float]]:
     return min(errors, key=errors.__getitem__), errors
 
 
-def fit_copula(
-    model: Any, train: pd.DataFrame, rows: np.ndarray, columns: np.ndarray
-) -> Prediction:
+def fit_copula(model: Any, train: pd.DataFrame, rows: np.ndarray, columns: np.ndarray) -> Prediction:
     """Fit a gcimpute model and read off its levels and its predictive distribution."""
     watch = Stopwatch()
     point = impute(model, train)[rows, columns]
@@ -197,9 +191,7 @@ def lower_median(answers: pd.Series) -> float:
     return float(answers.quantile(0.5, interpolation="lower"))
 
 
-def nearest_level(
-    values: np.ndarray, columns: np.ndarray, column_levels: list[np.ndarray]
-) -> np.ndarray:
+def nearest_level(values: np.ndarray, columns: np.ndarray, column_levels: list[np.ndarray]) -> np.ndarray:
     """Return the level of the column that is nearest to each value."""
     point = np.empty_like(values)
     for column in np.unique(columns):

@@ -21,10 +21,7 @@ def accuracy(point: np.ndarray, truth: np.ndarray) -> float:
 
 
 def nll(
-    probabilities: np.ndarray,
-    truth: np.ndarray,
-    columns: np.ndarray,
-    levels: Sequence[np.ndarray],
+    probabilities: np.ndarray, truth: np.ndarray, columns: np.ndarray, levels: Sequence[np.ndarray]
 ) -> float:
     """Return the mean negative log probability (nats) of the hidden answers.
 
@@ -41,9 +38,7 @@ def nll(
     return float(-np.mean(np.log(np.maximum(given, FLOOR))))
 
 
-def mode(
-    probabilities: np.ndarray, columns: np.ndarray, levels: Sequence[np.ndarray]
-) -> np.ndarray:
+def mode(probabilities: np.ndarray, columns: np.ndarray, levels: Sequence[np.ndarray]) -> np.ndarray:
     """Return the most probable level of each cell: the best guess where only accuracy counts."""
     best = np.argmax(probabilities, axis=1)
     return np.array([levels[column][k] for column, k in zip(columns, best, strict=True)])

@@ -139,9 +139,7 @@ def bernoulli_rbm(train: pd.DataFrame, test: pd.DataFrame, k: int, seed: int) ->
     levels = [np.unique(column) for column in filled.T]
 
     def bits(values: np.ndarray) -> np.ndarray:
-        return np.hstack(
-            [column[:, None] == found for column, found in zip(values.T, levels, strict=True)]
-        )
+        return np.hstack([column[:, None] == found for column, found in zip(values.T, levels, strict=True)])
 
     def scaled(values: np.ndarray) -> np.ndarray:
         return np.clip((values - low) / (high - low), 0.0, 1.0)
@@ -230,9 +228,7 @@ def measured(metric: str, train: np.ndarray, test: np.ndarray) -> tuple[np.ndarr
     return parts[0].astype(np.float32), parts[1].astype(np.float32)
 
 
-def votes(
-    train: np.ndarray, country: np.ndarray, asked: np.ndarray, ks: tuple[int, ...]
-) -> list[np.ndarray]:
+def votes(train: np.ndarray, country: np.ndarray, asked: np.ndarray, ks: tuple[int, ...]) -> list[np.ndarray]:
     """Countries that the k nearest training rows name, for each k; 0, 1, ... stand for them."""
     search = NearestNeighbors(n_neighbors=max(ks), algorithm="brute", n_jobs=-1).fit(train)
     near = country[search.kneighbors(asked, return_distance=False)]
@@ -275,9 +271,7 @@ def best(spaces: Spaces, train: np.ndarray, test: np.ndarray, seed: int) -> Scor
     """The variant, metric and k that validation prefers, and their test score."""
     kept = {variant: (seen, unseen) for variant, seen, unseen in spaces}
     choices = [
-        choice
-        for variant, (seen, _) in kept.items()
-        for choice in tried_out(variant, seen, train, seed)
+        choice for variant, (seen, _) in kept.items() for choice in tried_out(variant, seen, train, seed)
     ]
     found: Scores = {}
     for group, metrics in GROUPS.items():
@@ -366,9 +360,7 @@ def draw(survey: Survey, options: argparse.Namespace) -> None:
     others = ~shown.isin(largest)
     title = f"{survey.name}: {len(rows):,} people"
     note = f"t-SNE of {options.factors - 1} factor posteriors and the response style"
-    figure = row_map(
-        row_positions(space), {"by country": shown.where(~others)}, title=title, note=note
-    )
+    figure = row_map(row_positions(space), {"by country": shown.where(~others)}, title=title, note=note)
     for text in figure.axes[0].get_legend().get_texts():
         if text.get_text() == "not known":
             text.set_text(f"{shown[others].nunique()} other countries")

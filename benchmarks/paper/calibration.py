@@ -29,9 +29,7 @@ def deciles(probabilities: np.ndarray, happened: np.ndarray) -> pd.DataFrame:
     for part in np.array_split(order, 10):
         predicted, observed = probabilities.ravel()[part], happened.ravel()[part]
         error = np.sqrt(observed.mean() * (1 - observed.mean()) / part.size)
-        rows.append(
-            (predicted.min(), predicted.max(), predicted.mean(), observed.mean(), error, part.size)
-        )
+        rows.append((predicted.min(), predicted.max(), predicted.mean(), observed.mean(), error, part.size))
     names = ["low", "high", "predicted", "observed", "standard_error", "count"]
     return pd.DataFrame(rows, columns=names, index=np.arange(1, 11))
 
@@ -50,14 +48,17 @@ def figure(found: pd.DataFrame, by_decile: pd.DataFrame, title: str) -> Figure:
     drawn = Figure(figsize=(5.5, 6.5), layout="constrained")
     upper, lower = drawn.subplots(2, 1, sharex=True, height_ratios=(4, 1))
     line = np.array([0.0, 1.0])
-    upper.fill_between(
-        line, line - BAR, line + BAR, color="0.85", label="within 2 percentage points"
-    )
+    upper.fill_between(line, line - BAR, line + BAR, color="0.85", label="within 2 percentage points")
     upper.plot(line, line, color="0.5", linewidth=0.8)
     upper.errorbar(
-        found["predicted"], found["observed"], yerr=2 * found["standard_error"], fmt="o",
-        color="#0072B2", capsize=3, label="bins of equal width, ± 2 standard errors",
-    )  # fmt: skip
+        found["predicted"],
+        found["observed"],
+        yerr=2 * found["standard_error"],
+        fmt="o",
+        color="#0072B2",
+        capsize=3,
+        label="bins of equal width, ± 2 standard errors",
+    )
     upper.plot(by_decile["predicted"], by_decile["observed"], "x", color="#D55E00", label="deciles")
     upper.set(ylabel="how often it was the rating", xlim=(0, 1), ylim=(0, 1), title=title)
     upper.legend(frameon=False, loc="upper left")

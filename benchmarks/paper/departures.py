@@ -34,9 +34,12 @@ from data import load, mask
 
 Settings = dict[str, Any]
 TO_THE_LETTER: Settings = {
-    "centred": False, "schedule": "constant", "priors": "none", "weight_decay": 0.0,
+    "centred": False,
+    "schedule": "constant",
+    "priors": "none",
+    "weight_decay": 0.0,
     "biases": "zero",
-}  # fmt: skip
+}
 MATRIX: dict[str, Settings] = {
     "MatrixCumulativeRBM.paper(50, 50)": {},
     "without centring": {"centred": False},
@@ -66,11 +69,16 @@ VECTOR: dict[str, Settings] = {
     "with the start from correlations": {"init": "polychoric", "thresholds": "marginal"},
     "with Adam": {"solver": "adam", "learning_rate": 0.01},
     "with all of these (.binary)": {
-        **ADDED, "init": "polychoric", "thresholds": "marginal", "solver": "adam",
-        "learning_rate": 0.01, "n_epochs": 40, "patience": 5,
+        **ADDED,
+        "init": "polychoric",
+        "thresholds": "marginal",
+        "solver": "adam",
+        "learning_rate": 0.01,
+        "n_epochs": 40,
+        "patience": 5,
     },
     "with three steps": {"gibbs_steps": 3},
-}  # fmt: skip
+}
 CHAINS: dict[str, Settings] = {
     "contrastive, 1 step": {},
     "contrastive, 5 steps": {"gibbs_steps": 5},
@@ -122,17 +130,19 @@ def of_answers(name: str, k: int) -> Callable[[int, Settings], dict[str, float]]
             )
         mean = pd.concat(found).mean()
         return {
-            "rmse": np.sqrt(mean["square"]), "mae": mean["absolute"], "nll": mean["log"],
-            "epoch": model.best_epoch_, "seconds": seconds,
-        }  # fmt: skip
+            "rmse": np.sqrt(mean["square"]),
+            "mae": mean["absolute"],
+            "nll": mean["log"],
+            "epoch": model.best_epoch_,
+            "seconds": seconds,
+        }
 
     return run
 
 
 def table(
-    title: str, variants: dict[str, Settings], run: Callable[[int, Settings], dict[str, float]],
-    seeds: int,
-) -> None:  # fmt: skip
+    title: str, variants: dict[str, Settings], run: Callable[[int, Settings], dict[str, float]], seeds: int
+) -> None:
     """A line per variant, the mean of the seeds, and by how much it is worse than the first."""
     print(f"\n{title}; mean of {seeds} seeds")
     print(f"{'':36} {'RMSE':>7} {'MAE':>7} {'NLL':>7}   {'worse by':^23}   epoch  seconds")
@@ -148,8 +158,7 @@ def table(
         diverged = any(issubclass(each.category, ConvergenceWarning) for each in told)
         remark = "   diverged, went on with smaller steps" if diverged else ""
         print(
-            f"{name:36} {figures}   {apart}   {mean['epoch']:5.0f} {mean['seconds']:8.1f}{remark}",
-            flush=True,
+            f"{name:36} {figures}   {apart}   {mean['epoch']:5.0f} {mean['seconds']:8.1f}{remark}", flush=True
         )
 
 

@@ -26,8 +26,7 @@ import pandas as pd
 
 QUESTION = re.compile(r"q\d+[a-z0-9_]*", re.IGNORECASE)
 NO_ANSWER = re.compile(
-    r"don.?t know|\bdk\b|refuse|no answer|no opinion|not asked|not applicable|missing",
-    re.IGNORECASE,
+    r"don.?t know|\bdk\b|refuse|no answer|no opinion|not asked|not applicable|missing", re.IGNORECASE
 )
 SMALL_WORDS = {"a", "an", "and", "at", "for", "in", "is", "it", "of", "or", "the", "to", "vol"}
 MOST_LEVELS = 11
@@ -45,9 +44,7 @@ def read_pew(path: Path, questions: Iterable[str] = ()) -> tuple[pd.DataFrame, p
     columns = list(questions) or [name for name in frame if QUESTION.fullmatch(name)]
     taken = {name: answers(frame[name], labels.get(name, {})) for name in columns}
     if not questions:
-        taken = {
-            name: column for name, column in taken.items() if is_scale(column, labels.get(name, {}))
-        }
+        taken = {name: column for name, column in taken.items() if is_scale(column, labels.get(name, {}))}
     if not taken:
         raise SystemExit(f"{path} has no question that fits the rule; name some by --questions.")
     return pd.DataFrame(taken), frame[country].map(labels.get(country, {})).fillna(frame[country])

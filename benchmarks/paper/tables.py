@@ -19,24 +19,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from methods import (
-    BEYOND,
-    PAPERS,
-    Parts,
-    dating,
-    fitted,
-    movielens,
-    netflix,
-    paper_errors,
-    published,
-    scores,
-)
+from methods import BEYOND, PAPERS, Parts, dating, fitted, movielens, netflix, paper_errors, published, scores
 
 import ordinalrbm as orbm
 
-NOT_THE_SAME = (
-    "not the paper's data: the 2,000 most active users only, so that the columns do not compare"
-)
+NOT_THE_SAME = "not the paper's data: the 2,000 most active users only, so that the columns do not compare"
 SCORES = ("rmse", "mae", "mae_median", "nll", "calibration")
 
 
@@ -55,10 +42,7 @@ def papers_form(name: str, parts: Parts, options: argparse.Namespace) -> None:
             paper = "{:9.3f} {:7.3f}".format(*there) if there else f"{'-':>9} {'-':>7}"
             ours = "{:7.4f} {:7.4f}".format(*np.mean(found, axis=0))
             spread = "{:7.4f} {:7.4f}".format(*np.std(found, axis=0))
-            print(
-                f"{method:16} {k:4}   {paper}   {ours}   {spread}  {np.mean(seconds):6.1f}",
-                flush=True,
-            )
+            print(f"{method:16} {k:4}   {paper}   {ours}   {spread}  {np.mean(seconds):6.1f}", flush=True)
 
 
 def beyond(parts: Parts, options: argparse.Namespace) -> None:

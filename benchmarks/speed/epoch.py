@@ -104,9 +104,7 @@ print(f"  peak above the table     {{(peak - chains) / answers:8.1f}} bytes per 
 def memory() -> None:
     """Fit in a process of its own, so that the peak is that of the fit alone."""
     code = MEMORY.format(here=str(Path(__file__).parent))
-    print(
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout, end=""
-    )
+    print(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout, end="")
 
 
 if __name__ == "__main__":

@@ -40,9 +40,7 @@ def training(train: pd.DataFrame, validation: pd.DataFrame) -> tuple[float, int]
 
 def epoch(parts: Parts, factors: int = FACTORS, threads: int = THREADS) -> float:
     """Seconds of an epoch, on average: gaps are updated in every other one."""
-    model = orbm.OrdinalMF(
-        factors, n_epochs=EPOCHS, calibrate=False, n_jobs=threads, random_state=0
-    )
+    model = orbm.OrdinalMF(factors, n_epochs=EPOCHS, calibrate=False, n_jobs=threads, random_state=0)
     history = model.fit(parts[0], validation=parts[1]).history_
     return float(np.diff(history["seconds"]).mean())
 
@@ -87,8 +85,7 @@ def ten_times(parts: Parts) -> Parts:
     """Everybody ten times, under other names: ten times the ratings of the same items."""
     length = int(parts[0]["user"].max()) + 1
     train, validation, test = (
-        pd.concat([part.assign(user=part["user"] + copy * length) for copy in range(10)])
-        for part in parts
+        pd.concat([part.assign(user=part["user"] + copy * length) for copy in range(10)]) for part in parts
     )
     return train, validation, test
 
@@ -98,9 +95,7 @@ def with_ten_times_the_ratings(parts: Parts) -> None:
     few = a_tenth(parts)
     growth = len(parts[0]) / len(few[0])
     ratio = training(*parts[:2])[0] / training(*few[:2])[0]
-    print(
-        f"  {growth:4.1f} times the ratings, training  {ratio:8.2f} x   the time (bar: 11 for 10)"
-    )
+    print(f"  {growth:4.1f} times the ratings, training  {ratio:8.2f} x   the time (bar: 11 for 10)")
     ratio = epoch(ten_times(parts), SOME_FACTORS) / epoch(parts, SOME_FACTORS)
     print(f"  10.0 times the ratings, F = {SOME_FACTORS:3}  {ratio:8.2f} x   the time (bar: 11)")
 
@@ -113,9 +108,7 @@ def scaling(parts: Parts) -> None:
     """
     usual, few = epoch(parts), a_tenth(parts)
     growth = len(parts[0]) / len(few[0])
-    print(
-        f"  2 threads against 1              {epoch(parts, threads=1) / usual:8.2f} x   (bar: 1.7)"
-    )
+    print(f"  2 threads against 1              {epoch(parts, threads=1) / usual:8.2f} x   (bar: 1.7)")
     for factors in (FACTORS, FEW_FACTORS):
         ratio = epoch(parts, factors) / epoch(few, factors)
         print(

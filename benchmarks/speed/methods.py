@@ -161,9 +161,12 @@ def myfm_model(rank: int, seed: int) -> Any:
 def fit_myfm(model: Any, task: Task, iterations: int, **settings: Any) -> None:
     """Draw so many samples."""
     model.fit(
-        one_hot(task, task.train.user, task.train.item), task.train.level, n_iter=iterations,
-        group_shapes=[task.n_users, task.n_items], **settings,
-    )  # fmt: skip
+        one_hot(task, task.train.user, task.train.item),
+        task.train.level,
+        n_iter=iterations,
+        group_shapes=[task.n_users, task.n_items],
+        **settings,
+    )
 
 
 def one_hot(task: Task, user: np.ndarray, item: np.ndarray) -> csr_matrix:
@@ -211,9 +214,8 @@ def cmfrec(task: Task, options: Options, penalty: float, rank: float) -> Predict
     from cmfrec import CMF
 
     model = CMF(
-        int(rank), lambda_=penalty, nthreads=options.threads, random_state=options.seed,
-        verbose=False,
-    )  # fmt: skip
+        int(rank), lambda_=penalty, nthreads=options.threads, random_state=options.seed, verbose=False
+    )
     user, item, level = task.train
     model.fit(pd.DataFrame({"UserId": user, "ItemId": item, "Rating": task.values[level]}))
     return lambda user, item: model.predict(user, item)
@@ -231,9 +233,14 @@ def libmf(task: Task, options: Options, penalty: float, rank: float) -> Predict:
     ratings = task.values[level]
     middle = ratings.mean()
     model = mf.MF(
-        k=int(rank), nr_iters=30, nr_threads=options.threads, lambda_p1=0.0,
-        lambda_q1=0.0, lambda_p2=penalty, lambda_q2=penalty,
-    )  # fmt: skip
+        k=int(rank),
+        nr_iters=30,
+        nr_threads=options.threads,
+        lambda_p1=0.0,
+        lambda_q1=0.0,
+        lambda_p2=penalty,
+        lambda_q2=penalty,
+    )
     model.fit(np.column_stack([user, item, ratings - middle]))
     of_users, of_items = model.p_factors(), model.q_factors()
     return lambda user, item: middle + (of_users[user] * of_items[item]).sum(axis=1)

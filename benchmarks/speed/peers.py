@@ -111,9 +111,7 @@ def choose(method: str, task: Task, options: Options) -> dict[str, float]:
     settings = {name: grid[len(grid) // 2] for name, grid in grids.items()}
 
     def error(name: str, value: float) -> float:
-        found = with_cold_start(
-            fit(task, options, **(settings | {name: value})), task, task.validation
-        )
+        found = with_cold_start(fit(task, options, **(settings | {name: value})), task, task.validation)
         return scores(found, task.validation.level, task.values)["rmse"]
 
     for name, grid in grids.items():
@@ -163,9 +161,7 @@ def scores(found: np.ndarray, level: np.ndarray, values: np.ndarray) -> dict[str
     """Of distributions or of numbers; None for what numbers do not tell."""
     if found.ndim == 2:
         return orbm.evaluate.score(found, values[level], values)
-    return {"mae_median": None, "nll": None} | orbm.evaluate.point_scores(
-        found, values[level], values
-    )
+    return {"mae_median": None, "nll": None} | orbm.evaluate.point_scores(found, values[level], values)
 
 
 def of_each(found: np.ndarray, level: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
@@ -236,10 +232,7 @@ def main() -> None:
     protocol = given.protocol or usual_protocol(frame)
     task, test = positions(orbm.evaluate.split(frame, protocol, other_users="drop"))
     unknown = int((~np.isin(test.item, task.train.item)).sum())
-    setup = {
-        "data": given.data, "protocol": protocol, "learn from": given.learn_from,
-        **options._asdict(),
-    }  # fmt: skip
+    setup = {"data": given.data, "protocol": protocol, "learn from": given.learn_from, **options._asdict()}
     print(", ".join(f"{name} {value}" for name, value in setup.items()))
     print(
         f"training, validation, test: {task.train.user.size} {task.validation.user.size} "

@@ -69,9 +69,14 @@ class Least:
         rows.count()
         begun = time.perf_counter()
         model = ALS(
-            rank=rank, regParam=penalty, maxIter=sweeps, userCol="user", itemCol="item",
-            ratingCol="rating", seed=0,
-        ).fit(rows)  # fmt: skip
+            rank=rank,
+            regParam=penalty,
+            maxIter=sweeps,
+            userCol="user",
+            itemCol="item",
+            ratingCol="rating",
+            seed=0,
+        ).fit(rows)
         self.users, self.items = (
             {row["id"]: np.array(row["features"]) for row in side.collect()}
             for side in (model.userFactors, model.itemFactors)
@@ -135,9 +140,7 @@ def main() -> None:
     lines: list[tuple[str, float, np.ndarray]] = []
     for sweeps in SWEEPS:
         fitted = Least(everything, int(rank), penalty, sweeps)
-        lines.append(
-            (f"Spark ALS, {sweeps} sweeps", fitted.seconds, error(fitted.predict(test), test))
-        )
+        lines.append((f"Spark ALS, {sweeps} sweeps", fitted.seconds, error(fitted.predict(test), test)))
     orbm.OrdinalMF(n_epochs=2, random_state=0).fit(train[:2000])
     for n_epochs, demand in ((4, 0), (None, 0), (None, 64)):
         begun = time.perf_counter()
@@ -148,9 +151,7 @@ def main() -> None:
         found = model.predict(test["user"], test["item"], rule="mean")
         lines.append((name, seconds, error(np.asarray(found, dtype=float), test)))
     best = min(lines[: len(SWEEPS)], key=lambda line: line[2].mean())
-    print(
-        "                                 seconds   RMSE   squared error less that of Spark's best"
-    )
+    print("                                 seconds   RMSE   squared error less that of Spark's best")
     for name, seconds, losses in lines:
         less = losses - best[2]
         by_user = pd.Series(less).groupby(test["user"].to_numpy()).sum()

@@ -92,9 +92,13 @@ def factor_effects(estimator: Any, *, rotation: Rotation = "varimax") -> pd.Data
 
 
 def describe_factors(
-    estimator: Any, n_factors: int = 5, *, n_columns: int = 4, wording: Wording | None = None,
+    estimator: Any,
+    n_factors: int = 5,
+    *,
+    n_columns: int = 4,
+    wording: Wording | None = None,
     rotation: Rotation = "varimax",
-) -> list[FactorInWords]:  # fmt: skip
+) -> list[FactorInWords]:
     """The rotated factors in words: which answers go up and down together.
 
     Factors come in the order of how much they explain; one on which nothing loads by 0.3 is left
@@ -218,9 +222,7 @@ def _scales(estimator: Any) -> dict[str, Scale]:
     return {name: s for (name, s), kind in zip(known, kinds, strict=True) if kind == "ordinal"}
 
 
-def _effects(
-    reading: FactorReading, scales: dict[str, Scale], pairs: list[tuple[str, str]]
-) -> pd.DataFrame:
+def _effects(reading: FactorReading, scales: dict[str, Scale], pairs: list[tuple[str, str]]) -> pd.DataFrame:
     lines = []
     for factor, item in pairs:
         ends, scale = reading.ends(item, factor).to_numpy(), scales[item]
@@ -251,9 +253,8 @@ def _first_top(scale: Scale) -> int:
 
 
 def _sentence(
-    effects: pd.DataFrame, answers: list[str], scales: dict[str, Scale], wording: Wording, *,
-    everything: bool,
-) -> str:  # fmt: skip
+    effects: pd.DataFrame, answers: list[str], scales: dict[str, Scale], wording: Wording, *, everything: bool
+) -> str:
     """Both directions, the stronger first, and one column's probabilities as an example."""
     clauses: dict[str, list[str]] = {}
     for line, answer in zip(effects.itertuples(), answers, strict=True):
@@ -262,8 +263,7 @@ def _sentence(
         clauses.setdefault(phrase, []).append(named)
     if everything and len(clauses) == 1 and not any(answers):
         clauses = {
-            phrase.format("everything") + ", most of all {}": named
-            for phrase, named in clauses.items()
+            phrase.format("everything") + ", most of all {}": named for phrase, named in clauses.items()
         }
     said = "; ".join(phrase.format(_listed(named)) for phrase, named in clauses.items())
     first = effects.iloc[0]

@@ -47,10 +47,8 @@ def write_mixed(path: Path, frame: pd.DataFrame | None = None) -> Path:
         mixed_frame() if frame is None else frame,
         path,
         column_labels={**QUESTIONS, "hours": "Hours of work", "land": "Country", "wt": "Weight"},
-        variable_value_labels={
-            **scales, "party": PARTIES, "income": {99999: "Refused"}, "land": LANDS,
-        },
+        variable_value_labels={**scales, "party": PARTIES, "income": {99999: "Refused"}, "land": LANDS},
         missing_ranges=MISSING,
         variable_measure={"party": "nominal", "land": "nominal"},
-    )  # fmt: skip
+    )
     return path

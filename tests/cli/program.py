@@ -31,9 +31,7 @@ _SOURCE = str(Path(ordinalrbm.__file__).resolve().parents[1])
 def environment(**more: str) -> dict[str, str]:
     """Of a terminal with 80 columns that nobody watches."""
     path = os.pathsep.join(filter(None, [_SOURCE, os.environ.get("PYTHONPATH", "")]))
-    return {
-        **os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8", "PYTHONPATH": path, **more,
-    }  # fmt: skip
+    return {**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8", "PYTHONPATH": path, **more}
 
 
 def run(

@@ -72,17 +72,19 @@ def write_stata(path: Path) -> Path:
     """The same; what is user-missing is .a and .b."""
     frame, labels, letters = survey_frame(), dict(LABELS), {}
     for name, tags in {
-        "q1": {8: "a", 9: "b"}, "q2": {9: "b"}, "q3": {8: "a"}, "q4": {-9: "a", -3: "b"},
-    }.items():  # fmt: skip
+        "q1": {8: "a", 9: "b"},
+        "q2": {9: "b"},
+        "q3": {8: "a"},
+        "q4": {-9: "a", -3: "b"},
+    }.items():
         values = frame[name].astype(object).where(frame[name].notna(), None)
         frame[name] = [tags.get(value, value) for value in values]
         known = {code: text for code, text in LABELS[name].items() if 0 <= code < 8}
         labels[name] = {**known, **{letter: f"missing {letter}" for letter in tags.values()}}
         letters[name] = sorted(tags.values())
     pyreadstat.write_dta(
-        frame, path, column_labels=QUESTIONS, variable_value_labels=labels,
-        missing_user_values=letters,
-    )  # fmt: skip
+        frame, path, column_labels=QUESTIONS, variable_value_labels=labels, missing_user_values=letters
+    )
     return path
 
 

@@ -48,10 +48,7 @@ def test_unknown_command():
 
 def test_python_m():
     done = subprocess.run(
-        [sys.executable, "-m", "ordinalrbm", "--version"],
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-m", "ordinalrbm", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout == f"ordinalrbm {orbm.__version__}\n"
 
@@ -79,9 +76,7 @@ def test_a_file_in_the_way_of_the_folder(tmp_path, below):
     assert file.read_text() == "mine"
 
 
-@pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is forbidden to root"
-)
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is forbidden to root")
 def test_a_folder_that_must_not_be_written_to(tmp_path):
     tmp_path.chmod(0o500)
     result = runner.invoke(cli.app, ["demo", "--out", str(tmp_path)])

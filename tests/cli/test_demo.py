@@ -93,9 +93,7 @@ def test_reversed_and_text_scales_count_positions():
     for labels in ((30, 20, 10), ("no", "maybe", "yes")):
         model = hand_made([[1.2], [-0.4]], labels)
         low, high = (three_levels(end[0]) for end in by_hand(model))
-        assert factor_effects(model)["change"][0] == pytest.approx(
-            (high - low) @ [1, 2, 3], abs=1e-5
-        )
+        assert factor_effects(model)["change"][0] == pytest.approx((high - low) @ [1, 2, 3], abs=1e-5)
 
 
 def test_a_column_with_one_level_does_not_move():
@@ -129,9 +127,7 @@ def test_the_stronger_direction_comes_first():
     text = describe_factors(model)[0].text
     sign = 1 if model.loadings().loc["Q1", "Factor 1"] > 0 else -1
     first, second = ("higher", "lower")[::sign]
-    assert re.search(
-        rf"answers Q1 \(.\d\.\d+\) {first}; answers Q0 \(.\d\.\d+\) {second}\. Q1 3: ", text
-    )
+    assert re.search(rf"answers Q1 \(.\d\.\d+\) {first}; answers Q0 \(.\d\.\d+\) {second}\. Q1 3: ", text)
 
 
 def test_a_factor_that_moves_everything():
@@ -229,10 +225,7 @@ def test_hidden_answers_are_a_tenth_and_can_be_put_back():
 
 def test_marginals_are_frequencies_with_half_an_answer_added():
     shown = pd.DataFrame({"a": [1.0, 1.0, 3.0, np.nan], "b": [5.0, np.nan, np.nan, np.nan]})
-    expected = [
-        np.array([2.5, 0.5, 1.5, 0.5, 0.5]) / 5.5,
-        np.array([0.5, 0.5, 0.5, 0.5, 1.5]) / 3.5,
-    ]
+    expected = [np.array([2.5, 0.5, 1.5, 0.5, 0.5]) / 5.5, np.array([0.5, 0.5, 0.5, 0.5, 1.5]) / 3.5]
     encoded = read_table(shown, [1, 2, 3, 4, 5])
     np.testing.assert_allclose(marginals(encoded.observations), expected)
 
@@ -257,9 +250,7 @@ def demo(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo") / "new" / "folder"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plots, "row_positions", lambda factors: np.asarray(factors)[:, :2])
-        patch.setattr(
-            points, "place", lambda factors, **_: points.Places(factors[:, :2], len(factors))
-        )
+        patch.setattr(points, "place", lambda factors, **_: points.Places(factors[:, :2], len(factors)))
         outcome = demo_run.run(folder, console=console, n_factors=4, n_epochs=8)
     return outcome, text_of(stream)
 
@@ -323,9 +314,7 @@ def test_what_was_in_the_folder_stays(tmp_path, monkeypatch):
 
     (tmp_path / "mine.txt").write_text("precious")
     monkeypatch.setattr(demo_run, "_draw", stop)
-    monkeypatch.setattr(
-        demo_run, "_learn", lambda *_: (hand_made_food_model(), few_ratings_model())
-    )
+    monkeypatch.setattr(demo_run, "_learn", lambda *_: (hand_made_food_model(), few_ratings_model()))
     with pytest.raises(KeyboardInterrupt):
         demo_run.run(tmp_path, console=printed()[0])
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
@@ -378,8 +367,6 @@ def test_a_number_stays_with_its_unit():
     console, stream = printed()
     for width in range(20, 60):
         console.width = width
-        demo_run._Screen(console).say(
-            "likes China (+0.7) more. China loved: 44 % → 79 %. " * 3, indent=2
-        )
+        demo_run._Screen(console).say("likes China (+0.7) more. China loved: 44 % → 79 %. " * 3, indent=2)
     for line in text_of(stream).splitlines():
         assert not re.search(r"(^\s*[%(→]|\d$|→$)", line)

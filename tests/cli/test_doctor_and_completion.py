@@ -46,9 +46,7 @@ def test_completion_is_shown(tmp_path):
 
 def test_completion_of_commands_and_options(tmp_path):
     def complete(words: str, place: int) -> list[str]:
-        asked = {
-            "_ORDINALRBM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(place),
-        }  # fmt: skip
+        asked = {"_ORDINALRBM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(place)}
         return run(cwd=tmp_path, **asked).stdout.split()
 
     assert complete("ordinalrbm re", 1) == ["recommend", "report"]

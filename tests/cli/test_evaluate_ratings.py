@@ -65,9 +65,7 @@ def test_a_model_on_later_ratings(files):
         assert scores[who] == pytest.approx(expected.ratings[who])
     lists = scores["ranking"]
     for who, own in expected.ranking.items():
-        assert lists[who] == pytest.approx(
-            {"ndcg": own.ndcg, "recall": own.recall, "coverage": own.coverage}
-        )
+        assert lists[who] == pytest.approx({"ndcg": own.ndcg, "recall": own.recall, "coverage": own.coverage})
     assert (lists["top"], lists["liked"], lists["items"]) == (10, 4, 36)
     assert lists["users"] + lists["users_without_liked"] == 45
 
@@ -75,9 +73,9 @@ def test_a_model_on_later_ratings(files):
 def test_lists_as_asked_for(files):
     test = ["evaluate", "films.orbm", "--data", "later.csv", "--top", 3, "--liked", 5]
     lists = found(*test, cwd=files)["ranking"]
-    expected = score_model(
-        orbm.load(files / "films.orbm"), read(files / "later.csv"), k=3, liked=5
-    ).ranking["model"]
+    expected = score_model(orbm.load(files / "films.orbm"), read(files / "later.csv"), k=3, liked=5).ranking[
+        "model"
+    ]
     assert (lists["top"], lists["liked"], lists["users"]) == (3, 5, expected.n_users)
     assert lists["model"]["recall"] == pytest.approx(expected.recall)
     shown = succeed_here(*test, cwd=files).stdout
@@ -90,9 +88,7 @@ def test_training_ratings_are_noticed(files):
     both.to_csv(files / "both.csv", index=False)
     done = succeed_here("evaluate", "films.orbm", "--data", "both.csv", cwd=files)
     n_learnt = len(both) - 90
-    assert (
-        f"Left out are {n_learnt:,} of {len(both):,} ratings: the model has learnt" in done.stdout
-    )
+    assert f"Left out are {n_learnt:,} of {len(both):,} ratings: the model has learnt" in done.stdout
     assert "90 hidden ratings" in done.stdout
     told = succeed_here("evaluate", "films.orbm", "--data", "both.csv", "--json", cwd=files)
     scores = json.loads(told.stdout)

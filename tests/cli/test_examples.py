@@ -13,9 +13,19 @@ from program import LONG, succeed_here
 
 DOCS = Path(__file__).parents[2] / "docs"
 COMMANDS = [
-    "demo", "schema", "fit", "predict", "impute", "factors", "scores", "recommend", "evaluate",
-    "report", "info", "doctor",
-]  # fmt: skip
+    "demo",
+    "schema",
+    "fit",
+    "predict",
+    "impute",
+    "factors",
+    "scores",
+    "recommend",
+    "evaluate",
+    "report",
+    "info",
+    "doctor",
+]
 
 
 def _help(*command: str) -> str:

@@ -87,10 +87,7 @@ def test_scores_as_plain_tables_by_row_where_there_are_no_ids(files):
         (["factors", "ratings.csv"], "holds ratings"),
         ([*TWO, "--out", "s.xlsx"], "an ending that is not known"),
         ([*TWO, "--out", "s.sav", "--rotation", "x"], "'x' is not one of"),
-        (
-            ["scores", "survey.orbm", "survey.sav", "-k", "9", "--out", "s.sav"],
-            "--factors 9 is more",
-        ),
+        (["scores", "survey.orbm", "survey.sav", "-k", "9", "--out", "s.sav"], "--factors 9 is more"),
         (["scores", "films.orbm", "survey.sav", "--out", "s.sav"], "not a model of a survey"),
         (["scores", "survey.orbm", "survey.sav", "--out", "survey.sav"], "would be written over"),
     ],

@@ -23,9 +23,7 @@ if not LONG:  # a process of its own takes seconds
 def named(user: str, item: str, rating: str, time: str = "when") -> pd.DataFrame:
     """The ratings of the other tests under other names of columns."""
     frame = ratings_frame()
-    return frame.rename(
-        columns={"userId": user, "movieId": item, "rating": rating, "timestamp": time}
-    )
+    return frame.rename(columns={"userId": user, "movieId": item, "rating": rating, "timestamp": time})
 
 
 def write(folder: Path, frame: pd.DataFrame, name: str = "r.csv") -> Path:
@@ -95,10 +93,7 @@ def test_named_columns_in_every_command_that_reads_ratings(tmp_path):
     [
         (["--user", "wer"], "'r.csv' has no column 'item', only ['wer', 'was', 'wie', 'when']"),
         (["--user", "nobody"], "'r.csv' has no column 'nobody', only"),
-        (
-            ["--user", "wer", "--item", "wer", "--rating", "wie"],
-            "'wer' cannot be the user and the item",
-        ),
+        (["--user", "wer", "--item", "wer", "--rating", "wie"], "'wer' cannot be the user and the item"),
         (["--time", "when", "--survey"], "--time-column changes nothing here"),
         (["--survey", "--user", "wer"], "--user-column changes nothing here"),
     ],
@@ -225,9 +220,7 @@ def the_rating(folder: Path, *options: object) -> float:
 def test_repeated_ratings(tmp_path):
     (tmp_path / "r.csv").write_text(TWICE)
     sentence = refused("fit", "r.csv", *QUICK, cwd=tmp_path)
-    assert (
-        "'r.csv', row 1 (counted from 0): user 'a' has rated item 'x' before, in row 0" in sentence
-    )
+    assert "'r.csv', row 1 (counted from 0): user 'a' has rated item 'x' before, in row 0" in sentence
     assert sentence.endswith("choose --duplicates last or --duplicates mean.")
     assert the_rating(tmp_path, "--duplicates", "last") == 1
     assert the_rating(tmp_path, "--duplicates", "mean", "--scale", "1..5") == 3
@@ -240,9 +233,7 @@ def test_words_have_no_mean(tmp_path):
     text = TWICE.replace(",1,", ",bad,").replace(",5,", ",good,").replace(",2,", ",bad,")
     (tmp_path / "r.csv").write_text(text.replace(",4,", ",good,"))
     words = ["--scale", "bad,good", "--duplicates"]
-    assert "only numbers have a mean" in refused(
-        "fit", "r.csv", *QUICK, *words, "mean", cwd=tmp_path
-    )
+    assert "only numbers have a mean" in refused("fit", "r.csv", *QUICK, *words, "mean", cwd=tmp_path)
     assert the_rating(tmp_path, *words, "last") == "bad"
 
 

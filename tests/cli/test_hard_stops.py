@@ -214,8 +214,11 @@ def test_progress_only_on_terminals(files):
     termios.tcsetwinsize(theirs, (24, 80))
     process = subprocess.Popen(
         [*PROGRAM, "fit", "survey.sav", "--epochs", "2", "--out", "bar.orbm"],
-        cwd=files, env=environment(), stderr=theirs, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+        cwd=files,
+        env=environment(),
+        stderr=theirs,
+        stdout=subprocess.DEVNULL,
+    )
     os.close(theirs)
     told = b""
     try:

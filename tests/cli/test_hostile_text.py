@@ -22,9 +22,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("hostile")
     rng = np.random.default_rng(0)
     pairs = [(user, item) for user in USERS for item in (*FORMULAS, "-5", "tea", "rum")]
-    ratings = pd.DataFrame(pairs, columns=["user", "item"]).assign(
-        rating=rng.integers(1, 6, len(pairs))
-    )
+    ratings = pd.DataFrame(pairs, columns=["user", "item"]).assign(rating=rng.integers(1, 6, len(pairs)))
     ratings.to_parquet(folder / "ratings.parquet")
     answers = {f"q{k} {RED}{TURNED}": rng.choice(["no", "maybe", f"yes {C1}"], 60) for k in (1, 2)}
     pd.DataFrame({**answers, "=id": FORMULAS * 15}).to_parquet(folder / "survey.parquet")
@@ -89,9 +87,11 @@ def test_every_command_that_writes_csv_escapes_formulas(hostile):
     learn = ["fit", "survey.parquet", "--out", "s.orbm", "--epochs", 1]
     succeed_here(*learn, cwd=hostile)
     lines = [
-        ["predict", "m.orbm", "ratings.parquet"], ["impute", "s.orbm", "survey.parquet"],
-        ["scores", "s.orbm", "survey.parquet"], ["factors", "survey.parquet", "--factors", 1],
-    ]  # fmt: skip
+        ["predict", "m.orbm", "ratings.parquet"],
+        ["impute", "s.orbm", "survey.parquet"],
+        ["scores", "s.orbm", "survey.parquet"],
+        ["factors", "survey.parquet", "--factors", 1],
+    ]
     for line in lines:
         out = hostile / "out.csv"
         succeed_here(*line, "--out", out.name, "--escape-formulas", cwd=hostile)

@@ -135,9 +135,7 @@ def test_predictions_of_all_kinds(mixed, rule):
     arguments = ["predict", "mixed.orbm", "mixed.sav", "--probabilities", "--rule", rule]
     succeed_here(*arguments, "--out", "gaps.parquet", cwd=mixed)
     table = pd.read_parquet(mixed / "gaps.parquet")
-    survey = read_survey(mixed / "mixed.sav").choosing(
-        ["party", "income", "hours"], ["land", "age"]
-    )
+    survey = read_survey(mixed / "mixed.sav").choosing(["party", "income", "hours"], ["land", "age"])
     answers = survey.table.to_frame()
     assert table["question"].value_counts().to_dict() == answers[ASKED].isna().sum().to_dict()
     model = orbm.load(mixed / "mixed.orbm")
@@ -160,9 +158,11 @@ def test_new_files_have_the_same_columns(mixed):
         (frame.drop(columns="party"), "lacks the column 'party'"),
         (frame.drop(columns="land"), "lacks the column 'land'"),
         (frame.assign(party=frame["party"].where(frame.index != 5, 7)), "no category '7'"),
-        (frame.assign(income=frame["income"].astype(object).where(frame.index != 5, "much")),
-         "'much' is no number"),
-    ):  # fmt: skip
+        (
+            frame.assign(income=frame["income"].astype(object).where(frame.index != 5, "much")),
+            "'much' is no number",
+        ),
+    ):
         changed.to_csv(mixed / "new.csv", index=False)
         done = run_here("impute", "mixed.orbm", "new.csv", "--out", "o.csv", cwd=mixed)
         assert done.returncode == 2 and words in done.stderr, done.stderr
@@ -213,9 +213,13 @@ def test_report_shows_every_kind(mixed):
     succeed_here("report", "mixed.sav", "--out", "p.html", *WITH, *QUICK, *shown, cwd=mixed)
     page = (mixed / "p.html").read_text(encoding="utf-8")
     for words in (
-        "Asked about, without an order", "Asked about, numbers", "Background that shapes",
-        "is linear in", "Loadings of categories and numbers", "Party voted for: Red",
-    ):  # fmt: skip
+        "Asked about, without an order",
+        "Asked about, numbers",
+        "Background that shapes",
+        "is linear in",
+        "Loadings of categories and numbers",
+        "Party voted for: Red",
+    ):
         assert words in page, words
     frame = mixed_frame().replace({"income": {99999: np.nan}}).dropna(subset="income")
     mean = np.average(frame["income"], weights=frame["wt"])

@@ -64,9 +64,7 @@ def folder(tmp_path_factory):
     where = tmp_path_factory.mktemp("poles")
     texts = {"place": "Place of residence"} | {name: one[0] for name, one in QUESTIONS.items()}
     labels = {"place": {1: "Town", 2: "Village"}} | {n: one[1] for n, one in QUESTIONS.items()}
-    pyreadstat.write_sav(
-        frame(), where / "s.sav", column_labels=texts, variable_value_labels=labels
-    )
+    pyreadstat.write_sav(frame(), where / "s.sav", column_labels=texts, variable_value_labels=labels)
     succeed_here("fit", "s.sav", "-k", 2, "--out", "s.orbm", cwd=where)
     return where
 
@@ -124,9 +122,7 @@ def test_correlations_are_turned_with_the_factors(fitted):
     reading = model.read_factors(rotation="oblimin")
     pattern, correlation = reading.loadings.to_numpy(), reading.correlations.to_numpy()
     unrotated = model.loadings("none").to_numpy()
-    np.testing.assert_allclose(
-        pattern @ correlation @ pattern.T, unrotated @ unrotated.T, atol=1e-6
-    )
+    np.testing.assert_allclose(pattern @ correlation @ pattern.T, unrotated @ unrotated.T, atol=1e-6)
 
 
 def test_the_factors_command(folder):
@@ -158,9 +154,7 @@ def test_the_report(folder):
     assert "People high on this factor answer" in plain
     assert "more: " not in plain and "less: " not in plain
     # Bars: at the high end, the answer in the question's name has most of the bar.
-    bars = re.findall(
-        r'<p class="name"><bdi>([^<]*)</bdi>.*?<small>high</small>(.*?)</div>', page, re.DOTALL
-    )
+    bars = re.findall(r'<p class="name"><bdi>([^<]*)</bdi>.*?<small>high</small>(.*?)</div>', page, re.DOTALL)
     assert len(bars) == len(QUESTIONS)
     for name, bar in bars:
         shares = {a: int(n) for a, n in re.findall(r'title="([^":]*): (\d+) %"', bar)}
@@ -169,9 +163,7 @@ def test_the_report(folder):
     script = re.search(r'<script type="application/json" id="people">(.*?)</script>', page)[1]
     listed = [v["name"] for v in json.loads(script)["variables"] if v["section"] == "Factors"]
     check_names([re.fullmatch(r"Factor \d \((.*)\)", one)[1] for one in listed])
-    (panel,) = re.findall(
-        r"<figcaption><bdi>[^<]*supermarket.*?</figcaption>(.*?)</figure>", page, re.DOTALL
-    )
+    (panel,) = re.findall(r"<figcaption><bdi>[^<]*supermarket.*?</figcaption>(.*?)</figure>", page, re.DOTALL)
     town = re.search(r"Town.*?figures\">(.\d.\d\d)", panel, re.DOTALL)[1]
     assert float(town.replace("−", "-")) > 0.2
 

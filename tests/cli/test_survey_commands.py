@@ -10,16 +10,7 @@ import pandas as pd
 import pyreadstat
 import pytest
 from program import found, names_in, run_here, succeed, succeed_here
-from small_files import (
-    LABELS,
-    LEVELS,
-    MISSING,
-    QUESTIONS,
-    SCRIPT,
-    TITLE,
-    survey_frame,
-    write_spss,
-)
+from small_files import LABELS, LEVELS, MISSING, QUESTIONS, SCRIPT, TITLE, survey_frame, write_spss
 
 CODES = {name: set(range(1, n + 1)) for name, n in LEVELS.items()} | {"q5": {0, 1}}
 N_GAPS = sum((~survey_frame()[name].isin(codes)).sum() for name, codes in CODES.items())
@@ -61,9 +52,7 @@ def _given(frame: pd.DataFrame, name: str) -> pd.Series:
     return frame[name].isin(CODES[name])
 
 
-def _check_filled(
-    before: pd.DataFrame, after: pd.DataFrame, kept: dict[str, set] | None = None
-) -> None:
+def _check_filled(before: pd.DataFrame, after: pd.DataFrame, kept: dict[str, set] | None = None) -> None:
     """Codes are filled like empty cells; those of q4 are "not asked" and stay."""
     kept = {"q4": {-9}} if kept is None else kept
     for name, codes in CODES.items():
@@ -103,9 +92,7 @@ def test_impute_spss(files):
     ],
 )
 def test_fill_chooses_the_kinds(files, fill, kept):
-    succeed_here(
-        "impute", "survey.orbm", "survey.sav", "--fill", fill, "--out", "full.sav", cwd=files
-    )
+    succeed_here("impute", "survey.orbm", "survey.sav", "--fill", fill, "--out", "full.sav", cwd=files)
     before, _ = pyreadstat.read_sav(files / "survey.sav", user_missing=True)
     after, _ = pyreadstat.read_sav(files / "full.sav", user_missing=True)
     _check_filled(before, after, kept)
@@ -121,9 +108,7 @@ def _coded_frame() -> pd.DataFrame:
 def test_a_file_without_empty_cells(files):
     frame = _coded_frame()
     write_spss(files / "coded.sav", frame)
-    done = succeed_here(
-        "impute", "survey.orbm", "coded.sav", "--out", "full.sav", "--quiet", cwd=files
-    )
+    done = succeed_here("impute", "survey.orbm", "coded.sav", "--out", "full.sav", "--quiet", cwd=files)
     codes = int(sum((~frame[name].isin(codes)).sum() for name, codes in CODES.items()))
     kept = int((frame["q4"] == -9).sum())
     assert done.stdout == (
@@ -182,8 +167,7 @@ def test_draws_below_each_other(files):
     assert says.column_names_to_labels["q2"] == QUESTIONS["q2"]
     assert whole["Imputation_"].tolist() == np.repeat([0, 1, 2], len(before)).tolist()
     parts = [
-        part.drop(columns="Imputation_").reset_index(drop=True)
-        for _, part in whole.groupby("Imputation_")
+        part.drop(columns="Imputation_").reset_index(drop=True) for _, part in whole.groupby("Imputation_")
     ]
     pd.testing.assert_frame_equal(parts[0], before)  # the original, with gaps and codes
     for part in parts[1:]:
@@ -229,9 +213,7 @@ def _check_stacked_stata(before: pd.DataFrame, whole: pd.DataFrame, *, codes_too
     assert list(whole)[:2] == ["_mi_m", "_mi_id"]
     assert whole["_mi_m"].tolist() == np.repeat([0, 1, 2], len(before)).tolist()
     assert whole["_mi_id"].tolist() == [*range(1, len(before) + 1)] * 3
-    original, *others = (
-        part.reset_index(drop=True) for _, part in whole.groupby("_mi_m", sort=True)
-    )
+    original, *others = (part.reset_index(drop=True) for _, part in whole.groupby("_mi_m", sort=True))
     letters = {name: before[name].map(lambda v: isinstance(v, str)) for name in CODES}
     assert any(where.any() for where in letters.values())
     for name, where in letters.items():
@@ -287,9 +269,7 @@ def test_report(files):
 
 def test_report_of_a_model(files):
     succeed_here("report", "survey.orbm", "--out", "model.html", cwd=files)
-    done = succeed_here(
-        "report", "survey.orbm", "--data", "survey.sav", "--out", "p.html", cwd=files
-    )
+    done = succeed_here("report", "survey.orbm", "--data", "survey.sav", "--out", "p.html", cwd=files)
     assert done.stdout.startswith("The page is in p.html")
     assert "Work matters" in (files / "p.html").read_text(encoding="utf-8")
     assert not [name for name in names_in(files) if name.startswith(".")]
@@ -322,15 +302,15 @@ def test_ticks_and_a_labelled_weight(tmp_path):
     """Several answers may be ticked; a weight has two values, with labels."""
     ticked = np.random.default_rng(2).random((300, 3)) < [0.3, 0.5, 0.7]
     ticked[:40] = False  # who has skipped all of them
-    frame = survey_frame().assign(
-        **{f"media_{k}": np.where(ticked[:, k], 1.0, np.nan) for k in range(3)}
-    )
+    frame = survey_frame().assign(**{f"media_{k}": np.where(ticked[:, k], 1.0, np.nan) for k in range(3)})
     frame["wt"] = np.where(frame["region"] == 1, 0.5, 1.25)
     pyreadstat.write_sav(
-        frame, tmp_path / "ticks.sav", missing_ranges=MISSING,
+        frame,
+        tmp_path / "ticks.sav",
+        missing_ranges=MISSING,
         column_labels={**QUESTIONS, "wt": "Weight, to correct for northern oversample"},
         variable_value_labels={**LABELS, "wt": {0.5: "North", 1.25: "All others"}},
-    )  # fmt: skip
+    )
     arguments = ["fit", "ticks.sav", "--out", "ticks.orbm", "--epochs", 1, "--weighted"]
     told = succeed_here(*arguments, cwd=tmp_path).stderr
     assert re.search(r"wt +│ weight", told) and "blank not" in told

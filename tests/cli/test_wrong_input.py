@@ -71,7 +71,8 @@ CASES: dict[str, tuple[str, str]] = {
     "no GPU to recommend": ("recommend films.orbm --device cuda", "device='cuda'"),
     "no GPU to test": ("evaluate films.orbm --data later.csv --device cuda", "device='cuda'"),
     "survey on a GPU": (
-        f"predict survey.orbm survey.sav --out {OUT} --device cuda", "--device changes nothing",
+        f"predict survey.orbm survey.sav --out {OUT} --device cuda",
+        "--device changes nothing",
     ),
     "nobody": ("recommend films.orbm --users ,", "--users names nobody"),
     "no weights in ratings": ("fit ratings.csv --out m.orbm --weighted", "--weighted changes"),
@@ -79,14 +80,13 @@ CASES: dict[str, tuple[str, str]] = {
     "own training ratings": ("evaluate films.orbm --data ratings.csv", "nothing is left to test"),
     "test off the scale": ("evaluate films.orbm --data stars.csv", "rating 7 is not on the scale"),
     "liked off the scale": (
-        "evaluate films.orbm --data later.csv --liked 6", "--liked=6.0 is not on the scale [1, 2,",
+        "evaluate films.orbm --data later.csv --liked 6",
+        "--liked=6.0 is not on the scale [1, 2,",
     ),
     "liked in words": ("evaluate ratings.csv --liked good", "--liked='good' is not on the scale"),
     "no list": ("evaluate ratings.csv --top 0", "'--top'"),
     "lists of a survey": ("evaluate survey.sav --top 5", "--top changes nothing"),
-    "liked in a survey": (
-        "evaluate survey.orbm --data survey.sav --liked 4", "--liked changes nothing",
-    ),
+    "liked in a survey": ("evaluate survey.orbm --data survey.sav --liked 4", "--liked changes nothing"),
     "no times": ("evaluate names.csv --protocol chronological", "'timestamp'"),
     "zero factors": ("fit survey.sav --out m.orbm --factors 0", "'--factors'"),
     "unknown option": ("fit survey.sav --out m.orbm --fctors 3", "No such option: --fctors"),
@@ -96,10 +96,12 @@ CASES: dict[str, tuple[str, str]] = {
     "unknown kind": ("fit survey.sav --out m.orbm --model cube", "'--model'"),
     "mean is no level": (f"impute survey.orbm survey.sav --out {OUT} --rule mean", "median"),
     "separate without draws": (
-        f"impute survey.orbm survey.sav --out {OUT} --separate", "--separate changes nothing"
+        f"impute survey.orbm survey.sav --out {OUT} --separate",
+        "--separate changes nothing",
     ),
     "unknown parameters": (
-        f"impute survey.orbm survey.sav --out {OUT} --draws 2 --parameters none", "'--parameters'"
+        f"impute survey.orbm survey.sav --out {OUT} --draws 2 --parameters none",
+        "'--parameters'",
     ),
     "out folder missing": ("fit survey.sav --out no/m.orbm", "Folder 'no' does not exist"),
     "out is a folder": ("fit survey.sav --out folder", "'folder' is a folder"),
@@ -109,7 +111,7 @@ CASES: dict[str, tuple[str, str]] = {
     "out no table": ("recommend films.orbm --out best.sav", "cannot hold a plain table"),
     "no permission": ("fit survey.sav --out {forbidden}/m.orbm", "cannot be written"),
     "no permission to read": ("fit {secret} --out m.orbm", "may not be read"),
-}  # fmt: skip
+}
 # In processes of their own, as users have it; the others in this one, which is seconds quicker.
 APART = set(CASES) if LONG else {"junk sav", "no GPU to predict", "own training ratings"}
 AS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0

@@ -34,9 +34,7 @@ def one_long_row():
     lengths = [0, 1, 300, 1, 0, 1]
     row = np.repeat(np.arange(6), lengths)
     column = np.concatenate([rng.permutation(300)[:n] for n in lengths])
-    return Observations.from_triples(
-        row, column, rng.integers(0, 5, row.size), 6, 300, np.full(300, 5)
-    )
+    return Observations.from_triples(row, column, rng.integers(0, 5, row.size), 6, 300, np.full(300, 5))
 
 
 def many():
@@ -75,8 +73,11 @@ CASES = {
 }
 # Triton's interpreter takes seconds for what takes a GPU microseconds.
 FOR_INTERPRETER = (
-    "ragged, 1 factors", "ragged, 200 factors", "one long row, 50 factors", "long scale, 3 factors",
-)  # fmt: skip
+    "ragged, 1 factors",
+    "ragged, 200 factors",
+    "one long row, 50 factors",
+    "long scale, 3 factors",
+)
 
 
 def state(observations, n_factors):

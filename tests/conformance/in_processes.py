@@ -23,10 +23,12 @@ def found_by_ranks(name: str, size: int, folder: Path) -> list[dict]:
     processes = [
         subprocess.Popen(
             [sys.executable, str(_HERE), name, str(rank), str(size), str(folder)],
-            env={**os.environ, **alone}, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, **alone},
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for rank in range(size)
-    ]  # fmt: skip
+    ]
     for process in processes:
         _, said = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, said

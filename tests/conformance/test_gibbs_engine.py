@@ -106,9 +106,7 @@ def test_units_are_factors_with_the_same_weights(phase):
     """A factor of three units is three factors with the same weights and bias."""
     side, _ = random_side(2, units=3, scale=0.2, **WITH_ALL)
     apart = side._replace(
-        weights=np.repeat(side.weights, 3, axis=1),
-        factor_bias=np.repeat(side.factor_bias, 3),
-        units=1,
+        weights=np.repeat(side.weights, 3, axis=1), factor_bias=np.repeat(side.factor_bias, 3), units=1
     )
     bits = np.random.default_rng(3).integers(0, 2, (300, 27)).astype(np.uint8)
     together = bits.reshape(300, 9, 3).sum(axis=2).astype(np.uint8)
@@ -129,9 +127,7 @@ def test_units_on_are_binomial(units):
     for activation in (-60.0, -4.0, -0.3, 0.0, 1.7, 60.0):
         on = reference._units_on(np.full(n, activation), uniform, units)
         share = np.bincount(on, minlength=units + 1) / n
-        assert np.abs(share - binom.pmf(np.arange(units + 1), units, expit(activation))).max() < (
-            1.5 / n
-        )
+        assert np.abs(share - binom.pmf(np.arange(units + 1), units, expit(activation))).max() < (1.5 / n)
 
 
 def test_running_means_of_the_factors_equal_the_reference():

@@ -4,15 +4,7 @@ import numba
 import numpy as np
 import pytest
 from random_sides import in_double, random_mixed_side
-from test_gibbs_engine import (
-    PHASES,
-    SEED,
-    assert_close,
-    assert_identical,
-    assert_same_chains,
-    given,
-    run,
-)
+from test_gibbs_engine import PHASES, SEED, assert_close, assert_identical, assert_same_chains, given, run
 
 from ordinalrbm.engine import annealing, gibbs, reference
 from ordinalrbm.engine.mean_field import fixed_point

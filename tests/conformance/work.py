@@ -28,9 +28,11 @@ ITERATIONS = 60
 # Ratings, numbers of Gaussian factors, and whether they are points; then numbers of binary factors
 # of rows and of columns. Triton's interpreter takes the first two of each.
 FITTED = (
-    (cases.ragged, 4, False), (cases.ragged, 3, True), (cases.ragged, 1, False),
+    (cases.ragged, 4, False),
+    (cases.ragged, 3, True),
+    (cases.ragged, 1, False),
     (cases.many, 10, False),
-)  # fmt: skip
+)
 BINARY = ((3, 1), (1, 0), (4, 6))
 
 
@@ -54,9 +56,10 @@ class Plain(Cpu):
 
     def data(self, observations, n_factors):
         return Data(
-            View(observations, PlainEngine()), View(observations.transpose(), PlainEngine()),
+            View(observations, PlainEngine()),
+            View(observations.transpose(), PlainEngine()),
             np.unique(observations.n_levels),
-        )  # fmt: skip
+        )
 
     def to_device(self, tree):
         def precise(part):
@@ -207,9 +210,7 @@ class PlainChains(Cpu):
         clamped = reference.clamped_phase(side, chains.clamped, batch, half.factors, how.memory)
         rows = slice(batch.start, batch.stop)
         chains.free[rows] = chains.clamped[rows]
-        return single_statistics(clamped), single_statistics(
-            reference.free_phase(side, chains.free, batch)
-        )
+        return single_statistics(clamped), single_statistics(reference.free_phase(side, chains.free, batch))
 
 
 def single_statistics(statistics):
@@ -224,10 +225,22 @@ def three_binary_epochs(name):
     observations = cases.ragged()
     for n_rows, n_columns in some_of(BINARY, name):
         settings = BinarySettings(
-            n_rows, n_columns, n_epochs=15, batch_size=9, learning_rate=0.15, gibbs_steps=1,
-            free_phase="contrastive", memory=0.5, weight_decay=None, patience=5, n_averaged=1,
-            calibrate=True, seed=0, device="cuda" if name == "gpu" else "cpu", verbose=False,
-        )  # fmt: skip
+            n_rows,
+            n_columns,
+            n_epochs=15,
+            batch_size=9,
+            learning_rate=0.15,
+            gibbs_steps=1,
+            free_phase="contrastive",
+            memory=0.5,
+            weight_decay=None,
+            patience=5,
+            n_averaged=1,
+            calibrate=True,
+            seed=0,
+            device="cuda" if name == "gpu" else "cpu",
+            verbose=False,
+        )
         model = matrix.start(observations, n_rows, n_columns, seed=0)
         learner = binary_learner._Learner(model, observations, None, settings)
         if name == "plain":
@@ -236,17 +249,16 @@ def three_binary_epochs(name):
             learner.epoch()
         state = learner.backend.to_host(learner.binary)
         found[f"K = {n_rows}, S = {n_columns}"] = (
-            [chains.clamped for chains in state.chains], list(state.model[:2])
-        )  # fmt: skip
+            [chains.clamped for chains in state.chains],
+            list(state.model[:2]),
+        )
     return found
 
 
 # ---- everything -------------------------------------------------------------------------------
 
 WITH_BACKEND = {"half-sweeps": half_sweeps, "three epochs": three_epochs}
-WITH_ENGINE = {
-    "phases": phases, "posteriors": posteriors, "three binary epochs": three_binary_epochs
-}  # fmt: skip
+WITH_ENGINE = {"phases": phases, "posteriors": posteriors, "three binary epochs": three_binary_epochs}
 ENGINES = {
     "plain": lambda: InDouble(reference, reference.mean_field),
     "cores": lambda: OnArrays(gibbs, fixed_point),

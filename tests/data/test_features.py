@@ -17,14 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordinalrbm.data.features import (
-    FEWEST,
-    Coding,
-    Features,
-    aligned,
-    encode_features,
-    read_features,
-)
+from ordinalrbm.data.features import FEWEST, Coding, Features, aligned, encode_features, read_features
 from ordinalrbm.data.ids import Ids
 from ordinalrbm.data.ratings import read_ratings
 from ordinalrbm.errors import DataError, DataTypeError
@@ -641,9 +634,7 @@ def test_lines_in_the_order_of_other_ids():
         aligned(features, Ids(np.array(["a"], dtype=object)), "user")
 
 
-@pytest.mark.parametrize(
-    "kind", ["Int64", "float64", "uint8", "category", "int64[pyarrow]", object]
-)
+@pytest.mark.parametrize("kind", ["Int64", "float64", "uint8", "category", "int64[pyarrow]", object])
 def test_ids_of_another_type_than_those_of_the_ratings(kind):
     ratings = read_ratings(([1, 2, 3, 4], [1, 1, 1, 1], [1, 2, 1, 2]))
     features = read_features(frame().astype({"user": kind}), "user")
@@ -664,11 +655,7 @@ POLARS = {
     "bars": (["b|a", "a", "b", None, "", "b |a"], "string", pl.String),
     "categories": (["b", "a", "b", None, "a", "b"], "category", pl.Categorical),
     "lists": ([["b"], ["a", None], ["b", "a"], None, [], ["b"]], object, pl.List(pl.String)),
-    "listed categories": (
-        [["b", "a"], ["a"], ["b"], None, [], ["b"]],
-        object,
-        pl.List(pl.Categorical),
-    ),
+    "listed categories": ([["b", "a"], ["a"], ["b"], None, [], ["b"]], object, pl.List(pl.Categorical)),
     "arrays": ([["b", "a"], ["a", "c"], ["b", "a"]] * 2, object, pl.Array(pl.String, 2)),
     "levels": (
         ["college", None, "university", "primary", "primary", None],
@@ -782,29 +769,64 @@ def test_a_coding_survives_being_json():
 
 WRONG = {
     "pad": [
-        ("kind", None), ("kind", "ordered"), ("kind", "magic"), ("kind", []),
-        ("name", 3), ("name", None), ("name", "age"),
-        ("mean", math.nan), ("mean", math.inf), ("mean", "0"), ("mean", True), ("mean", 10**400),
-        ("deviation", 0.0), ("deviation", -1.0), ("deviation", 1e-310), ("deviation", math.inf),
-        ("deviation", None), ("deviation", math.nan),
-        ("has_missing", 1), ("has_missing", None),
+        ("kind", None),
+        ("kind", "ordered"),
+        ("kind", "magic"),
+        ("kind", []),
+        ("name", 3),
+        ("name", None),
+        ("name", "age"),
+        ("mean", math.nan),
+        ("mean", math.inf),
+        ("mean", "0"),
+        ("mean", True),
+        ("mean", 10**400),
+        ("deviation", 0.0),
+        ("deviation", -1.0),
+        ("deviation", 1e-310),
+        ("deviation", math.inf),
+        ("deviation", None),
+        ("deviation", math.nan),
+        ("has_missing", 1),
+        ("has_missing", None),
     ],
     "paid": [("average", -0.1), ("average", 1.5), ("average", math.nan), ("average", None)],
     "job": [
-        ("categories", []), ("categories", "ab"), ("categories", ["a", "a"]),
-        ("categories", ["a", 1]), ("categories", [""]), ("categories", [" a"]),
-        ("categories", ["a|b"]), ("categories", [["a"]]), ("categories", None),
+        ("categories", []),
+        ("categories", "ab"),
+        ("categories", ["a", "a"]),
+        ("categories", ["a", 1]),
+        ("categories", [""]),
+        ("categories", [" a"]),
+        ("categories", ["a|b"]),
+        ("categories", [["a"]]),
+        ("categories", None),
     ],
     "s": [
-        ("levels", []), ("levels", ["primary"]), ("levels", ["a", "a", "b"]),
-        ("levels", [1, 2, 3]), ("levels", {"a": 1}),
-        ("steps", []), ("steps", [2, 1]), ("steps", [1, 1]), ("steps", [0, 1]), ("steps", [1, 3]),
-        ("steps", [-1, 1]), ("steps", [1.0, 2.0]), ("steps", [1]), ("steps", [True, 2]),
-        ("steps", [[1], [2]]), ("steps", None),
-        ("averages", [0.5]), ("averages", [0.5, 1.5]), ("averages", [0.5, math.nan]),
-        ("averages", [0.5, "0"]), ("averages", [0.5, False]), ("averages", 0.5),
+        ("levels", []),
+        ("levels", ["primary"]),
+        ("levels", ["a", "a", "b"]),
+        ("levels", [1, 2, 3]),
+        ("levels", {"a": 1}),
+        ("steps", []),
+        ("steps", [2, 1]),
+        ("steps", [1, 1]),
+        ("steps", [0, 1]),
+        ("steps", [1, 3]),
+        ("steps", [-1, 1]),
+        ("steps", [1.0, 2.0]),
+        ("steps", [1]),
+        ("steps", [True, 2]),
+        ("steps", [[1], [2]]),
+        ("steps", None),
+        ("averages", [0.5]),
+        ("averages", [0.5, 1.5]),
+        ("averages", [0.5, math.nan]),
+        ("averages", [0.5, "0"]),
+        ("averages", [0.5, False]),
+        ("averages", 0.5),
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(

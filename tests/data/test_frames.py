@@ -22,9 +22,7 @@ RATINGS["timestamp"] = RNG.permutation(len(RATINGS))
 ANSWERS = pd.DataFrame({name: RNG.integers(1, 5, 60).astype(float) for name in "abc"})
 ANSWERS.iloc[::7, 0] = np.nan
 ANSWERS["word"] = pd.Categorical(
-    [["never", "often"][k] for k in RNG.integers(0, 2, 60)],
-    ["never", "sometimes", "often"],
-    ordered=True,
+    [["never", "often"][k] for k in RNG.integers(0, 2, 60)], ["never", "sometimes", "often"], ordered=True
 )
 ANSWERS.loc[::9, "word"] = np.nan
 
@@ -79,8 +77,7 @@ def test_ratings_in_and_lists_out(library):
     assert isinstance(found, kind)
     assert plain(found) == plain(expected)
     np.testing.assert_array_equal(
-        model.fold_in(convert(more)).predict("new", [0, 3]),
-        usual.fold_in(more).predict("new", [0, 3]),
+        model.fold_in(convert(more)).predict("new", [0, 3]), usual.fold_in(more).predict("new", [0, 3])
     )
 
 

@@ -26,9 +26,7 @@ RATINGS = pd.DataFrame(
 )
 
 DATES = ["2005-09-06", "2004-02-29", "1999-12-31", "2000-01-01"]
-NETFLIX = (
-    f"1:\n1488844,3,{DATES[0]}\n7,5,{DATES[1]}\n2:\n3:\n123456789,1,{DATES[2]}\n7,4,{DATES[3]}\n"
-)
+NETFLIX = f"1:\n1488844,3,{DATES[0]}\n7,5,{DATES[1]}\n2:\n3:\n123456789,1,{DATES[2]}\n7,4,{DATES[3]}\n"
 NETFLIX_RATINGS = pd.DataFrame(
     {
         "user": np.array([1488844, 7, 123456789, 7], np.int32),
@@ -50,9 +48,7 @@ def write(path, text, compressed=False):
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("compressed", [False, True])
-@pytest.mark.parametrize(
-    "name, text", [("ratings.dat", DAT), ("ratings.csv", CSV), ("u.data", TAB)]
-)
+@pytest.mark.parametrize("name, text", [("ratings.dat", DAT), ("ratings.csv", CSV), ("u.data", TAB)])
 def test_movielens(tmp_path, name, text, compressed, newline):
     file = tmp_path / (f"{name}.gz" if compressed else name)
     write(file, text.replace("\n", newline), compressed)
@@ -81,11 +77,7 @@ def test_libimseti(tmp_path, compressed):
     write(file, "1,133,8\n1,720,6\n135359,220970,10\n", compressed)
     for path in (file, tmp_path):
         ratings = read_libimseti(path)
-        assert ratings.dtypes.astype(str).to_dict() == {
-            "user": "int32",
-            "item": "int32",
-            "rating": "int8",
-        }
+        assert ratings.dtypes.astype(str).to_dict() == {"user": "int32", "item": "int32", "rating": "int8"}
         assert ratings.values.tolist() == [[1, 133, 8], [1, 720, 6], [135359, 220970, 10]]
 
 
@@ -113,7 +105,7 @@ BAD_LINES = {
     "half": (TAB, "1\t661\t3.5\t978302109", "196 242 3 881250949"),
     "large rating": (TAB, "1\t661\t300\t978302109", "196 242 3"),
     "other": (TAB, "1,661,3,978302109", "196 242 3"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", BAD_LINES)
@@ -259,9 +251,7 @@ def test_bad_netflix_lines_are_named(tmp_path, line, where):
     with pytest.raises(DataError) as refusal:
         read_netflix(tmp_path)
     message = str(refusal.value)
-    assert message.startswith(
-        f"File '{file}', line {where + 1}: {line!r} is not of the form 1488844"
-    )
+    assert message.startswith(f"File '{file}', line {where + 1}: {line!r} is not of the form 1488844")
     assert message.endswith("; correct or remove the line, or give the file as it was published.")
 
 

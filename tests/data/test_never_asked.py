@@ -24,8 +24,10 @@ def test_a_group_without_answers_is_found():
     X.loc[COUNTRY == "pt", ["q2", "q5"]] = np.nan
     found = orbm.never_asked(X, COUNTRY)
     assert {(line.group, line.question) for line in found.itertuples()} == {
-        ("es", "q2"), ("pt", "q2"), ("pt", "q5"),
-    }  # fmt: skip
+        ("es", "q2"),
+        ("pt", "q2"),
+        ("pt", "q5"),
+    }
     assert set(found["column"]) == {"country"}
     assert found.set_index(["group", "question"])["people"].max() <= 90
 

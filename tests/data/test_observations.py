@@ -17,9 +17,7 @@ steady = settings(derandomize=True, deadline=None, max_examples=60)
 N_LEVELS = 4
 
 tables = arrays(
-    np.int16,
-    st.tuples(st.integers(1, 9), st.integers(1, 7)),
-    elements=st.integers(-1, N_LEVELS - 1),
+    np.int16, st.tuples(st.integers(1, 9), st.integers(1, 7)), elements=st.integers(-1, N_LEVELS - 1)
 )
 
 
@@ -144,9 +142,7 @@ def test_transpose_of_unequal_scales_takes_the_largest():
 def test_triples_in_any_order(dense, random):
     cells = [(d, j, dense[d, j]) for d, j in np.argwhere(dense >= 0)]
     random.shuffle(cells)
-    rows, columns, levels = (
-        (list(part) for part in zip(*cells, strict=True)) if cells else ([],) * 3
-    )
+    rows, columns, levels = (list(part) for part in zip(*cells, strict=True)) if cells else ([],) * 3
     obs = Observations.from_triples(rows, columns, levels, *dense.shape, N_LEVELS)
     check_row_view(obs, dense)
     assert obs.level.dtype == np.int8

@@ -190,13 +190,9 @@ def test_blocks_are_joined(monkeypatch, spread):
         for (d, i), level in cells_of.items():
             assert dense[d, i] == level + (own is not None and item_list[i] == items[0])
         assert (dense >= 0).sum() == 200
-        assert ratings.lookup(users[:50], "user").tolist() == [
-            user_list.index(u) for u in users[:50]
-        ]
+        assert ratings.lookup(users[:50], "user").tolist() == [user_list.index(u) for u in users[:50]]
     with pytest.raises(DataError, match=r"Row 150 .* rating 9\.0"):
-        read_ratings(
-            (users, items, np.where(np.arange(200) == 150, 9.0, values)), scale=[1, 2, 4.5]
-        )
+        read_ratings((users, items, np.where(np.arange(200) == 150, 9.0, values)), scale=[1, 2, 4.5])
     with pytest.raises(DataError, match=r"Row 150 .* the rating is missing"):
         read_ratings((users, items, np.where(np.arange(200) == 150, np.nan, values)))
 
@@ -296,11 +292,7 @@ def test_ordered_categories_are_the_scale():
 
 def test_a_given_scale():
     text = frame([1, 2], [1, 1], ["good", "bad"])
-    for scale in (
-        ["bad", "good"],
-        Scale(("bad", "good")),
-        pd.CategoricalDtype(["bad", "good"], True),
-    ):
+    for scale in (["bad", "good"], Scale(("bad", "good")), pd.CategoricalDtype(["bad", "good"], True)):
         assert read_ratings(text, scale=scale).observations.to_dense().tolist() == [[1], [0]]
     assert read_ratings(frame(), scale=np.arange(0.5, 5.5, 0.5)).scales.n_levels == 10
     reversed_scale = read_ratings(([1, 2], [1, 1], [1, 3]), scale=[3, 2, 1])
@@ -335,9 +327,7 @@ def test_every_item_with_its_own_scale():
     assert ratings.observations.to_dense().tolist() == [[1, 0]]
     # Of an item that is not known there is no scale to read a rating on.
     assert encode(ratings, ([2, 2], ["c", "b"], [5, 8])).level.tolist() == [-1, 1]
-    mixed = read_ratings(
-        ([1, 1], ["a", "b"], [2, "yes"]), item_scales={"a": [1, 2], "b": ["no", "yes"]}
-    )
+    mixed = read_ratings(([1, 1], ["a", "b"], [2, "yes"]), item_scales={"a": [1, 2], "b": ["no", "yes"]})
     assert mixed.to_frame()["rating"].tolist() == [2, "yes"]
 
 
@@ -366,21 +356,12 @@ def in_polars(**changes):
 
 
 REFUSED = {
-    "no user": (
-        spoilt("user", 2, None),
-        r"Row 2 \(.*item 10, rating 2.0\): the user is missing; drop",
-    ),
+    "no user": (spoilt("user", 2, None), r"Row 2 \(.*item 10, rating 2.0\): the user is missing; drop"),
     "NaN user": (spoilt("user", 2, np.nan), r"Row 2 .*: the user is missing; drop"),
     "NaN item": (spoilt("item", 4, np.nan).astype({"item": float}), r"Row 4 .*the item is missing"),
     "NA item": (spoilt("item", 4, pd.NA).convert_dtypes(), r"Row 4 .*the item is missing"),
-    "null item": (
-        pl.DataFrame({"user": [1, 2], "item": [3, None], "rating": [1, 1]}),
-        "Row 1 .*item",
-    ),
-    "category": (
-        frame().assign(user=pd.Categorical(["v", "u", None] * 2)),
-        "Row 2 .*user is missing",
-    ),
+    "null item": (pl.DataFrame({"user": [1, 2], "item": [3, None], "rating": [1, 1]}), "Row 1 .*item"),
+    "category": (frame().assign(user=pd.Categorical(["v", "u", None] * 2)), "Row 2 .*user is missing"),
     "NaN rating": (
         spoilt("rating", 3, np.nan),
         r"Row 3 \(counted from 0; user 'u', item 30, rating nan\): the rating is missing; drop",
@@ -394,24 +375,12 @@ REFUSED = {
         spoilt("rating", 5, -np.inf).astype({"rating": float}),
         r"Row 5 \(.*user 'u', item 25, .*\): the rating -inf is infinity, .* correct or drop",
     ),
-    "infinite id": (
-        spoilt("item", 5, np.inf).astype({"item": float}),
-        "Row 5 .*not a whole number",
-    ),
-    "fraction": (
-        spoilt("item", 1, 1.5).astype({"item": float}),
-        r"Row 1 .*item 1\.5 is not a whole",
-    ),
+    "infinite id": (spoilt("item", 5, np.inf).astype({"item": float}), "Row 5 .*not a whole number"),
+    "fraction": (spoilt("item", 1, 1.5).astype({"item": float}), r"Row 1 .*item 1\.5 is not a whole"),
     "mixed": (spoilt("user", 4, 3), r"Row 4 .*this user is a number, while 'v' is text; .*astype"),
     "mixed item": (spoilt("item", 2, "x"), "Row 2 .*this item is text, while 30 is a number"),
-    "text rating": (
-        frame(rating=list("abcabc")),
-        r"are text \(found \['a', 'b', 'c'\]\).*scale=\[",
-    ),
-    "unordered": (
-        frame().astype({"rating": "category"}),
-        "categorical without an order.*scale=\\[",
-    ),
+    "text rating": (frame(rating=list("abcabc")), r"are text \(found \['a', 'b', 'c'\]\).*scale=\["),
+    "unordered": (frame().astype({"rating": "category"}), "categorical without an order.*scale=\\["),
     "odd rating": (spoilt("rating", 1, 1j), r"Row 1 .*a rating must be a real number or text"),
     "list rating": (spoilt("rating", 1, [2]), "The ratings hold values that are neither"),
     "list id": (spoilt("user", 1, [2]), "The users hold values that are neither"),
@@ -422,10 +391,7 @@ REFUSED = {
     "huge object": (frame(item=[2**70, 1, 2, 3, 4, 5]), "does not fit into 64 bits.*astype"),
     "empty": (frame().iloc[:0], "There is no rating in the data; give at least one"),
     "empty polars": (pl.DataFrame(schema=["user", "item", "rating"]), "There is no rating"),
-    "columns": (
-        frame().drop(columns="item"),
-        r"no column 'item', only \['user', 'rating'\]; .*columns",
-    ),
+    "columns": (frame().drop(columns="item"), r"no column 'item', only \['user', 'rating'\]; .*columns"),
     "twice named": (
         pd.concat([frame(), frame()[["user"]]], axis=1),
         "more than one column named 'user'; rename",
@@ -443,10 +409,7 @@ REFUSED = {
         in_polars(rating=[{"a": 1}] * 2),
         "'rating' holds values of type Struct.*take it apart",
     ),
-    "list in polars": (
-        in_polars(user=[[1], [2]]),
-        "'user' holds values of type List.*take it apart",
-    ),
+    "list in polars": (in_polars(user=[[1], [2]]), "'user' holds values of type List.*take it apart"),
     "id of 128 bits": (
         in_polars(user=pl.Series([2**100, 1], dtype=pl.Int128)),
         "The user 1267650600228229401496703205376 does not fit into 64 bits.*astype",
@@ -505,9 +468,7 @@ def test_pairs_rated_twice():
 
 def test_ids_of_another_kind_are_not_just_unknown():
     known = read_ratings(frame())
-    with pytest.raises(
-        DataError, match=r"users known here are text, such as 'u', .* integers, such"
-    ):
+    with pytest.raises(DataError, match=r"users known here are text, such as 'u', .* integers, such"):
         known.lookup([1], "user")
     with pytest.raises(DataError, match=r"items known here are integers, such as 10, .*; convert"):
         encode(known, (["u"], ["10"], [0.5]))

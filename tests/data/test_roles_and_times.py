@@ -45,9 +45,7 @@ def test_a_model_learns_the_same_from_usual_names():
     users, items = np.divmod(np.arange(60), 6)
     plain = pd.DataFrame({"user": users, "item": items, "rating": 1 + (users + items) % 3})
     named = plain.set_axis(["customer_id", "product_id", "stars"], axis=1)
-    one, other = (
-        orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(frame) for frame in (plain, named)
-    )
+    one, other = (orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(frame) for frame in (plain, named))
     assert (one.predict_proba(1, [1, 2]) == other.predict_proba(1, [1, 2])).all()
 
 
@@ -67,14 +65,9 @@ def test_our_own_names_are_preferred():
 
 def test_two_columns_for_one_role_are_refused():
     table = TABLE.rename(columns={"user": "customer_id"}).assign(user_id=[7, 8, 7])
-    with pytest.raises(
-        DataError, match=r"'customer_id' and 'user_id' could both be the user .*'user'"
-    ):
+    with pytest.raises(DataError, match=r"'customer_id' and 'user_id' could both be the user .*'user'"):
         read_ratings(table)
-    assert read_ratings(table, columns=("user_id", "item", "rating")).users.labels.tolist() == [
-        7,
-        8,
-    ]
+    assert read_ratings(table, columns=("user_id", "item", "rating")).users.labels.tolist() == [7, 8]
 
 
 def test_features_with_usual_names():

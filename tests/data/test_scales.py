@@ -95,15 +95,12 @@ def test_rows_given_are_the_rows_named():
 
 def test_long_scales_are_shortened_in_messages():
     refused(
-        ["[0, 1, 2, 3, 4, ..., 98, 99] (100 levels)"],
-        lambda: Scale(tuple(range(100))).encode([100], "Q1"),
+        ["[0, 1, 2, 3, 4, ..., 98, 99] (100 levels)"], lambda: Scale(tuple(range(100))).encode([100], "Q1")
     )
     assert len(shorten(["x" * 500])) < 60
 
 
-@pytest.mark.parametrize(
-    "values", [[1, np.inf], np.array([1, -np.inf]), np.array([1, np.inf], "f4")]
-)
+@pytest.mark.parametrize("values", [[1, np.inf], np.array([1, -np.inf]), np.array([1, np.inf], "f4")])
 def test_infinite_values_are_refused(values):
     for call in (lambda: Scale((1, 2)).encode(values, "Q1"), lambda: infer_scale(values, "Q1")):
         refused(["'Q1'", "row 1", "infinity", "NaN"], call)
@@ -120,8 +117,7 @@ def test_values_that_can_be_no_answer_are_type_errors():
 
 
 @pytest.mark.parametrize(
-    ("labels", "kind"),
-    [((1, 2), "i"), ((1.0, 2.5), "f"), (("a", "b"), "O"), ((False, True), "b")],
+    ("labels", "kind"), [((1, 2), "i"), ((1.0, 2.5), "f"), (("a", "b"), "O"), ((False, True), "b")]
 )
 def test_decode_types_and_missing(labels, kind):
     scale = Scale(labels)
@@ -140,9 +136,7 @@ def test_decode_refuses_levels_off_the_scale():
 label_lists = st.one_of(
     st.lists(st.integers(-1000, 1000), min_size=1, max_size=12, unique=True),
     st.lists(st.text(max_size=5), min_size=1, max_size=12, unique=True),
-    st.lists(
-        st.integers(-4000, 4000).map(lambda k: k / 8 + 1 / 16), min_size=1, max_size=9, unique=True
-    ),
+    st.lists(st.integers(-4000, 4000).map(lambda k: k / 8 + 1 / 16), min_size=1, max_size=9, unique=True),
 )
 
 
@@ -236,9 +230,7 @@ def test_inferred_labels_ascend_and_hold_every_value(values):
 
 
 @steady
-@given(
-    st.integers(-20, 20), st.integers(1, 7), st.sets(st.integers(1, 9), min_size=1), st.booleans()
-)
+@given(st.integers(-20, 20), st.integers(1, 7), st.sets(st.integers(1, 9), min_size=1), st.booleans())
 def test_inferred_grid_is_the_gcd_grid(low, step, positions, halves):
     """Against a plain loop over all steps, on whole numbers and on halves plus a quarter."""
     whole = sorted({low} | {low + step * k for k in positions})
@@ -306,9 +298,7 @@ def test_many_levels_warn_and_too_many_are_refused():
         infer_scale(np.arange(100), "Q1")
     with pytest.warns(UserWarning, match="'age' has 101 levels.*continuous.*bin.*drop"):
         infer_scale(np.arange(101), "age")
-    refused(
-        ["'id'", "32,768", "32,767", "bin it"], lambda: infer_scale(np.arange(MAX_LEVELS + 1), "id")
-    )
+    refused(["'id'", "32,768", "32,767", "bin it"], lambda: infer_scale(np.arange(MAX_LEVELS + 1), "id"))
     with pytest.warns(UserWarning, match="32,767 levels"):
         assert infer_scale(np.arange(MAX_LEVELS), "id").n_levels == MAX_LEVELS
 

@@ -175,11 +175,7 @@ def test_text_and_mixed_columns():
     for form in forms:
         table = as_table(form)
         scales = resolve_scales(table.columns(), table.names, {"text": list(order)})
-        assert [scale.labels for scale in scales] == [
-            ("low", "high"),
-            (False, True),
-            ("low", "mid", "high"),
-        ]
+        assert [scale.labels for scale in scales] == [("low", "high"), (False, True), ("low", "mid", "high")]
         assert encode(table, scales).to_dense().tolist() == [[1, 1, 0], [-1, 0, 2], [0, -1, -1]]
     table = as_table([["high", 1], [None, 2], ["low", None]])  # numbers stay numbers
     scales = resolve_scales(table.columns(), None, {0: list(order)})
@@ -203,9 +199,7 @@ def test_polars_decimals_and_dates():
     table = as_table(pl.DataFrame({"d": [Decimal("0.5"), None, Decimal("1.5")]}))
     scales = resolve_scales(table.columns(), table.names, None)
     assert scales[0].labels == (0.5, 1.5)
-    dates = as_table(
-        pl.DataFrame({"when": ["2020-01-01"]}).with_columns(pl.col("when").str.to_date())
-    )
+    dates = as_table(pl.DataFrame({"when": ["2020-01-01"]}).with_columns(pl.col("when").str.to_date()))
     with pytest.raises(DataTypeError, match=r"'when'.*drop"):
         resolve_scales(dates.columns(), dates.names, None)
 
@@ -237,8 +231,7 @@ def test_duplicated_names_are_named():
 
 
 @pytest.mark.parametrize(
-    "one_dimensional",
-    [np.array([1.0, 2.0]), [1, 2, 3], pd.Series([1, 2]), pl.Series([1, 2]), 5, "text"],
+    "one_dimensional", [np.array([1.0, 2.0]), [1, 2, 3], pd.Series([1, 2]), pl.Series([1, 2]), 5, "text"]
 )
 def test_two_dimensions_are_needed(one_dimensional):
     with pytest.raises(ValueError, match=r"Expected 2D array, got .* array instead") as caught:
@@ -399,9 +392,7 @@ def test_decode_refuses_other_shapes():
 
 
 @steady
-@given(
-    arrays(np.int16, st.tuples(st.integers(1, 6), st.integers(1, 4)), elements=st.integers(-1, 2))
-)
+@given(arrays(np.int16, st.tuples(st.integers(1, 6), st.integers(1, 4)), elements=st.integers(-1, 2)))
 def test_round_trip_through_every_container(levels):
     scales = [Scale((1, 2, 3)), Scale((0.5, 1.0, 1.5)), Scale((-1, 0, 1)), Scale((10, 20, 30))]
     scales = scales[: levels.shape[1]]
@@ -418,9 +409,7 @@ def test_round_trip_through_every_container(levels):
         encoded = encode(table, scales).to_dense()
         assert np.array_equal(encoded, levels)
         back = decode(encoded, scales, table)
-        assert isinstance(
-            back, type(form) if isinstance(form, pd.DataFrame | pl.DataFrame) else np.ndarray
-        )
+        assert isinstance(back, type(form) if isinstance(form, pd.DataFrame | pl.DataFrame) else np.ndarray)
         np.testing.assert_array_equal(
             np.asarray(back.to_numpy() if hasattr(back, "to_numpy") else back), values
         )

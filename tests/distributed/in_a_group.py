@@ -77,9 +77,7 @@ def ratings() -> pd.DataFrame:
     user, item = (rng.integers(0, size, 900) for size in (50, 30))
     taste = rng.normal(size=(50, 2))[user] * rng.normal(size=(30, 2))[item]
     score = np.clip(np.rint(3 + taste.sum(axis=1) + rng.normal(0, 0.7, 900)), 1, 5).astype(int)
-    return pd.DataFrame({"user": user, "item": item, "rating": score}).drop_duplicates(
-        ["user", "item"]
-    )
+    return pd.DataFrame({"user": user, "item": item, "rating": score}).drop_duplicates(["user", "item"])
 
 
 # ---- work ---------------------------------------------------------------------------------------
@@ -152,9 +150,11 @@ def refused_part() -> str:
 def refused_models() -> dict[str, str]:
     """What is said by models that one process learns."""
     models = [
-        orbm.MatrixCumulativeRBM(2, 2), orbm.GaussianMF(2), orbm.MultinomialRBM(2),
+        orbm.MatrixCumulativeRBM(2, 2),
+        orbm.GaussianMF(2),
+        orbm.MultinomialRBM(2),
         orbm.RatingEnsemble([orbm.OrdinalMF(2)]),
-    ]  # fmt: skip
+    ]
     return {type(model).__name__: error_of(model, ratings()) for model in models}
 
 

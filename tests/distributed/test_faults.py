@@ -51,16 +51,23 @@ def two(fault, *command, cwd):
     Without torchrun, which ends all when one has ended: on other machines nobody does so at once.
     """
     given = {
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": "2",
-        "LOCAL_WORLD_SIZE": "2", "FAULT": fault, "FAULTY": "1",
-    }  # fmt: skip
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": free_port(),
+        "WORLD_SIZE": "2",
+        "LOCAL_WORLD_SIZE": "2",
+        "FAULT": fault,
+        "FAULTY": "1",
+    }
     processes = [
         subprocess.Popen(
-            [sys.executable, FAULTY, *command], cwd=cwd, text=True, stderr=subprocess.PIPE,
+            [sys.executable, FAULTY, *command],
+            cwd=cwd,
+            text=True,
+            stderr=subprocess.PIPE,
             env=environment() | given | {"RANK": rank, "LOCAL_RANK": rank},
         )
         for rank in ("0", "1")
-    ]  # fmt: skip
+    ]
     try:
         yield processes
     finally:
@@ -96,13 +103,16 @@ def test_the_other_process_ends_with_one_sentence(folder, fault, patience, sente
 
 def test_a_process_that_never_comes(folder):
     given = {
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": "2",
-        "LOCAL_WORLD_SIZE": "1", "RANK": "0", "LOCAL_RANK": "0",
-    }  # fmt: skip
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": free_port(),
+        "WORLD_SIZE": "2",
+        "LOCAL_WORLD_SIZE": "1",
+        "RANK": "0",
+        "LOCAL_RANK": "0",
+    }
     alone = started(
-        "-m", "ordinalrbm", *FIT, "--timeout", "1 s", "--quiet", "--out", "lost.orbm", cwd=folder,
-        **given,
-    )  # fmt: skip
+        "-m", "ordinalrbm", *FIT, "--timeout", "1 s", "--quiet", "--out", "lost.orbm", cwd=folder, **given
+    )
     assert alone.returncode == 1, alone.stderr
     assert alone.stderr.startswith(HANGS), alone.stderr
     assert alone.stderr.count("\n") == 1, alone.stderr
@@ -115,8 +125,10 @@ def test_torchrun_ends_all_if_one_is_killed(folder, monkeypatch):
     done = torchrun(FAULTY, *FIT, "--quiet", "--out", "lost.orbm", cwd=folder)
     assert done.returncode == 1
     own = [line for line in done.stderr.splitlines() if line.startswith("Process ")]
-    assert own in ([HAS_ENDED + "see what it has said, and start all of them again."],
-                   ["Process 0: Stopped."])  # fmt: skip
+    assert own in (
+        [HAS_ENDED + "see what it has said, and start all of them again."],
+        ["Process 0: Stopped."],
+    )
     assert not (folder / "lost.orbm").exists()
 
 

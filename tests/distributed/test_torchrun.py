@@ -56,9 +56,7 @@ def test_two_processes_write_the_model_of_one(folder):
 
 def test_what_cannot_be_shared_is_refused(folder):
     answers = np.random.default_rng(0).integers(1, 6, (40, 4))
-    pd.DataFrame(answers, columns=["q1", "q2", "q3", "q4"]).to_csv(
-        folder / "survey.csv", index=False
-    )
+    pd.DataFrame(answers, columns=["q1", "q2", "q3", "q4"]).to_csv(folder / "survey.csv", index=False)
     fit = ["-m", "ordinalrbm", "fit", "survey.csv"]
     done = torchrun(*fit, "--out", "m.orbm", cwd=folder)
     assert done.returncode != 0
@@ -110,9 +108,7 @@ def test_a_run_of_which_one_process_is_killed_ends_with_the_same_model(folder):
     assert unharmed.returncode == 0, unharmed.stderr
     assert orbm.load(folder / "whole.orbm").n_iter_ > 3
     killing = str(Path(__file__).with_name("killed_once.py"))
-    killed = torchrun(
-        "--max-restarts=1", killing, *fit, *kept, "--out", "killed.orbm", cwd=folder
-    )  # fmt: skip
+    killed = torchrun("--max-restarts=1", killing, *fit, *kept, "--out", "killed.orbm", cwd=folder)
     assert killed.returncode == 0, killed.stderr
     assert "exitcode: -9" in killed.stderr
     assert (folder / "killed.orbm").read_bytes() == (folder / "whole.orbm").read_bytes()

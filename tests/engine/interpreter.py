@@ -26,6 +26,4 @@ def use_interpreter():
                 interpreter._patch_attr(package, name, member, builder, scope)
 
     interpreter._patch_builtin = patch_builtin
-    interpreter.interpreter_builder.options = interpreter.InterpreterOptions(
-        sanitize_overflow=False
-    )
+    interpreter.interpreter_builder.options = interpreter.InterpreterOptions(sanitize_overflow=False)

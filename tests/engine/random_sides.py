@@ -59,9 +59,19 @@ def side_of(
 
 
 def random_side(
-    seed, n_rows=300, n_columns=23, n_factors=9, *, scale=0.4, offset=False, row_weight=False,
-    stretch=False, row_gaps=False, unknown=False, units=1,
-):  # fmt: skip
+    seed,
+    n_rows=300,
+    n_columns=23,
+    n_factors=9,
+    *,
+    scale=0.4,
+    offset=False,
+    row_weight=False,
+    stretch=False,
+    row_gaps=False,
+    unknown=False,
+    units=1,
+):
     """A Side and starting factors. Every seventh row and the second column have no answer."""
     generator = np.random.default_rng(seed)
     n_levels = np.resize(SCALES, n_columns)
@@ -107,8 +117,9 @@ def random_mixed_side(seed, n_rows=300, n_factors=9, *, scale=0.4, latent=False,
     wide = np.full(members.size, thresholds.shape[1] - 1)
     observations = Observations.from_dense(dense, wide)
     row = np.repeat(np.arange(n_rows), np.diff(observations.row_start))
-    chosen = np.concatenate([np.eye(3)[generator.integers(0, 3, n_rows)],
-                             np.eye(4)[generator.integers(0, 4, n_rows)]], axis=1)  # fmt: skip
+    chosen = np.concatenate(
+        [np.eye(3)[generator.integers(0, 3, n_rows)], np.eye(4)[generator.integers(0, 4, n_rows)]], axis=1
+    )
     known = np.full(dense.shape, np.nan)
     known[:, [4, 5, 6, 8, 9, 10, 11]] = chosen
     known[:, members == -2] = generator.normal(0, 1, (n_rows, 2))

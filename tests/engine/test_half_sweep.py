@@ -44,9 +44,7 @@ class Setting(NamedTuple):
         this = FactorPosterior(*map(np.copy, self.this))
         answers = self.answers
         for _ in range(times):
-            cutpoints_variance = CPU_ENGINE.half_sweep(
-                answers, this, self.other, self.prior, spread
-            )
+            cutpoints_variance = CPU_ENGINE.half_sweep(answers, this, self.other, self.prior, spread)
         return this, cutpoints_variance
 
 
@@ -74,9 +72,7 @@ def setting(n_factors=2, *, seed=0, n_rows=9, n_columns=14, swapped=False, gaps_
     of_scales = posterior(
         rng, n_rows if swapped else n_columns, n_factors, SCALES, first=rng.normal(-0.9, 0.3)
     )
-    plain = posterior(
-        rng, n_columns if swapped else n_rows, n_factors, (max(SCALES),), first=0.0, known=0.2
-    )
+    plain = posterior(rng, n_columns if swapped else n_rows, n_factors, (max(SCALES),), first=0.0, known=0.2)
     this, other = (of_scales, plain) if swapped else (plain, of_scales)
     most = np.minimum(this.n_levels[:, None], other.n_levels)
     # High levels are rare.
@@ -172,9 +168,7 @@ def cell_variance(case, d, mean, variance):
 
 def differences(function, x, size=1e-5):
     """Slopes by every number of x, one per line."""
-    return np.array(
-        [(function(x + h) - function(x - h)) / (2 * size) for h in size * np.eye(x.size)]
-    )
+    return np.array([(function(x + h) - function(x - h)) / (2 * size) for h in size * np.eye(x.size)])
 
 
 def newton_step(case, d, mean, variance):
@@ -344,9 +338,7 @@ def test_gaps_move_by_newtons_step(swapped):
         mean, variance = (part[d].astype(np.float64) for part in found[:2])
         step, left = newton_step(case, d, mean, variance)
         step = np.clip(step, -LARGEST_MOVE, LARGEST_MOVE)
-        np.testing.assert_allclose(
-            found.cutpoints[d, 1:] - case.this.cutpoints[d, 1:], step, atol=2e-4
-        )
+        np.testing.assert_allclose(found.cutpoints[d, 1:] - case.this.cutpoints[d, 1:], step, atol=2e-4)
         np.testing.assert_allclose(cutpoints_variance[d, 1:], left, rtol=1e-3)
         moved.append(step)
     np.testing.assert_array_equal(found.cutpoints[:, 0], case.this.cutpoints[:, 0])
@@ -390,9 +382,12 @@ def test_scales_of_two_levels_have_no_gaps():
 
     def points(n):
         return FactorPosterior(
-            rng.normal(size=(n, 3)).astype(np.float32), np.zeros((n, 3), np.float32),
-            np.full((n, 1), 0.2), np.full((n, 1), 0.2), np.full(n, 2, np.int32),
-        )  # fmt: skip
+            rng.normal(size=(n, 3)).astype(np.float32),
+            np.zeros((n, 3), np.float32),
+            np.full((n, 1), 0.2),
+            np.full((n, 1), 0.2),
+            np.full(n, 2, np.int32),
+        )
 
     prior = Prior(np.ones(3, np.float32), np.zeros((6, 1)), np.ones(1))
     case = Setting(dense, points(6), points(8), prior)
@@ -448,8 +443,10 @@ def test_threads_do_not_change_a_bit():
     run = subprocess.run(
         [sys.executable, "-c", code + "print(own.digest())", os.path.dirname(__file__)],
         env={**os.environ, "NUMBA_NUM_THREADS": "4"},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     found = {run.stdout.strip(), digest()}
     with threads(1):
         found.add(digest())

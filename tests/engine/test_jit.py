@@ -37,9 +37,16 @@ def changes(package, kernels, module):
 
 @pytest.mark.parametrize(
     "module",
-    ["engine/gibbs.py", "engine/normal.py", "engine/philox.py", "engine/thresholds.py",
-     "engine/thresholds.py", "engine/side.py", "runtime/jit.py"],
-)  # fmt: skip
+    [
+        "engine/gibbs.py",
+        "engine/normal.py",
+        "engine/philox.py",
+        "engine/thresholds.py",
+        "engine/thresholds.py",
+        "engine/side.py",
+        "runtime/jit.py",
+    ],
+)
 def test_what_a_kernel_may_inline_changes_its_fingerprint(package, module):
     assert changes(package, "engine/gibbs.py", module)
 

@@ -104,9 +104,7 @@ def share_below(x, low, high):
     """Truncated distribution function at x."""
     share = np.zeros(x.size)
     at = x > low
-    share[at] = np.exp(
-        normal_reference.log_mass(low[at], x[at]) - normal_reference.log_mass(low, high)[at]
-    )
+    share[at] = np.exp(normal_reference.log_mass(low[at], x[at]) - normal_reference.log_mass(low, high)[at])
     return share
 
 

@@ -144,8 +144,7 @@ def test_truncated_draw(kind):
 
 
 @pytest.mark.parametrize(
-    ("a", "b"),
-    [(-np.inf, np.inf), (-0.7, 1.9), (1.5, np.inf), (-np.inf, -6), (39, 40), (-30, -30 + 1e-6)],
+    ("a", "b"), [(-np.inf, np.inf), (-0.7, 1.9), (1.5, np.inf), (-np.inf, -6), (39, 40), (-30, -30 + 1e-6)]
 )
 def test_draws_follow_the_truncated_normal(a, b):
     u = (np.random.default_rng(4).integers(0, 2**32, 1000) + 0.5) / 2**32
@@ -178,9 +177,7 @@ def test_arguments_broadcast():
     a = np.linspace(-3, 3, 5)[:, None]
     b = a + np.array([1e-4, 0.3, 2.0])
     whole = normal_reference.truncated_draw(a, b, 0.3)
-    one_by_one = [
-        [normal_reference.truncated_draw(a[n], y, 0.3)[0] for y in b[n]] for n in range(5)
-    ]
+    one_by_one = [[normal_reference.truncated_draw(a[n], y, 0.3)[0] for y in b[n]] for n in range(5)]
     assert whole.shape == (5, 3)
     assert np.array_equal(whole, one_by_one)
 

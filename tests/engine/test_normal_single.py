@@ -77,9 +77,7 @@ def test_draws_to_1e5_of_the_mass(ordinary_intervals):
     a, b, x = (values.astype(np.float64) for values in (lower, upper, found))
     assert ((x >= a) & (x <= b)).all()
     inside = x > a
-    share = np.exp(
-        normal_reference.log_mass(a[inside], x[inside]) - normal_reference.log_mass(a, b)[inside]
-    )
+    share = np.exp(normal_reference.log_mass(a[inside], x[inside]) - normal_reference.log_mass(a, b)[inside])
     assert np.abs(share - uniform[inside]).max() < 1e-5
     assert uniform[~inside].max(initial=0.0) < 1e-5
 

@@ -7,34 +7,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ordinalrbm.engine.philox import (
-    Purpose,
-    compiled_philox,
-    philox,
-    split_seed,
-    stream,
-    uniform,
-    uniforms,
-)
+from ordinalrbm.engine.philox import Purpose, compiled_philox, philox, split_seed, stream, uniform, uniforms
 from ordinalrbm.runtime.jit import FUSED
 
 # philox4x32-10 of Random123's kat_vectors: four counter words, two key words, four answers.
 KNOWN_ANSWERS = [
-    (
-        "00000000 00000000 00000000 00000000",
-        "00000000 00000000",
-        "6627e8d5 e169c58d bc57ac4c 9b00dbd8",
-    ),
-    (
-        "ffffffff ffffffff ffffffff ffffffff",
-        "ffffffff ffffffff",
-        "408f276d 41c83b0e a20bc7c6 6d5451fd",
-    ),
-    (
-        "243f6a88 85a308d3 13198a2e 03707344",
-        "a4093822 299f31d0",
-        "d16cfe09 94fdcceb 5001e420 24126ea1",
-    ),
+    ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+    ("ffffffff ffffffff ffffffff ffffffff", "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+    ("243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0", "d16cfe09 94fdcceb 5001e420 24126ea1"),
 ]
 
 
@@ -90,9 +70,7 @@ def test_uniforms_are_the_words_of_the_documented_counter():
     key = (0x9ABC_DEF0, 0x1234_5678)
     assert tuple(int(word) for word in split_seed(seed)) == key
     assert stream(Purpose.FREE_FACTOR, 3) == 4 + 3 * 256
-    blocks = [
-        philox(*np.array([77, block, 5, 4 + 3 * 256, *key], dtype=np.uint64)) for block in range(3)
-    ]
+    blocks = [philox(*np.array([77, block, 5, 4 + 3 * 256, *key], dtype=np.uint64)) for block in range(3)]
     expected = (np.array(blocks, dtype=np.float64).ravel()[:9] + 0.5) / 2**32
     assert np.array_equal(got, expected)
 
@@ -122,10 +100,7 @@ def test_every_part_of_the_name_makes_other_draws():
     """Any two names that differ in one or more parts share no number."""
     rows, positions = np.arange(40)[:, None], np.arange(20)
     names = list(itertools.product([0, 1, 2**40], [0, 1, 9], list(Purpose), [0, 1, 255]))
-    draws = [
-        uniforms(seed, rows, positions, sweep, purpose, step)
-        for seed, sweep, purpose, step in names
-    ]
+    draws = [uniforms(seed, rows, positions, sweep, purpose, step) for seed, sweep, purpose, step in names]
     values = np.concatenate([draw.ravel() for draw in draws])
     # 129,600 words out of 2**32 collide about twice by chance; shared streams would by hundreds.
     assert values.size - np.unique(values).size < 12

@@ -46,8 +46,6 @@ SCALES = {name: list(range(1, n + 1)) for name, n in zip(NAMES, N_LEVELS, strict
 def assert_same_model(one, other):
     """Bit for bit."""
     for name in ARRAYS:
-        np.testing.assert_array_equal(
-            getattr(one.model_, name), getattr(other.model_, name), err_msg=name
-        )
+        np.testing.assert_array_equal(getattr(one.model_, name), getattr(other.model_, name), err_msg=name)
     assert one.model_.units == other.model_.units
     assert one.best_epoch_ == other.best_epoch_

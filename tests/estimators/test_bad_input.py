@@ -186,9 +186,7 @@ def test_two_columns_of_one_name_to_predict(model, answers):
     assert_says(refusal(model.transform, twice), "'mood'", "rename or drop")
 
 
-@pytest.mark.parametrize(
-    "table", [np.ones(4), 3, "answers", None, {"a": [1, 2]}, np.ones((2, 2, 2))]
-)
+@pytest.mark.parametrize("table", [np.ones(4), 3, "answers", None, {"a": [1, 2]}, np.ones((2, 2, 2))])
 def test_what_is_no_table(table):
     with pytest.raises(DataError, match=r"Expected 2D|dim <= 2"):
         small().fit(table)
@@ -275,9 +273,7 @@ OTHERS = {
     "n_jobs": [0, -2, 1.5, "all"],
     "random_state": ["lucky", -1, 1.5],
 }
-BAD_PARAMETERS = [
-    (name, value) for table in (WHOLE, OTHERS) for name in table for value in table[name]
-]
+BAD_PARAMETERS = [(name, value) for table in (WHOLE, OTHERS) for name in table for value in table[name]]
 
 
 @pytest.mark.parametrize(("name", "value"), BAD_PARAMETERS, ids=lambda part: repr(part)[:20])
@@ -335,9 +331,7 @@ def test_settings_that_turn_bad_after_learning(answers):
 def test_unknown_words(model, answers):
     assert_says(refusal(model.predict, answers, rule="modus"), "'rule'", "'median'", "'modus'")
     assert_says(refusal(model.impute, answers, rule="mean"), "'rule'", "'mode'", "'mean'")
-    assert_says(
-        refusal(model.log_likelihood, answers, method="magic"), "'method'", "'ais'", "'magic'"
-    )
+    assert_says(refusal(model.log_likelihood, answers, method="magic"), "'method'", "'ais'", "'magic'")
 
 
 def test_exact_likelihood_with_too_many_factors(answers):

@@ -17,16 +17,7 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from small_surveys import (
-    N_LEVELS,
-    NAMES,
-    SCALES,
-    assert_same_model,
-    frame,
-    levels,
-    numbers,
-    small,
-)
+from small_surveys import N_LEVELS, NAMES, SCALES, assert_same_model, frame, levels, numbers, small
 
 import ordinalrbm as orbm
 from ordinalrbm.data.scales import Scale
@@ -84,10 +75,7 @@ def test_encoded_columns_must_be_those_of_the_model(model):
 
 def to_polars(array):
     return pytest.importorskip("polars").DataFrame(
-        {
-            name: [None if np.isnan(x) else int(x) for x in array[:, i]]
-            for i, name in enumerate(NAMES)
-        }
+        {name: [None if np.isnan(x) else int(x) for x in array[:, i]] for i, name in enumerate(NAMES)}
     )
 
 
@@ -135,10 +123,7 @@ def test_the_seed_decides_the_model(model, table):
     other = small(n_epochs=10, random_state=1).fit(table)
     assert (other.model_.weights != model.model_.weights).any()
     generator = np.random.RandomState(4)
-    first, second = (
-        small(random_state=generator).fit(table),
-        small(random_state=generator).fit(table),
-    )
+    first, second = (small(random_state=generator).fit(table), small(random_state=generator).fit(table))
     assert (first.model_.weights != second.model_.weights).any()
 
 
@@ -208,9 +193,7 @@ def test_points_follow_from_the_distributions(model, table):
 
 def test_the_mean_of_text_is_that_of_positions():
     words = ["never", "sometimes", "often"]
-    X = pd.DataFrame(
-        {name: np.array(words)[levels(missing=0)[:, i]] for i, name in ((1, "a"), (5, "b"))}
-    )
+    X = pd.DataFrame({name: np.array(words)[levels(missing=0)[:, i]] for i, name in ((1, "a"), (5, "b"))})
     model = small(scales=words).fit(X)
     p = model.predict_proba(X)[0]
     np.testing.assert_allclose(model.predict(X, rule="mean")[:, 0], p @ [1, 2, 3])
@@ -465,9 +448,7 @@ def test_draws_for_the_gaps_differ_and_keep_the_answers(model, table):
 
 def test_frequencies_of_drawn_gaps_are_the_predicted_probabilities():
     """Rows with the same answers are independent; draws of one row need not be."""
-    model = small(n_epochs=15, learning_rate=0.05, inference="mcmc", n_draws=50).fit(
-        numbers(levels(300))
-    )
+    model = small(n_epochs=15, learning_rate=0.05, inference="mcmc", n_draws=50).fit(numbers(levels(300)))
     n_rows, n_draws = 400, 20
     row = np.array([2.0, np.nan, np.nan, 7.0, np.nan, 1.0])
     X = np.tile(row, (n_rows, 1))
@@ -511,10 +492,7 @@ def share_of_low(weights, size=120, **changes):
 
 @pytest.mark.parametrize("batch_size", [1, 16])
 def test_weights_move_the_model_towards_the_heavy_rows(batch_size):
-    settings = {
-        1: {"size": 40, "n_epochs": 8, "learning_rate": 0.1},
-        16: {"size": 120},
-    }[batch_size]
+    settings = {1: {"size": 40, "n_epochs": 8, "learning_rate": 0.1}, 16: {"size": 120}}[batch_size]
     first, second = (
         share_of_low(weights, batch_size=batch_size, validation_fraction=0, **settings)
         for weights in ([1.0, 0.05], [0.05, 1.0])
@@ -579,13 +557,7 @@ def test_weights_can_be_a_column_of_the_frame(table):
 
 def test_history(model):
     history = model.history_
-    assert list(history.columns) == [
-        "epoch",
-        "pseudo_likelihood",
-        "validation",
-        "learning_rate",
-        "seconds",
-    ]
+    assert list(history.columns) == ["epoch", "pseudo_likelihood", "validation", "learning_rate", "seconds"]
     np.testing.assert_array_equal(history["epoch"], np.arange(1, 11))
     assert model.n_iter_ == len(history) == 10
     assert (history[["pseudo_likelihood", "validation"]] < 0).all(axis=None)
@@ -693,9 +665,7 @@ def test_learning_that_cannot_be_saved_is_refused(table):
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 def test_persistent_chains(missing):
     X = numbers(levels(300, missing=missing, seed=6))
-    model = small(
-        free_phase="persistent", n_chains=20, n_epochs=25, learning_rate=0.03, n_factors=2
-    ).fit(X)
+    model = small(free_phase="persistent", n_chains=20, n_epochs=25, learning_rate=0.03, n_factors=2).fit(X)
     other = small(n_epochs=25, learning_rate=0.03, n_factors=2).fit(X)
     assert (model.model_.weights != other.model_.weights).any()
     likelihoods = [each.log_likelihood(X).mean() for each in (model, other)]
@@ -881,12 +851,7 @@ def cases():
         "categories": (categories, {}),
         "frame": (
             frame(),
-            {
-                "scales": SCALES,
-                "units_per_factor": 3,
-                "unanswered": "latent",
-                "response_styles": 4,
-            },
+            {"scales": SCALES, "units_per_factor": 3, "unanswered": "latent", "response_styles": 4},
         ),
         "draws": (frame(), {"inference": "mcmc", "n_draws": 7}),
         "NumPy parameters": (
@@ -1051,9 +1016,7 @@ def test_what_is_filled_must_be_on_the_scale(battery):
     """Given answers come back as they are, so that none may count as another."""
     X, model = battery
     beyond = X.head(20).assign(d=5.0)
-    with pytest.raises(
-        orbm.DataError, match=r"Column 'd', row 0 .*: the value 5 is not on the scale"
-    ):
+    with pytest.raises(orbm.DataError, match=r"Column 'd', row 0 .*: the value 5 is not on the scale"):
         model.impute(beyond)
 
 
@@ -1062,9 +1025,7 @@ def test_other_values_are_refused_as_ever(battery):
     for wrong in (6.0, 0.0, 4.5):
         with pytest.raises(orbm.DataError, match="is not on the scale"):
             model.score(X.head(20).assign(d=wrong))
-    with pytest.raises(
-        orbm.DataError, match="is not on the scale"
-    ):  # the levels of a are all there
+    with pytest.raises(orbm.DataError, match="is not on the scale"):  # the levels of a are all there
         model.score(X.head(20).assign(a=6.0))
     given = small(scales={"d": [1, 2, 3, 4]}).fit(X)
     with pytest.raises(orbm.DataError, match="is not on the scale"):

@@ -91,15 +91,10 @@ def test_made_up_ratings_have_the_probabilities_of_the_model():
     level = joint.made_up(wide, copies, seed=0, n_steps=20).reshape(n_draws, 2)
     counts = np.bincount(3 * level[:, 0] + level[:, 1], minlength=9).reshape(3, 3)
     expected = np.exp(
-        [
-            [model.log_likelihood((["a", "a"], ["x", "y"], [v, w])) for w in (1, 2, 3)]
-            for v in (1, 2, 3)
-        ]
+        [[model.log_likelihood((["a", "a"], ["x", "y"], [v, w])) for w in (1, 2, 3)] for v in (1, 2, 3)]
     )
     assert expected.sum() == pytest.approx(1.0)
-    assert (
-        (counts - n_draws * expected) ** 2 / (n_draws * expected)
-    ).sum() < 26.1  # 0.001 of χ²(8)
+    assert ((counts - n_draws * expected) ** 2 / (n_draws * expected)).sum() < 26.1  # 0.001 of χ²(8)
 
 
 def test_chains_can_be_diagnosed(model):

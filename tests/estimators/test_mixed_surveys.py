@@ -53,8 +53,14 @@ def model(table):
 def test_distributions_of_every_kind(model, table):
     found = model.predict_proba(table)
     assert [None if part is None else part.shape for part in found] == [
-        (300, 4), (300, 3), (300, 2), (300, 3), (300, 2), None, None,
-    ]  # fmt: skip
+        (300, 4),
+        (300, 3),
+        (300, 2),
+        (300, 3),
+        (300, 2),
+        None,
+        None,
+    ]
     for j in (0, 1, 3):
         np.testing.assert_allclose(found[j].sum(axis=1), 1.0, rtol=1e-9)
     for j, name in ((2, "hours"), (4, "income")):
@@ -147,9 +153,7 @@ def test_polars_and_arrays(model, table):
         land=table["land"].map({"at": 1, "ch": 2, "de": 3}),
     ).astype(float)
     places = {"nominal": [1, 5], "numeric": [2, 4], "background": [5, 6]}
-    by_array = orbm.CumulativeRBM.binary(**SMALL, **places, unanswered="latent").fit(
-        numbers.to_numpy()
-    )
+    by_array = orbm.CumulativeRBM.binary(**SMALL, **places, unanswered="latent").fit(numbers.to_numpy())
     filled = by_array.impute(numbers.to_numpy())
     assert filled.dtype == np.float64 and not np.isnan(filled[:, :5]).any()
     frame = pl.DataFrame(
@@ -174,9 +178,7 @@ def test_codes_of_groups_are_categories(table):
     kinds = {**KINDS, "nominal": ["party", "land"]}
     by_codes = orbm.CumulativeRBM.binary(**SMALL, **kinds).fit(coded)
     by_names = orbm.CumulativeRBM.binary(**SMALL, **KINDS).fit(table)
-    assert by_codes.questionnaire_.background.names[:4] == [
-        "land=1", "land=2", "land=3", "land is missing",
-    ]  # fmt: skip
+    assert by_codes.questionnaire_.background.names[:4] == ["land=1", "land=2", "land=3", "land is missing"]
     assert_same_model(by_codes, by_names)
 
 
@@ -215,12 +217,8 @@ def test_made_up_rows(model):
 def test_threads_and_weights_of_one_change_nothing(model, table):
     again = orbm.CumulativeRBM.binary(**SMALL, **KINDS, unanswered="latent", n_jobs=1).fit(table)
     assert_same_model(again, model)
-    two = orbm.CumulativeRBM.binary(**SMALL, **KINDS, n_jobs=2).fit(
-        table, sample_weight=np.ones(300)
-    )
-    one = orbm.CumulativeRBM.binary(**SMALL, **KINDS, n_jobs=1).fit(
-        table, sample_weight=np.ones(300)
-    )
+    two = orbm.CumulativeRBM.binary(**SMALL, **KINDS, n_jobs=2).fit(table, sample_weight=np.ones(300))
+    one = orbm.CumulativeRBM.binary(**SMALL, **KINDS, n_jobs=1).fit(table, sample_weight=np.ones(300))
     assert_same_model(one, two)
 
 
@@ -247,9 +245,7 @@ def test_files_keep_everything(model, table, tmp_path):
         lambda arrays, header: header["kinds"]["numbers"][0].update(deviation=0.0),
         lambda arrays, header: header["kinds"]["numbers"][0].update(mean="1"),
         lambda arrays, header: header["kinds"]["numbers"][0].update(values=[1.0, 2.0]),
-        lambda arrays, header: header["kinds"]["numbers"][0].update(
-            values=[1.0, 2.0], scores=[1.0, 1.0]
-        ),
+        lambda arrays, header: header["kinds"]["numbers"][0].update(values=[1.0, 2.0], scores=[1.0, 1.0]),
         lambda arrays, header: header["kinds"]["kinds"].__setitem__(0, "odd"),
         lambda arrays, header: header["kinds"]["kinds"].__setitem__(0, "nominal"),
         lambda arrays, header: header["kinds"].update(background=None),
@@ -415,9 +411,7 @@ def test_information_of_categories_is_that_of_their_curves(model):
     curves = model.read_factors().curves("party", "Factor 1", 601)
     p = curves.drop(columns="information").to_numpy()
     slope = np.gradient(p, curves.index.to_numpy(), axis=0)
-    np.testing.assert_allclose(
-        (slope**2 / p).sum(axis=1)[2:-2], curves["information"][2:-2], rtol=0.01
-    )
+    np.testing.assert_allclose((slope**2 / p).sum(axis=1)[2:-2], curves["information"][2:-2], rtol=0.01)
 
 
 def test_means_of_ordered_categories_are_numbers(table):

@@ -11,17 +11,37 @@ import ordinalrbm as orbm
 COPULA_NLL = 1.0755
 # The paper's model; what learns it is our own in `binary`, the paper's in `paper`.
 PLAIN = {
-    "units_per_factor": 1, "response_styles": 1, "unanswered": "absent", "inference": "mean_field",
-    "gibbs_steps": 1, "free_phase": "contrastive", "batch_size": 100, "validation_fraction": 0.05,
-}  # fmt: skip
+    "units_per_factor": 1,
+    "response_styles": 1,
+    "unanswered": "absent",
+    "inference": "mean_field",
+    "gibbs_steps": 1,
+    "free_phase": "contrastive",
+    "batch_size": 100,
+    "validation_fraction": 0.05,
+}
 OUR_LEARNER = {
-    "n_epochs": 40, "learning_rate": 0.01, "weight_decay": 10.0, "patience": 5, "solver": "adam",
-    "centred": True, "init": "polychoric", "thresholds": "marginal", "schedule": "cosine",
-}  # fmt: skip
+    "n_epochs": 40,
+    "learning_rate": 0.01,
+    "weight_decay": 10.0,
+    "patience": 5,
+    "solver": "adam",
+    "centred": True,
+    "init": "polychoric",
+    "thresholds": "marginal",
+    "schedule": "cosine",
+}
 PAPER_LEARNER = {
-    "n_epochs": 100, "learning_rate": 0.03, "weight_decay": 0.0, "patience": 10, "solver": "sgd",
-    "centred": False, "init": "random", "thresholds": "even", "schedule": "constant",
-}  # fmt: skip
+    "n_epochs": 100,
+    "learning_rate": 0.03,
+    "weight_decay": 0.0,
+    "patience": 10,
+    "solver": "sgd",
+    "centred": False,
+    "init": "random",
+    "thresholds": "even",
+    "schedule": "constant",
+}
 
 
 def hidden_tenth(answers):

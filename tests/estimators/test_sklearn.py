@@ -9,10 +9,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import (
-    estimator_checks_generator,
-    parametrize_with_checks,
-)
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 from small_surveys import SCALES, assert_same_model, frame, levels, numbers, small
 
 import ordinalrbm as orbm
@@ -77,9 +74,7 @@ def test_checks_that_stumble_over_predict_pass_without_it(check):
 
 
 @measurements
-@pytest.mark.parametrize(
-    "check", list(excused_checks(orbm.CumulativeRBM(), {OFF_SCALE, ONE_TABLE_PER_CALL}))
-)
+@pytest.mark.parametrize("check", list(excused_checks(orbm.CumulativeRBM(), {OFF_SCALE, ONE_TABLE_PER_CALL})))
 def test_every_excuse_is_needed(check):
     """An expected failure that no longer fails is to be removed from the list."""
     with pytest.raises((AssertionError, ValueError, TypeError, IndexError, AttributeError)):

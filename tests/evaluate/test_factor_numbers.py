@@ -40,13 +40,7 @@ def table(n_rows=200):
     return pd.DataFrame(answers).add_prefix("q")
 
 
-@pytest.mark.parametrize(
-    ("chances", "best", "chosen"),
-    [
-        ((0.0, 0.1, 0.2), 3, 3),
-        ((0.0, 0.2, 0.1), 2, 2),
-    ],
-)
+@pytest.mark.parametrize(("chances", "best", "chosen"), [((0.0, 0.1, 0.2), 3, 3), ((0.0, 0.2, 0.1), 2, 2)])
 def test_the_smallest_within_one_standard_error_is_taken(chances, best, chosen):
     SEEN.clear()
     found = compare_factor_numbers(Pretender(chances=chances), table(), [3, 1, 2])

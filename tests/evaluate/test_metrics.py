@@ -81,9 +81,7 @@ def slow_score(probabilities, truth, values):
         rps.append(sum(gaps) / max(n_levels - 1, 1))
         for k in range(n_levels):
             bins[min(int(p[k] * 10 + 1e-9), 9)].append((p[k], k == right))
-    error = sum(
-        len(b) * abs(np.mean([hit for _, hit in b]) - np.mean([p for p, _ in b])) for b in bins if b
-    )
+    error = sum(len(b) * abs(np.mean([hit for _, hit in b]) - np.mean([p for p, _ in b])) for b in bins if b)
     return {
         "rmse": math.sqrt(np.mean(squared)),
         "mae": np.mean(of_mode),
@@ -122,11 +120,7 @@ def test_reliability_adds_up(drawn, n_bins):
     assert (full["predicted"] * full["count"]).sum() == pytest.approx(probabilities.sum())
     assert (full["predicted"] >= full["low"] - 1e-9).all()
     assert (full["predicted"] <= full["high"] + 1e-9).all()
-    assert (
-        table.loc[table["count"] == 0, ["predicted", "observed", "standard_error"]]
-        .isna()
-        .all(axis=None)
-    )
+    assert table.loc[table["count"] == 0, ["predicted", "observed", "standard_error"]].isna().all(axis=None)
     if n_bins == 10:
         gap = (full["count"] * (full["observed"] - full["predicted"]).abs()).sum()
         assert gap / probabilities.size == pytest.approx(score(*drawn)["calibration"])

@@ -64,14 +64,12 @@ def test_biases_know_training_ratings_only(model, parts):
     train, _, test = parts
     mean, of_item, of_user, residuals = slow_biases(lines_of(train, "rating"), 25, 10)
     numbers = [
-        mean + of_user.get(u, 0) + of_item.get(i, 0)
-        for u, i in zip(test["user"], test["item"], strict=True)
+        mean + of_user.get(u, 0) + of_item.get(i, 0) for u, i in zip(test["user"], test["item"], strict=True)
     ]
     shares = np.array([slow_distribution(number, residuals, LABELS) for number in numbers])
     expected = slow_score(shares, test["rating"].tolist(), LABELS)
     errors = [
-        (min(max(number, 1), 5) - right) ** 2
-        for number, right in zip(numbers, test["rating"], strict=True)
+        (min(max(number, 1), 5) - right) ** 2 for number, right in zip(numbers, test["rating"], strict=True)
     ]
     expected["rmse"] = math.sqrt(sum(errors) / len(errors))
     assert score_model(model, test).ratings["biases"] == pytest.approx(expected)

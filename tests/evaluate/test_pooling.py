@@ -34,9 +34,7 @@ def mice_pool_scalar(q, u, dfcom=math.inf):
 @pytest.mark.parametrize("complete", [None, 12.0, 995.0, math.inf])
 def test_one_quantity_as_mice_has_it(complete):
     found = orbm.pool(ESTIMATES, ERRORS, df_complete=complete)
-    wanted = mice_pool_scalar(
-        ESTIMATES, [e * e for e in ERRORS], math.inf if complete is None else complete
-    )
+    wanted = mice_pool_scalar(ESTIMATES, [e * e for e in ERRORS], math.inf if complete is None else complete)
     assert len(found) == 1
     for name, value in wanted.items():
         assert found[name].item() == pytest.approx(value, rel=1e-12), name

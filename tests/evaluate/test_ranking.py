@@ -160,9 +160,7 @@ def test_what_is_liked(labels, lowest):
 def test_liked_between_two_ratings_and_on_other_scales():
     known = read_ratings(([1], [1], [1]), scale=[1, 2, 3, 5])
     assert lowest_liked(known, liked=4).tolist() == [3, 3]
-    own = read_ratings(
-        ([1, 1], ["a", "b"], [1, 1]), scale=[1, 2, 3, 4, 5], item_scales={"b": [1, 2, 3]}
-    )
+    own = read_ratings(([1, 1], ["a", "b"], [1, 1]), scale=[1, 2, 3, 4, 5], item_scales={"b": [1, 2, 3]})
     assert lowest_liked(own).tolist() == [3, 2, 3]  # a, b, unknown
     best = frame([(1, "c", 1)], "rank")
     found = ranking(best, frame([(1, "c", 4)], "rating"), own)

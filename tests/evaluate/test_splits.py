@@ -19,9 +19,7 @@ MOVIELENS_1M = Path(__file__).parents[3] / "shared" / "data" / "ml-1m.parquet"
 def ratings_of(users, times):
     """Item k is row k, so that rows can be told apart in the parts."""
     n = len(users)
-    return pd.DataFrame(
-        {"user": users, "item": np.arange(n), "rating": np.ones(n), "timestamp": times}
-    )
+    return pd.DataFrame({"user": users, "item": np.arange(n), "rating": np.ones(n), "timestamp": times})
 
 
 def slow_split(users, times, min_ratings, n_validation, n_test, other_users):
@@ -50,9 +48,13 @@ histories = st.lists(
 
 @steady
 @given(
-    histories, st.integers(0, 2), st.integers(0, 2), st.integers(1, 3), st.booleans(),
+    histories,
+    st.integers(0, 2),
+    st.integers(0, 2),
+    st.integers(1, 3),
+    st.booleans(),
     st.sampled_from(["train", "drop"]),
-)  # fmt: skip
+)
 def test_by_time_against_loops(history, n_validation, n_test, extra, as_float, others):
     users, times = [u for u, _ in history], [t for _, t in history]
     min_ratings = n_validation + n_test + extra
@@ -166,21 +168,9 @@ REFUSED = {
     "others": ({}, {"other_users": "keep"}, "other_users must be 'train' or 'drop', not 'keep'"),
     "missing user": ({"user": ["a", None] * 4}, {}, r"Row 1 .*: the user is missing; drop"),
     "missing time": ({"timestamp": [1.0, np.nan] * 4}, {}, r"Row 1 .*: the timestamp is missing"),
-    "text": (
-        {"timestamp": ["2000-01-01", "May 3rd"] * 4},
-        {},
-        "Row 1 .*'May 3rd' is neither a number nor",
-    ),
-    "durations": (
-        {"timestamp": pd.to_timedelta(range(8))},
-        {},
-        "numbers or dates, not .*to_datetime",
-    ),
-    "two times": (
-        {"timestamp": None, "date": 1, "created_at": 2},
-        {},
-        "'date' and 'created_at' could both",
-    ),
+    "text": ({"timestamp": ["2000-01-01", "May 3rd"] * 4}, {}, "Row 1 .*'May 3rd' is neither a number nor"),
+    "durations": ({"timestamp": pd.to_timedelta(range(8))}, {}, "numbers or dates, not .*to_datetime"),
+    "two times": ({"timestamp": None, "date": 1, "created_at": 2}, {}, "'date' and 'created_at' could both"),
 }
 
 

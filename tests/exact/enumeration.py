@@ -56,9 +56,7 @@ class Statistics(NamedTuple):
 
     def map(self, function, *others):
         """Apply a function to every part, and the same part of the others."""
-        parts = [
-            function(*same) for same in zip(self[:3], *(other[:3] for other in others), strict=True)
-        ]
+        parts = [function(*same) for same in zip(self[:3], *(other[:3] for other in others), strict=True)]
         columns = zip(self.thresholds, *(other.thresholds for other in others), strict=True)
         return Statistics(*parts, [function(*same) for same in columns])
 
@@ -232,8 +230,5 @@ def draw_rows(model, n, generator):
     index = generator.choice(2**model.gamma.size, n, p=prior(model, everything))
     mean = means(model, everything)[index]
     utility = generator.normal(mean, model.deviation(everything.columns))
-    levels = [
-        np.searchsorted(inner, utility[:, i], side="left")
-        for i, inner in enumerate(model.thresholds)
-    ]
+    levels = [np.searchsorted(inner, utility[:, i], side="left") for i, inner in enumerate(model.thresholds)]
     return np.stack(levels, axis=1)

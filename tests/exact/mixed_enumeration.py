@@ -91,8 +91,7 @@ def log_likelihood(model, answers, x, asked=None, styles=((1.0, 1.0),)):
     """log P(answers); ``styles`` are pairs of a stretch and its share."""
     asked = sorted(answers) if asked is None else asked
     given = [
-        np.log(share) + logsumexp(log_joint(model, answers, x, asked, stretch))
-        for stretch, share in styles
+        np.log(share) + logsumexp(log_joint(model, answers, x, asked, stretch)) for stretch, share in styles
     ]
     return logsumexp(given) - logsumexp(log_weight(model, asked, x))
 

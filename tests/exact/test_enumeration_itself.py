@@ -14,8 +14,7 @@ N_LEVELS = (2, 3, 5, 7)
 def random_model(seed=0, n_levels=N_LEVELS, n_factors=4, sigma=1.0):
     generator = np.random.default_rng(seed)
     thresholds = [
-        generator.normal(0.3, 0.5) + np.cumsum(generator.uniform(0.2, 1.0, levels - 1))
-        for levels in n_levels
+        generator.normal(0.3, 0.5) + np.cumsum(generator.uniform(0.2, 1.0, levels - 1)) for levels in n_levels
     ]
     return exact.Model(
         weights=generator.normal(0, 0.7, (len(n_levels), n_factors)),
@@ -50,9 +49,7 @@ def test_gradient_is_the_slope_of_the_log_likelihood(kind, sigma):
             exact.Model(weights.reshape(model.weights.shape), alpha, gamma, thresholds, sigma), row
         )
 
-    slopes = [
-        (at(start + move) - at(start - move)) / (2 * step) for move in step * np.eye(start.size)
-    ]
+    slopes = [(at(start + move) - at(start - move)) / (2 * step) for move in step * np.eye(start.size)]
     assert np.abs(exact.gradient(model, row).flat() - slopes).max() < 1e-6
 
 
@@ -97,14 +94,10 @@ def test_direct_integration():
     assert np.allclose(exact.prior(model, row), np.array(free) / sum(free))
     got = exact.expectation(exact.posterior(model, row), exact.clamped_statistics(model, row))
     for i in range(2):
-        moment = [
-            box_integral(lambda u, h=h, i=i: u[i] * psi(model, u, h), model, levels) for h in (0, 1)
-        ]
+        moment = [box_integral(lambda u, h=h, i=i: u[i] * psi(model, u, h), model, levels) for h in (0, 1)]
         assert np.isclose(got.alpha[i], sum(moment) / sum(clamped))
         assert np.isclose(got.weights[i, 0], moment[1] / sum(clamped))
-    free_moment = [
-        box_integral(lambda u, h=h: u[0] * psi(model, u, h), model, (None, None)) for h in (0, 1)
-    ]
+    free_moment = [box_integral(lambda u, h=h: u[0] * psi(model, u, h), model, (None, None)) for h in (0, 1)]
     got = exact.expectation(exact.prior(model, row), exact.free_statistics(model, row))
     assert np.isclose(got.alpha[0], sum(free_moment) / sum(free))
 
@@ -117,10 +110,8 @@ def test_prediction_by_direct_integration():
     joint = [integrate.quad(lambda u, h=h: psi(alone, (u,), h), low, high)[0] for h in (0, 1)]
     expected = [
         sum(
-            share
-            * stats.norm(model.alpha[1] + model.weights[1, 0] * h).cdf(model.bounds(1)[level + 1])
-            - share
-            * stats.norm(model.alpha[1] + model.weights[1, 0] * h).cdf(model.bounds(1)[level])
+            share * stats.norm(model.alpha[1] + model.weights[1, 0] * h).cdf(model.bounds(1)[level + 1])
+            - share * stats.norm(model.alpha[1] + model.weights[1, 0] * h).cdf(model.bounds(1)[level])
             for h, share in enumerate(np.array(joint) / sum(joint))
         )
         for level in range(4)
@@ -130,9 +121,7 @@ def test_prediction_by_direct_integration():
 
 def test_probabilities_of_all_rows_sum_to_one():
     model = random_model(1, n_levels=(2, 3, 5), n_factors=3)
-    rows = [
-        exact.row_of(dict(enumerate(v))) for v in itertools.product(range(2), range(3), range(5))
-    ]
+    rows = [exact.row_of(dict(enumerate(v))) for v in itertools.product(range(2), range(3), range(5))]
     assert np.isclose(sum(np.exp(exact.log_likelihood(model, row)) for row in rows), 1)
     for row in rows[::7]:
         assert np.isclose(exact.posterior(model, row).sum(), 1)
@@ -168,9 +157,7 @@ def test_intervals_in_the_tails():
     a = np.array([-np.inf, 30.0, -31.0, -1.0, 8.0])
     b = np.array([-30.0, np.inf, -30.0, 2.0, 8.5])
     with mpmath.workdps(250):  # enough for 1 − Φ(31) beside 1
-        expected = [
-            float(mpmath.log(mpmath.ncdf(y) - mpmath.ncdf(x))) for x, y in zip(a, b, strict=True)
-        ]
+        expected = [float(mpmath.log(mpmath.ncdf(y) - mpmath.ncdf(x))) for x, y in zip(a, b, strict=True)]
     assert np.allclose(exact.log_interval(a, b), expected, rtol=1e-12)
     assert np.allclose(exact.log_interval(-b, -a), exact.log_interval(a, b), rtol=1e-12)
 

@@ -20,12 +20,7 @@ STANDARD_ERRORS = 4
 # Statistics are sums in float32; sums of more rows than this would lose what is measured here.
 BATCH_ROWS = 2_000
 N_LEVELS = np.array([2, 3, 5, 7, 3, 2])
-PATTERNS = [
-    {0: 1, 1: 0, 2: 4, 3: 2, 4: 2, 5: 0},
-    {1: 1, 2: 0, 5: 1},
-    {3: 6},
-    {0: 0, 2: 2, 3: 0, 4: 1},
-]
+PATTERNS = [{0: 1, 1: 0, 2: 4, 3: 2, 4: 2, 5: 0}, {1: 1, 2: 0, 5: 1}, {3: 6}, {0: 0, 2: 2, 3: 0, 4: 1}]
 
 
 class Case(NamedTuple):
@@ -40,13 +35,7 @@ class Case(NamedTuple):
         """The rows of one pattern, batch by batch."""
         first, last = pattern * N_CHAINS, (pattern + 1) * N_CHAINS
         return [
-            Batch(
-                start,
-                min(start + BATCH_ROWS, last),
-                seed=2024,
-                sweep=sweep,
-                gibbs_steps=gibbs_steps,
-            )
+            Batch(start, min(start + BATCH_ROWS, last), seed=2024, sweep=sweep, gibbs_steps=gibbs_steps)
             for start in range(first, last, BATCH_ROWS)
         ]
 
@@ -122,10 +111,7 @@ def target(phase, model, row):
 def exact_start(case, phase, seed=7):
     """Factors of all chains, drawn from the target of the phase."""
     generator = np.random.default_rng(seed)
-    drawn = [
-        exact.draw_states(target(phase, case.model, row)[0], N_CHAINS, generator)
-        for row in case.rows
-    ]
+    drawn = [exact.draw_states(target(phase, case.model, row)[0], N_CHAINS, generator) for row in case.rows]
     return case.factors_of(np.concatenate(drawn))
 
 

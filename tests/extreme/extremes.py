@@ -9,10 +9,13 @@ SURVEY_MODELS = {
     "paper": {},
     "draws": {"inference": "mcmc", "n_draws": 25, "unanswered": "latent"},
     "styles": {
-        "units_per_factor": 20, "response_styles": 3, "unanswered": "latent",
-        "inference": "linear_response", "learning_rate": 0.003,
+        "units_per_factor": 20,
+        "response_styles": 3,
+        "unanswered": "latent",
+        "inference": "linear_response",
+        "learning_rate": 0.003,
     },
-}  # fmt: skip
+}
 if LONG:
     SURVEY_MODELS["persistent"] = {"free_phase": "persistent"}
 RATING_MODELS = ("OrdinalMF", "MatrixCumulativeRBM", "point", "GaussianMF", "MultinomialRBM")
@@ -32,8 +35,7 @@ def rating_model(kind, n_factors=4, **more):
     if kind == "RatingEnsemble":
         n_epochs = more.pop("n_epochs")
         parts = [
-            rating_model(part, n_factors, n_epochs=n_epochs)
-            for part in ("OrdinalMF", "MatrixCumulativeRBM")
+            rating_model(part, n_factors, n_epochs=n_epochs) for part in ("OrdinalMF", "MatrixCumulativeRBM")
         ]
         return orbm.RatingEnsemble(parts, random_state=0, **more)
     if kind == "MatrixCumulativeRBM":

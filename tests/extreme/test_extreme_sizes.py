@@ -66,9 +66,7 @@ def test_a_million_items_most_of_them_never_rated(kind, tmp_path):
     quality = rng.normal(size=300)
     rating = 1 + np.clip(np.floor(quality[item] + 0.5 * rng.normal(size=user.size) + 2.5), 0, 4)
     cells = np.unique(user * N_ITEMS + rated[item], return_index=True)[1]
-    table = sp.csr_array(
-        (rating[cells], (user[cells], rated[item[cells]])), shape=(500, N_ITEMS)
-    )  # fmt: skip
+    table = sp.csr_array((rating[cells], (user[cells], rated[item[cells]])), shape=(500, N_ITEMS))
     model = rating_model(kind, n_epochs=15).fit(table)
     assert len(model.items_) == N_ITEMS
     best = model.recommend(np.arange(20), n=5)

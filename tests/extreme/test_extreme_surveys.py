@@ -2,14 +2,7 @@
 
 import numpy as np
 import pytest
-from extremes import (
-    LONG,
-    SURVEY_MODELS,
-    checked_survey,
-    mean_loss,
-    shares,
-    survey_model,
-)
+from extremes import LONG, SURVEY_MODELS, checked_survey, mean_loss, shares, survey_model
 
 every_model = pytest.mark.parametrize("how", SURVEY_MODELS)
 
@@ -134,12 +127,7 @@ def test_a_perfect_scale_of_guttman(how, tmp_path):
 @every_model
 @pytest.mark.parametrize(
     "X",
-    [
-        [[1.0, 3.0, 2.0]],
-        [[1.0], [2.0], [3.0], [3.0]],
-        [[2.0]],
-        [[2.0, np.nan], [np.nan, 1.0]],
-    ],
+    [[[1.0, 3.0, 2.0]], [[1.0], [2.0], [3.0], [3.0]], [[2.0]], [[2.0, np.nan], [np.nan, 1.0]]],
     ids=["one row", "one column", "one cell", "two answers"],
 )
 def test_hardly_any_answers(how, X, tmp_path):

@@ -72,9 +72,16 @@ def _truth(row: dict[str, str]) -> Truth:
             sorted((code for code in labels if code not in (missing or ())), key=str)
         )
     return Truth(
-        row["file"], row["name"], row["question"], row["measure"], tuple(row["kind"].split("|")),
-        labels, levels, missing, row["data"],
-    )  # fmt: skip
+        row["file"],
+        row["name"],
+        row["question"],
+        row["measure"],
+        tuple(row["kind"].split("|")),
+        labels,
+        levels,
+        missing,
+        row["data"],
+    )
 
 
 def _code(text: str) -> Any:
@@ -87,9 +94,7 @@ def _codes(text: str) -> list[Any]:
         low, high = text.split("..")
         return list(range(int(low), int(high) + 1))
     # Numbers have blanks between them, texts have bars.
-    return [
-        _code(entry) for entry in (text.split("|") if re.search("[A-Z]", text) else text.split())
-    ]
+    return [_code(entry) for entry in (text.split("|") if re.search("[A-Z]", text) else text.split())]
 
 
 def sources(truths: list[Truth]) -> dict[str, Source]:
@@ -103,12 +108,15 @@ def sources(truths: list[Truth]) -> dict[str, Source]:
 def _source(name: str, truths: list[Truth]) -> Source:
     frame = pd.DataFrame({truth.name: _values(truth) for truth in truths})
     return Source(
-        None, "sav", name, frame,
+        None,
+        "sav",
+        name,
+        frame,
         {truth.name: truth.labels for truth in truths if not truth.is_text},
         {truth.name: truth.question for truth in truths if truth.question},
         measure={truth.name: truth.measure for truth in truths if truth.measure},
         dates={truth.name: "date" for truth in truths if truth.data == "date"},
-    )  # fmt: skip
+    )
 
 
 def _values(truth: Truth) -> Any:

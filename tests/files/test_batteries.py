@@ -53,8 +53,9 @@ def test_a_weight_with_labels_or_few_values(values: list, labels: dict | None) -
     assert column.role == "weight" and not column.levels
     source = labelled(
         {"wt": rng().choice(values, N), "q1": rng().integers(1, 6, N)},
-        {"wt": labels} if labels else {}, {"wt": question},
-    )  # fmt: skip
+        {"wt": labels} if labels else {},
+        {"wt": question},
+    )
     survey = apply(source, propose(source))
     assert survey.weight is not None and set(survey.weight) == set(values)
 
@@ -111,19 +112,35 @@ def test_siblings_with_the_same_labels_vote() -> None:
 
 @pytest.mark.parametrize(
     "middle",
-    ["neither agree", "Neither agree nor dis", "neither agr", "neither ag/dis", "Neith agree",
-     "Neithr agree", "Nei agree nor disag", "Neither agree nor"],
-)  # fmt: skip
+    [
+        "neither agree",
+        "Neither agree nor dis",
+        "neither agr",
+        "neither ag/dis",
+        "Neith agree",
+        "Neithr agree",
+        "Nei agree nor disag",
+        "Neither agree nor",
+    ],
+)
 def test_neither_cut_short_stands_in_the_middle(middle: str) -> None:
     sides = ["strongly disagree", "disagree", "agree", "strongly agree"]
     labels = dict(enumerate([*sides, middle], start=1))
     assert one([1, 2, 3, 4, 5] * 40, {**labels, 9: "Don't know"}).levels == (1, 2, 5, 3, 4)
     backwards = dict(enumerate([*sides[::-1], middle], start=1))
     assert one([1, 2, 3, 4, 5] * 40, backwards).levels == (1, 2, 5, 3, 4)
-    of_two = dict(enumerate(
-        ["Agree very strongly with A", "Agree with A", "Agree with B",
-         "Agree very strongly with B", middle], start=1,
-    ))  # fmt: skip
+    of_two = dict(
+        enumerate(
+            [
+                "Agree very strongly with A",
+                "Agree with A",
+                "Agree with B",
+                "Agree very strongly with B",
+                middle,
+            ],
+            start=1,
+        )
+    )
     assert one([1, 2, 3, 4, 5] * 40, of_two).levels == (1, 2, 5, 3, 4)
     text = one([*sides, middle] * 40)
     assert text.role == "ordinal" and text.levels == (*sides[:2], middle, *sides[2:])
@@ -187,9 +204,7 @@ def test_columns_of_ticks_are_questions(mark: Any) -> None:
 
 def test_a_tick_is_not_named_after_its_question() -> None:
     frame = tick_frame()
-    labels = {
-        name: {1: medium} for name, medium in zip(frame, ("Radio", "TV", "Papers"), strict=False)
-    }
+    labels = {name: {1: medium} for name, medium in zip(frame, ("Radio", "TV", "Papers"), strict=False)}
     asked = {"media_1": "News from: Radio", "media_2": "Where do you get your news?"}
     schema = propose(labelled(dict(frame), labels, asked))
     assert schema.column("media_1").names == ("not ticked", "ticked")

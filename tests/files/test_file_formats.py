@@ -296,9 +296,7 @@ def test_delimiter_that_excel_names(tmp_path: Path) -> None:
 
 def test_cells_that_programs_leave_empty_are_counted(tmp_path: Path) -> None:
     source = read(written(tmp_path / "a.csv", "x,y\nNA,1\n2,\n3,.\n"))
-    assert source.remarks == (
-        "Cells such as NA among numbers were read as empty, in 'x' (1), 'y' (1).",
-    )
+    assert source.remarks == ("Cells such as NA among numbers were read as empty, in 'x' (1), 'y' (1).",)
 
 
 def test_folder_with_other_things_in_it(tmp_path: Path) -> None:

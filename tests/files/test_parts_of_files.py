@@ -14,9 +14,7 @@ from ordinalrbm.files.ratings import ratings_of
 
 def write(path, users, ratings, row_group_size=None, **more):
     path.parent.mkdir(parents=True, exist_ok=True)
-    frame = pd.DataFrame(
-        {"userId": users, "Movie": np.arange(len(users)), "stars": ratings, **more}
-    )
+    frame = pd.DataFrame({"userId": users, "Movie": np.arange(len(users)), "stars": ratings, **more})
     frame.to_parquet(path, row_group_size=row_group_size)
 
 

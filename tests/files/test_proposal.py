@@ -17,9 +17,7 @@ from ordinalrbm.schema.schema import Column, Schema
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 
 
-def proposed(
-    values: Any, name: str = "Q", labels: dict[Any, str] | None = None, **said: Any
-) -> Column:
+def proposed(values: Any, name: str = "Q", labels: dict[Any, str] | None = None, **said: Any) -> Column:
     """What is proposed for one column of a file that says so much of it."""
     frame = pd.DataFrame({name: values})
     about = {key: {name: value} for key, value in said.items()}
@@ -64,11 +62,7 @@ def test_file_with_labels(tmp_path: Path, ending: str) -> None:
         ),
         ("anes96.csv", 8, dict.fromkeys(("popul", "age", "logpopul"), "numeric")),
         ("bfi.parquet", 26, {"gender": "nominal", "age": "numeric"}),
-        (
-            "big5-openpsychometrics.parquet",
-            51,
-            {"country": "nominal", "age": "numeric", "gender": "nominal"},
-        ),
+        ("big5-openpsychometrics.parquet", 51, {"country": "nominal", "age": "numeric", "gender": "nominal"}),
         ("spi.parquet", 143, {"age": "numeric", "sex": "nominal"}),
         ("pisa2009-north-america.parquet", 80, {"country": "nominal"}),
     ],
@@ -88,12 +82,38 @@ def test_real_files(file: str, n_questions: int, others: dict[str, str]) -> None
 
 @pytest.mark.parametrize(
     "label",
-    ["Don't know", "DON’T KNOW", "refused", "No answer", "Not applicable", "missing", "n/a", "DK",
-     "NA", "Prefer not to say", "not asked", "inap", "weiß nicht", "Weiss nicht", "Keine Angabe",
-     "verweigert", "ne sait pas", "sans reponse", "No sabe", "no contesta", "99 - Refused",
-     "Does not know (spontaneous)", "Don't know / refused", "I don't know", "Don't know/not sure",
-     "Refused to answer", "Prefer not to say", "Don't know, no answer", "DK / Refused"],
-)  # fmt: skip
+    [
+        "Don't know",
+        "DON’T KNOW",
+        "refused",
+        "No answer",
+        "Not applicable",
+        "missing",
+        "n/a",
+        "DK",
+        "NA",
+        "Prefer not to say",
+        "not asked",
+        "inap",
+        "weiß nicht",
+        "Weiss nicht",
+        "Keine Angabe",
+        "verweigert",
+        "ne sait pas",
+        "sans reponse",
+        "No sabe",
+        "no contesta",
+        "99 - Refused",
+        "Does not know (spontaneous)",
+        "Don't know / refused",
+        "I don't know",
+        "Don't know/not sure",
+        "Refused to answer",
+        "Prefer not to say",
+        "Don't know, no answer",
+        "DK / Refused",
+    ],
+)
 def test_labels_that_mean_no_answer(label: str) -> None:
     column = proposed([1, 2, 3, 99] * 5, labels={**AGREEMENT, 99: label})
     assert column.missing == (99,) and column.missing_names == (label,)
@@ -102,11 +122,21 @@ def test_labels_that_mean_no_answer(label: str) -> None:
 
 @pytest.mark.parametrize(
     "label",
-    ["Declined", "Would prefer not to", "Don't know it at all", "Refused the offer",
-     "Do not know any of them", "No", "None", "Did not apply to me at all", "I know nothing",
-     "Not at all", "Nation",
-     "Neither agree nor disagree / don't know / not sure"],
-)  # fmt: skip
+    [
+        "Declined",
+        "Would prefer not to",
+        "Don't know it at all",
+        "Refused the offer",
+        "Do not know any of them",
+        "No",
+        "None",
+        "Did not apply to me at all",
+        "I know nothing",
+        "Not at all",
+        "Nation",
+        "Neither agree nor disagree / don't know / not sure",
+    ],
+)
 def test_labels_that_are_answers(label: str) -> None:
     column = proposed([1, 2, 3, 4] * 5, labels={1: label, 2: "b", 3: "c", 4: "d"})
     assert column.missing == ()
@@ -184,9 +214,7 @@ def test_none_among_numbers_is_no_gap(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("children,q,r\nNone,1,NA\n1,2,1\n2,NA,NA\n3,3,2\n")
     source = read(tmp_path / "a.csv")
     assert source.frame["children"].tolist() == ["None", "1", "2", "3"]
-    assert source.remarks == (
-        "Cells such as NA among numbers were read as empty, in 'q' (1), 'r' (2).",
-    )
+    assert source.remarks == ("Cells such as NA among numbers were read as empty, in 'q' (1), 'r' (2).",)
     column = propose(source).column("children")
     assert column.role == "background" and "beside the text 'None'" in column.reason
 
@@ -378,12 +406,7 @@ def test_small_whole_numbers(values: list[int], levels: tuple[int, ...]) -> None
         (["male", "female"] * 5, "v1", {}, "its answers are categories"),
         ([1, 2] * 5, "v1", {"labels": {1: "male", 2: "female"}}, "its answers are categories"),
         ([1, 2] * 5, "v1", {"labels": {1: "tea", 2: "coffee"}}, "two categories"),
-        (
-            [1, 2, 3] * 5,
-            "v1",
-            {"labels": {1: "a", 2: "b", 3: "c"}, "measure": "nominal"},
-            "nominal",
-        ),
+        ([1, 2, 3] * 5, "v1", {"labels": {1: "a", 2: "b", 3: "c"}, "measure": "nominal"}, "nominal"),
         ([1, 2, 3] * 5, "v1", {"measure": "nominal"}, "the file says nominal"),
         ([1, 2, 3] * 5, "v1", {"labels": {1: "bus", 2: "car", 3: "Other, namely"}}, "categories"),
         (list(range(18, 90)) * 2, "v1", {}, "a measurement: 72 different numbers from 18 to 89"),
@@ -394,9 +417,7 @@ def test_small_whole_numbers(values: list[int], levels: tuple[int, ...]) -> None
         ([1, 2, 3] * 40, "v1", {"labels": {k: f"item {k}" for k in range(1, 30)}}, "29 categories"),
     ],
 )
-def test_categories_and_measurements(
-    values: list, name: str, said: dict[str, Any], reason: str
-) -> None:
+def test_categories_and_measurements(values: list, name: str, said: dict[str, Any], reason: str) -> None:
     column = proposed(values, name, **said)
     role = "numeric" if "measurement" in reason else "nominal"
     assert column.role == role and reason in column.reason

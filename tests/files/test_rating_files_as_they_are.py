@@ -24,9 +24,7 @@ def written(folder: Path, text: str, name: str = "a.csv") -> Path:
 
 
 def test_ids_and_times_of_a_csv_file(tmp_path: Path) -> None:
-    text = (
-        'reviewerID,asin,overall,date\n007,"a, ""b""",5,2024-05-01T12:00:00Z\n1,0x1F,4,2024-05-01\n'
-    )
+    text = 'reviewerID,asin,overall,date\n007,"a, ""b""",5,2024-05-01T12:00:00Z\n1,0x1F,4,2024-05-01\n'
     table = read_rating_file(written(tmp_path, text))
     assert table["user"].tolist() == ["007", "1"]
     assert table["item"].tolist() == ['a, "b"', "0x1F"]
@@ -43,10 +41,7 @@ def test_columns_and_scale_are_said(tmp_path: Path) -> None:
     for said, sentence in (
         ({}, "no column 'user'.* say which it is with user='COLUMN'"),
         ({"user": "a", "item": "b"}, "no column 'rating'"),
-        (
-            {"user": "a", "item": "b", "rating": "c"},
-            r"text, \['bad', 'good'\], whose order .*scale=",
-        ),
+        ({"user": "a", "item": "b", "rating": "c"}, r"text, \['bad', 'good'\], whose order .*scale="),
         ({"user": "a", "item": "b", "rating": "c", "scale": ["bad"]}, "row 0 .*'good' is not on"),
         ({"user": "a", "item": "a", "rating": "c"}, "'a' cannot be the user and the item"),
     ):

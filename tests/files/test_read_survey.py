@@ -16,13 +16,19 @@ from ordinalrbm.schema.schema import Column, Schema
 
 SCHEMA = Schema(
     (
-        Column("Q1", "ordinal", levels=(1, 2, 3), names=("no", "so so", "yes"), missing=(9,),
-               missing_names=("DK",)),
+        Column(
+            "Q1",
+            "ordinal",
+            levels=(1, 2, 3),
+            names=("no", "so so", "yes"),
+            missing=(9,),
+            missing_names=("DK",),
+        ),
         Column("land", "background", levels=(1, 2), names=("AT", "DE")),
         Column("w", "weight"),
         Column("junk", "ignored", reason="of no use"),
     )
-)  # fmt: skip
+)
 FRAME = pd.DataFrame(
     {"Q1": [1, 3, 9, None], "land": [1, 2, 3, None], "w": [0.5, 1, 1, 1], "junk": list("abcd")}
 )
@@ -102,17 +108,22 @@ def test_notes_tell_how_the_file_was_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("schema", "frame", "sentence"),
     [
-        (SCHEMA, FRAME.assign(Q1=[1, 2, 3, 7]),
-         r"^Table 'new', column 'Q1', row 3 \(counted from 0\): the value 7 is not among the levels"
-         r" \[1, 2, 3\]; correct it, .* in the schema\.$"),
-        (SCHEMA, FRAME.rename(columns={"Q1": "q1"}),
-         r"lacks the column 'Q1' \(did you mean 'q1'\?\); add it"),
+        (
+            SCHEMA,
+            FRAME.assign(Q1=[1, 2, 3, 7]),
+            r"^Table 'new', column 'Q1', row 3 \(counted from 0\): the value 7 is not among the levels"
+            r" \[1, 2, 3\]; correct it, .* in the schema\.$",
+        ),
+        (
+            SCHEMA,
+            FRAME.rename(columns={"Q1": "q1"}),
+            r"lacks the column 'Q1' \(did you mean 'q1'\?\); add it",
+        ),
         (SCHEMA, FRAME.assign(w=list("abcd")), "column 'w': weights must be numbers, .* 'a'"),
         (Schema(SCHEMA.columns[1:]), FRAME, "has no column that was taken for an ordinal question"),
-        (Schema((*SCHEMA.columns, Column("w2", "weight"))), FRAME,
-         "gives the role weight to 'w' and 'w2'"),
+        (Schema((*SCHEMA.columns, Column("w2", "weight"))), FRAME, "gives the role weight to 'w' and 'w2'"),
     ],
-)  # fmt: skip
+)
 def test_bad_surveys(schema: Schema, frame: pd.DataFrame, sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
         applied(schema, frame)
@@ -178,21 +189,32 @@ def test_weights_that_count_nothing_are_told() -> None:
 
 def test_sorts_of_non_answers_are_kept_apart(tmp_path: Path) -> None:
     frame = pd.DataFrame({"q": [1.0, 2, 97, 8, 9, -1, np.nan, 3], "sex": list("fmfmfmfm")})
-    labels = {1: "Never", 2: "Often", 3: "Always", 97: "Correctly skipped", 8: "Refused",
-              9: "Don't know", -1: "Not applicable"}  # fmt: skip
+    labels = {
+        1: "Never",
+        2: "Often",
+        3: "Always",
+        97: "Correctly skipped",
+        8: "Refused",
+        9: "Don't know",
+        -1: "Not applicable",
+    }
     pyreadstat.write_sav(frame, tmp_path / "a.sav", variable_value_labels={"q": labels})
     survey = read_survey(tmp_path / "a.sav")
     expected = [None, None, "not asked", "refused", "don't know", "not applicable", "empty", None]
-    assert survey.reasons["q"].astype(object).where(survey.reasons["q"].notna(), None).tolist() == (
-        expected
-    )
+    assert survey.reasons["q"].astype(object).where(survey.reasons["q"].notna(), None).tolist() == (expected)
     assert survey.answers["q"].isna().tolist() == [why is not None for why in expected]
-    (tmp_path / "a.toml").write_text('["q"]\nmissing_sorts = ["no answer", "refused", "refused", '
-                                     '"not asked"]')  # fmt: skip
+    (tmp_path / "a.toml").write_text(
+        '["q"]\nmissing_sorts = ["no answer", "refused", "refused", "not asked"]'
+    )
     corrected = read_survey(tmp_path / "a.sav", tmp_path / "a.toml")
     by_code = dict(zip(frame["q"], corrected.reasons["q"], strict=True))
-    wanted = dict(zip(corrected.schema.column("q").missing,
-                      ("no answer", "refused", "refused", "not asked"), strict=True))  # fmt: skip
+    wanted = dict(
+        zip(
+            corrected.schema.column("q").missing,
+            ("no answer", "refused", "refused", "not asked"),
+            strict=True,
+        )
+    )
     assert {code: by_code[code] for code in wanted} == wanted
 
 

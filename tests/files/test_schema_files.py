@@ -46,7 +46,7 @@ ODD = Schema(
         Column("", "background", "\x00\x1f\x7f\u2028", ("<script>",), ("</script>",)),
         Column("x" * 50, "ordinal", levels=tuple("abcdefgh"), names=LONG),
     )
-)  # fmt: skip
+)
 
 
 def without_reasons(schema: Schema) -> list[Column]:
@@ -78,7 +78,7 @@ PROPOSAL = Schema(
         Column("land", "background", levels=(1, 2), names=("AT", "DE")),
         Column("free", "background"),
     )
-)  # fmt: skip
+)
 
 
 def test_what_is_not_mentioned_stays() -> None:
@@ -130,14 +130,22 @@ def test_bad_schemas(text: str, sentence: str) -> None:
 BATTERY = Schema(
     (
         *(
-            Column(f"Q4{letter}", "ordinal", f"Q4{letter}. How often do you {verb}?", (0, 1, 2, 7),
-                   ("Never", "Rarely", "Often", "Correctly skipped"), (9,), ("Don't know",), "?")
+            Column(
+                f"Q4{letter}",
+                "ordinal",
+                f"Q4{letter}. How often do you {verb}?",
+                (0, 1, 2, 7),
+                ("Never", "Rarely", "Often", "Correctly skipped"),
+                (9,),
+                ("Don't know",),
+                "?",
+            )
             for letter, verb in (("A", "read"), ("B", "sing"))
         ),
         Column("Q5", "ordinal", "How often do you sleep?", (0, 1), ("Never", "Often")),
         Column("Q6", "nominal", "Party", (1, 2, 7), ("Reds", "Blues", "Correctly skipped")),
     )
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("key", ['["Q4*"]', '["label:*how often do you [rs]*"]', '["Q[46]*"]'])

@@ -27,9 +27,7 @@ def test_many_questions_share_a_line() -> None:
         Column(f"Q{k}", "ordinal", f"text {k}", LEVELS, NAMES, (99,), ("[b]Refused",), "labelled")
         for k in range(1, 151)
     ]
-    lines = shown(
-        Column("land", "background", reason="its name"), *questions, Column("w", "weight")
-    )
+    lines = shown(Column("land", "background", reason="its name"), *questions, Column("w", "weight"))
     assert len(lines) < 12 and max(map(len, lines)) <= 100
     text = " ".join(" ".join(lines).replace("│", " ").split())
     for part in ("Q1 … Q150", "(150", "1 Strongly disagree", "99 [b]Refused", "labelled"):
@@ -37,8 +35,7 @@ def test_many_questions_share_a_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "names",
-    [("user", "item", "rating"), ("userId", "movieId", "rating"), ("USER_ID", "item id", "Score")],
+    "names", [("user", "item", "rating"), ("userId", "movieId", "rating"), ("USER_ID", "item id", "Score")]
 )
 def test_ratings_are_recognised(names: tuple[str, str, str]) -> None:
     frame = pd.DataFrame([[1, 2, 3, 4]], columns=["timestamp", *names])

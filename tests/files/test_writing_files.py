@@ -22,17 +22,24 @@ from ordinalrbm.files.writing import (
 )
 from ordinalrbm.schema.infer import propose
 
-SAID = ("value_labels", "questions", "missing", "measure", "dates", "variable_formats",
-        "display_widths", "file_label", "file_notes")  # fmt: skip
+SAID = (
+    "value_labels",
+    "questions",
+    "missing",
+    "measure",
+    "dates",
+    "variable_formats",
+    "display_widths",
+    "file_label",
+    "file_notes",
+)
 
 
 def assert_same(again: Source, source: Source) -> None:
     pd.testing.assert_frame_equal(again.frame, source.frame)
     for what in SAID:
         assert getattr(again, what) == getattr(source, what), what
-    assert {k: v.tolist() for k, v in again.tags.items()} == {
-        k: v.tolist() for k, v in source.tags.items()
-    }
+    assert {k: v.tolist() for k, v in again.tags.items()} == {k: v.tolist() for k, v in source.tags.items()}
 
 
 def without_gaps(answers: pd.DataFrame) -> pd.DataFrame:
@@ -101,9 +108,11 @@ def test_non_response_is_filled_and_what_was_not_asked_is_not(
         codes: list = [5, 1, 9, 8, 7, 6, np.nan, 2]
         labels = {**AGREEMENT, 6: "Not applicable", 7: "Missing", 8: "Refused", 9: "Don't know"}
         pyreadstat.write_sav(
-            pd.DataFrame({"q": codes * 5}), tmp_path / "a.sav",
-            variable_value_labels={"q": labels}, missing_ranges={"q": [{"lo": 6, "hi": 9}]},
-        )  # fmt: skip
+            pd.DataFrame({"q": codes * 5}),
+            tmp_path / "a.sav",
+            variable_value_labels={"q": labels},
+            missing_ranges={"q": [{"lo": 6, "hi": 9}]},
+        )
     else:
         codes = ["Agree", "Disagree", "don't know", "refused", "no answer", "n/a", None, "Agree"]
         frame = pd.DataFrame({"q": codes * 5})
@@ -144,9 +153,7 @@ def test_from_spss_to_stata(tmp_path: Path) -> None:
     assert again.tags["q2"][2:4].tolist() == [".a", ".b"]
     assert again.dates == {"when": "date"}
     # Both count days, from different ones.
-    days = np.timedelta64(np.datetime64("1960-01-01") - np.datetime64("1582-10-14"), "D").astype(
-        int
-    )
+    days = np.timedelta64(np.datetime64("1960-01-01") - np.datetime64("1582-10-14"), "D").astype(int)
     assert (again.frame["when"] + days).tolist() == (source.frame["when"] / 86400).tolist()
     assert again.questions == source.questions
     same = apply(again, propose(again)).answers
@@ -168,9 +175,7 @@ MOMENTS = ["1899-12-31 23:59:58", "1970-01-01 00:00:00", "2024-02-29 13:14:15", 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 @pytest.mark.parametrize(("first", "second"), [("sav", "dta"), ("dta", "sav")])
-def test_moments_stay_between_spss_and_stata(
-    tmp_path: Path, first: str, second: str, unit: str
-) -> None:
+def test_moments_stay_between_spss_and_stata(tmp_path: Path, first: str, second: str, unit: str) -> None:
     moments = pd.Series(pd.to_datetime(MOMENTS)).astype(f"datetime64[{unit}]")
     source = from_frame(pd.DataFrame({"q": [1, 2, 3, 1], "t": moments}))
     for ending in (first, second, first, "csv"):
@@ -288,9 +293,7 @@ def test_plain_tables_are_plain(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["csv", "sav", "dta", "parquet"])
-def test_full_disk_leaves_the_old_file(
-    tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_leaves_the_old_file(tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -377,10 +380,7 @@ def test_imputations_that_fail_leave_nothing(tmp_path: Path) -> None:
     source = from_frame(survey_frame())
     schema = propose(source)
     answers = apply(source, schema).answers
-    with (
-        pytest.raises(RuntimeError),
-        imputations_written(tmp_path / "all.sav", [answers], source, schema),
-    ):
+    with pytest.raises(RuntimeError), imputations_written(tmp_path / "all.sav", [answers], source, schema):
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
 

@@ -14,20 +14,7 @@ import polars as pl
 import scipy.sparse as sp
 from hypothesis import strategies as st
 
-WORDS = [
-    "never",
-    "sometimes",
-    "often",
-    "Sí",
-    "日本",
-    "\u202eabc",
-    "",
-    " ",
-    "a\nb",
-    "NA",
-    "0",
-    "é" * 50,
-]
+WORDS = ["never", "sometimes", "often", "Sí", "日本", "\u202eabc", "", " ", "a\nb", "NA", "0", "é" * 50]
 TEXT = st.one_of(st.sampled_from(WORDS), st.text(max_size=6))
 MISSING = st.sampled_from([None, np.nan, pd.NA, pd.NaT])
 
@@ -86,9 +73,7 @@ def legal_columns(n: int) -> st.SearchStrategy:
         with_gaps(st.booleans(), st.none(), n).map(lambda v: pd.Series(v, dtype=object)),
         with_gaps(SMALL, MISSING, n).map(lambda v: pd.Series(v, dtype=object)),
         st.integers(-3, 3).map(lambda v: pd.Series([v] * n)),
-        with_gaps(st.integers(-(2**62), 2**62), nan, n).map(
-            lambda v: pd.Series(v, dtype="float64")
-        ),
+        with_gaps(st.integers(-(2**62), 2**62), nan, n).map(lambda v: pd.Series(v, dtype="float64")),
         listed(st.integers(-(2**63), 2**63 - 1), n).map(lambda v: pd.Series(v, dtype="int64")),
         listed(st.floats(-1e6, 1e6, allow_nan=False), n).map(pd.Series),
         ordered_categories(n),
@@ -151,8 +136,7 @@ def wild_columns(n: int) -> st.SearchStrategy:
 # ---- tables -------------------------------------------------------------------------------------
 
 NAMES = st.one_of(
-    st.text(max_size=4),
-    st.sampled_from(["Q1", "age", "Wie geht's?", "", "日本", "a\nb", "{x}", "x" * 300]),
+    st.text(max_size=4), st.sampled_from(["Q1", "age", "Wie geht's?", "", "日本", "a\nb", "{x}", "x" * 300])
 )
 ODD_NAMES = st.one_of(NAMES, st.integers(), st.none(), st.floats(), st.tuples(st.integers()))
 
@@ -166,15 +150,11 @@ def frames(draw: Any, wild: bool) -> pd.DataFrame:
     frame = pd.DataFrame(dict(enumerate(columns)))
     if draw(st.integers(0, 3)):  # else positions are the names
         odd = wild and draw(st.booleans())
-        names = st.lists(
-            ODD_NAMES if odd else NAMES, min_size=width, max_size=width, unique=not odd
-        )
+        names = st.lists(ODD_NAMES if odd else NAMES, min_size=width, max_size=width, unique=not odd)
         frame.columns = pd.Index(draw(names), dtype=object, tupleize_cols=False)
     if draw(st.booleans()):
         frame.index = draw(
-            st.sampled_from(
-                [pd.RangeIndex(5, 5 + n), pd.Index(["r"] * n), pd.date_range("2020", periods=n)]
-            )
+            st.sampled_from([pd.RangeIndex(5, 5 + n), pd.Index(["r"] * n), pd.date_range("2020", periods=n)])
         )
     return frame
 
@@ -212,22 +192,51 @@ def number_tables(draw: Any, wild: bool) -> Any:
 NO_TABLES = st.one_of(
     st.sampled_from(
         [
-            None, 3, "text", b"bytes", [], [[]], [1, 2, 3], [[1, 2], [3]], {}, {"a": [1, 2]},
-            [["a", 1], [None, 2]], np.zeros((0, 3)), np.zeros((3, 0)), np.zeros((2, 2, 2)),
-            np.array(5.0), np.zeros(3), pd.DataFrame(), pd.DataFrame(index=[0, 1]),
-            pd.DataFrame({"a": []}), pd.Series([1, 2, 3]), pd.Index([1, 2]), iter([[1]]), object(),
-            pl.DataFrame(), pl.DataFrame({"a": [1, 2]}).lazy(), pl.Series([1, 2]),
-            np.zeros((2, 2), dtype=complex), np.array([["a", "b"]]), np.array([[b"a"]]),
-            np.zeros((2, 2), dtype="M8[s]"), np.zeros((2, 1), dtype=[("a", int)]),
-            sp.csr_array((0, 3)), sp.csr_array((3, 2)), sp.coo_array(np.zeros(3)),
-            sp.csr_array(np.array([[True, False]])), sp.csr_array(np.array([[1 + 2j]])),
+            None,
+            3,
+            "text",
+            b"bytes",
+            [],
+            [[]],
+            [1, 2, 3],
+            [[1, 2], [3]],
+            {},
+            {"a": [1, 2]},
+            [["a", 1], [None, 2]],
+            np.zeros((0, 3)),
+            np.zeros((3, 0)),
+            np.zeros((2, 2, 2)),
+            np.array(5.0),
+            np.zeros(3),
+            pd.DataFrame(),
+            pd.DataFrame(index=[0, 1]),
+            pd.DataFrame({"a": []}),
+            pd.Series([1, 2, 3]),
+            pd.Index([1, 2]),
+            iter([[1]]),
+            object(),
+            pl.DataFrame(),
+            pl.DataFrame({"a": [1, 2]}).lazy(),
+            pl.Series([1, 2]),
+            np.zeros((2, 2), dtype=complex),
+            np.array([["a", "b"]]),
+            np.array([[b"a"]]),
+            np.zeros((2, 2), dtype="M8[s]"),
+            np.zeros((2, 1), dtype=[("a", int)]),
+            sp.csr_array((0, 3)),
+            sp.csr_array((3, 2)),
+            sp.coo_array(np.zeros(3)),
+            sp.csr_array(np.array([[True, False]])),
+            sp.csr_array(np.array([[1 + 2j]])),
             sp.coo_array(([1.0, 2.0], ([0, 0], [0, 0])), shape=(1, 1)),
-            [[1, [2]], [3, 4]], [[1, {}]], range(3),
+            [[1, [2]], [3, 4]],
+            [[1, {}]],
+            range(3),
             np.ma.array([[1, 2], [2, 7]], mask=[[0, 0], [0, 1]]),
             np.matrix([[1, 2], [2, 1]]),
         ]
     )
-)  # fmt: skip
+)
 
 
 @st.composite
@@ -275,10 +284,23 @@ LABELS = st.one_of(
     st.lists(TEXT, max_size=4),
     st.lists(st.one_of(st.floats(), st.integers(), TEXT, MISSING, st.booleans()), max_size=4),
     st.sampled_from(
-        [[], "abc", 5, {}, {1, 2}, b"ab", [[1]], [True, False], np.arange(5), pd.Series([0, 1, 2]),
-         pd.CategoricalDtype([0, 1], ordered=True), pd.CategoricalDtype([0, 1]), [2**70, 1]]
+        [
+            [],
+            "abc",
+            5,
+            {},
+            {1, 2},
+            b"ab",
+            [[1]],
+            [True, False],
+            np.arange(5),
+            pd.Series([0, 1, 2]),
+            pd.CategoricalDtype([0, 1], ordered=True),
+            pd.CategoricalDtype([0, 1]),
+            [2**70, 1],
+        ]
     ),
-)  # fmt: skip
+)
 
 
 @st.composite
@@ -326,9 +348,4 @@ def given_answers(table: Any) -> list[tuple[int, int, Any]]:
         rows = table.tolist()  # None where masked
     else:
         rows = np.array(table, dtype=object).tolist()
-    return [
-        (i, j, value)
-        for i, row in enumerate(rows)
-        for j, value in enumerate(row)
-        if not pd.isna(value)
-    ]
+    return [(i, j, value) for i, row in enumerate(rows) for j, value in enumerate(row) if not pd.isna(value)]

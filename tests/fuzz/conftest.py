@@ -14,8 +14,7 @@ def pytest_terminal_summary(terminalreporter):
     for name, tally in tallies.items():
         share = tally.legal / max(tally.cases, 1)
         write(
-            f"{name:34}{tally.cases:8,}{tally.legal:8,}{tally.refused:9,}{share:13.0%}"
-            f"{tally.longest:8.2f} s"
+            f"{name:34}{tally.cases:8,}{tally.legal:8,}{tally.refused:9,}{share:13.0%}{tally.longest:8.2f} s"
         )
     write(f"{'all':34}{sum(tally.cases for tally in tallies.values()):8,}")
     if terminalreporter.config.option.verbose > 0:

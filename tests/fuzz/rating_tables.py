@@ -21,18 +21,31 @@ ODD_IDS = st.one_of(
     TEXT_IDS,
     st.sampled_from(
         [
-            None, np.nan, pd.NA, pd.NaT, 2**63, -(2**70), 0.5, 1e300, np.inf, True, b"id", (1, 2),
-            datetime.date(2020, 1, 1), Decimal(3), 1 + 2j, frozenset([1]), [1], {}, np.int8(3),
-            np.str_("x"), np.float32(2),
+            None,
+            np.nan,
+            pd.NA,
+            pd.NaT,
+            2**63,
+            -(2**70),
+            0.5,
+            1e300,
+            np.inf,
+            True,
+            b"id",
+            (1, 2),
+            datetime.date(2020, 1, 1),
+            Decimal(3),
+            1 + 2j,
+            frozenset([1]),
+            [1],
+            {},
+            np.int8(3),
+            np.str_("x"),
+            np.float32(2),
         ]
     ),
-)  # fmt: skip
-LEGAL_IDS = [
-    st.integers(0, 3),
-    st.integers(-(2**63), 2**63 - 1),
-    TEXT_IDS,
-    st.integers(0, 5).map(float),
-]
+)
+LEGAL_IDS = [st.integers(0, 3), st.integers(-(2**63), 2**63 - 1), TEXT_IDS, st.integers(0, 5).map(float)]
 STARS = [
     st.integers(1, 5),
     st.integers(1, 10).map(lambda k: k / 2),
@@ -44,9 +57,24 @@ ODD_STARS = st.one_of(
     st.floats(),
     st.text(max_size=2),
     st.integers(),
-    st.sampled_from([None, pd.NA, np.inf, -np.inf, b"5", (5,), [5], 1 + 2j, Decimal("2.5"),
-                     Decimal("Infinity"), datetime.date(2020, 1, 1), 2**70, {}]),
-)  # fmt: skip
+    st.sampled_from(
+        [
+            None,
+            pd.NA,
+            np.inf,
+            -np.inf,
+            b"5",
+            (5,),
+            [5],
+            1 + 2j,
+            Decimal("2.5"),
+            Decimal("Infinity"),
+            datetime.date(2020, 1, 1),
+            2**70,
+            {},
+        ]
+    ),
+)
 
 
 @dataclass
@@ -73,9 +101,7 @@ def triples(draw: Any, wild: bool) -> tuple[list[Any], list[Any], list[Any]]:
     users, items = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     ratings = draw(st.lists(stars, min_size=len(pairs), max_size=len(pairs)))
     for _ in range(draw(st.integers(1, 2)) if wild else 0):
-        column, odd = draw(
-            st.sampled_from([(users, ODD_IDS), (items, ODD_IDS), (ratings, ODD_STARS)])
-        )
+        column, odd = draw(st.sampled_from([(users, ODD_IDS), (items, ODD_IDS), (ratings, ODD_STARS)]))
         column[draw(st.integers(0, len(column) - 1))] = draw(odd)
         if draw(st.integers(0, 4)) == 0:  # somebody rates twice
             for column in (users, items, ratings):
@@ -109,11 +135,7 @@ def _equal(first: Any, second: Any) -> bool:
 def frames(draw: Any, wild: bool) -> Any:
     users, items, ratings = draw(triples(wild))
     frame = pd.DataFrame(
-        {
-            "user": _series(users, draw),
-            "item": _series(items, draw),
-            "rating": _series(ratings, draw),
-        }
+        {"user": _series(users, draw), "item": _series(items, draw), "rating": _series(ratings, draw)}
     )
     change = draw(st.integers(0, 11)) if wild else 0
     if draw(st.booleans()):
@@ -149,17 +171,38 @@ def sparse_matrices(draw: Any, wild: bool) -> tuple[Any, int]:
 
 NO_RATINGS = st.sampled_from(
     [
-        None, 3, "text", [], [[1, 2, 3]], {}, {"user": [1]}, (), (1, 2, 3), ([], [], []),
-        ([1], [1]), ([1], [1, 2], [3]), (["u"], ["i"], "5"), np.zeros((3, 3)), pd.DataFrame(),
-        pd.DataFrame({"user": [1], "item": [2]}), pd.Series([1, 2]), pl.DataFrame(),
-        pl.DataFrame({"user": [1], "item": [1], "rating": [1]}).lazy(), sp.csr_array((3, 3)),
-        sp.coo_array(np.zeros(3)), sp.csr_array(np.array([[1 + 2j]])), sp.csr_array((0, 0)),
-        sp.csr_array(np.array([[True, False]])), ([[1]], [[1]], [[1]]), object(),
-        (np.array([1.5]), [1], [1]), (np.array(["2020"], dtype="M8[s]"), [1], [1]),
+        None,
+        3,
+        "text",
+        [],
+        [[1, 2, 3]],
+        {},
+        {"user": [1]},
+        (),
+        (1, 2, 3),
+        ([], [], []),
+        ([1], [1]),
+        ([1], [1, 2], [3]),
+        (["u"], ["i"], "5"),
+        np.zeros((3, 3)),
+        pd.DataFrame(),
+        pd.DataFrame({"user": [1], "item": [2]}),
+        pd.Series([1, 2]),
+        pl.DataFrame(),
+        pl.DataFrame({"user": [1], "item": [1], "rating": [1]}).lazy(),
+        sp.csr_array((3, 3)),
+        sp.coo_array(np.zeros(3)),
+        sp.csr_array(np.array([[1 + 2j]])),
+        sp.csr_array((0, 0)),
+        sp.csr_array(np.array([[True, False]])),
+        ([[1]], [[1]], [[1]]),
+        object(),
+        (np.array([1.5]), [1], [1]),
+        (np.array(["2020"], dtype="M8[s]"), [1], [1]),
         (np.array([1], dtype=">i4"), np.array([1]), np.array([2], dtype=">f8")),
         pd.DataFrame({"user": pd.array([1, None]), "item": 1, "rating": 2}),
     ]
-)  # fmt: skip
+)
 
 
 @st.composite

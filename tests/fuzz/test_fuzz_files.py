@@ -97,9 +97,7 @@ def assert_nothing_is_lost(survey: Survey, source: Source) -> None:
         if role == "ignored":
             assert any(left.what == f"Column {name!r}" and left.why for left in survey.left_out)
             continue
-        told_out = sum(
-            left.count for left in survey.left_out if left.what.startswith(f"Column {name!r}, ")
-        )
+        told_out = sum(left.count for left in survey.left_out if left.what.startswith(f"Column {name!r}, "))
         there = sum(not pd.isna(v) and str(v).strip() != "" for v in frame[name])
         if role in ("ordinal", *OF_PEOPLE):
             table = survey.answers if role == "ordinal" else survey.background
@@ -157,9 +155,7 @@ def plain_frames(draw: Any) -> pd.DataFrame:
             frame[name] = draw(st.lists(cells, min_size=n, max_size=n))
     if draw(st.booleans()):
         frame["text"] = draw(
-            st.lists(
-                st.text(letters, min_size=1, max_size=5).map("t{}".format), min_size=n, max_size=n
-            )
+            st.lists(st.text(letters, min_size=1, max_size=5).map("t{}".format), min_size=n, max_size=n)
         )
     return pd.DataFrame(frame)
 
@@ -177,11 +173,7 @@ def test_what_is_written_reads_equal(frame: pd.DataFrame, ending: str) -> None:
         assert list(again.frame.columns) == list(frame.columns)
         for name in frame.columns:
             for before, after in zip(frame[name], again.frame[name].tolist(), strict=True):
-                assert (pd.isna(before) and pd.isna(after)) or before == after, (
-                    name,
-                    before,
-                    after,
-                )
+                assert (pd.isna(before) and pd.isna(after)) or before == after, (name, before, after)
 
 
 def test_enough_was_legal_and_enough_refused() -> None:

@@ -18,8 +18,7 @@ MODELS: list[Any] = [
     lambda **own: orbm.OrdinalMF(2, **own),
     lambda **own: orbm.MatrixCumulativeRBM(2, 1, **own),
     lambda n_epochs, **own: orbm.RatingEnsemble(
-        [orbm.OrdinalMF(1, n_epochs=n_epochs), orbm.MatrixCumulativeRBM(1, 2, n_epochs=n_epochs)],
-        **own,
+        [orbm.OrdinalMF(1, n_epochs=n_epochs), orbm.MatrixCumulativeRBM(1, 2, n_epochs=n_epochs)], **own
     ),
     lambda **own: orbm.MatrixCumulativeRBM(2, 0, **own),
     lambda **own: orbm.GaussianMF(2, **own),
@@ -39,9 +38,7 @@ def test_learning_from_any_ratings(ratings: Case, model: Any, held_out: float) -
         assert_sound(fitted)
 
 
-KNOWN = pd.DataFrame(
-    {"user": [1, 1, 2, 2, 3, 4], "item": list("abacbc"), "rating": [1.0, 2, 3, 2, 1, 3]}
-)
+KNOWN = pd.DataFrame({"user": [1, 1, 2, 2, 3, 4], "item": list("abacbc"), "rating": [1.0, 2, 3, 2, 1, 3]})
 OWN = {"a": [1, 2, 3], "b": [2, 1], "c": [1, 2, 3]}
 # One scale for all; own scales and a common one; own scales that are shorter than the common one.
 SCALES: list[dict[str, Any]] = [

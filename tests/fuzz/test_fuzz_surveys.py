@@ -95,12 +95,9 @@ def assert_kept(imputed: Any, answers: list[tuple[int, int, Any]], shape: tuple[
     """Every answer is where it was: none was dropped, none was read as another."""
     assert imputed.shape == shape
     columns = [
-        (imputed.iloc[:, j] if isinstance(imputed, pd.DataFrame) else imputed[:, j])
-        for j in range(shape[1])
+        (imputed.iloc[:, j] if isinstance(imputed, pd.DataFrame) else imputed[:, j]) for j in range(shape[1])
     ]
-    values = [
-        column.to_list() if hasattr(column, "to_list") else list(column) for column in columns
-    ]
+    values = [column.to_list() if hasattr(column, "to_list") else list(column) for column in columns]
     assert not any(pd.isna(value) for column in values for value in column)
     for i, j, value in answers:
         assert _same(values[j][i], value), f"row {i}, column {j}: {value!r} is now {values[j][i]!r}"

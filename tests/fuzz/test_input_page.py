@@ -117,9 +117,7 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "dates, bytes, lists, complex numbers": lambda: column(pd.Series([[1], [2]])),
     "more than 32,767 levels": lambda: column(np.arange(32_768)),
     "two columns with one name": lambda: fit(pd.DataFrame(A, columns=["a", "a"])),
-    "column names of which some are text and some are not": lambda: fit(
-        pd.DataFrame(A, columns=["a", 1])
-    ),
+    "column names of which some are text and some are not": lambda: fit(pd.DataFrame(A, columns=["a", 1])),
     "other columns than those learnt": lambda: fit(F).transform(F.rename(columns={"a": "c"})),
     "another number of columns": lambda: fit(A).transform(A[:, :1]),
     "no rows": lambda: fit(A[:0]),
@@ -131,9 +129,7 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     ),
     "a scale with a label twice, or labels of two types": lambda: fit(A, scales=[1, 1, 2]),
     "a scale for a column that is not there": lambda: fit(F, scales={"z": [1, 2]}),
-    "weights that are negative, missing or infinite": lambda: survey().fit(
-        A, sample_weight=[1, -1, 1]
-    ),
+    "weights that are negative, missing or infinite": lambda: survey().fit(A, sample_weight=[1, -1, 1]),
     "no answer to score": lambda: fit(A).score(A * np.nan),
 }
 RATINGS: dict[str, Callable[[], Any]] = {
@@ -157,9 +153,9 @@ RATINGS: dict[str, Callable[[], Any]] = {
     "unknown users and items in questions and validation": lambda: rate(
         [1, 1, 2], [1, 2, 1], [1, 2, 3], ([9], [9], [1])
     ).predict(77, 77),
-    "stored zeros where 0 is not on the scale": lambda: orbm.OrdinalMF(
-        1, n_epochs=1, scale=[1, 2]
-    ).fit(STORED_ZERO),
+    "stored zeros where 0 is not on the scale": lambda: orbm.OrdinalMF(1, n_epochs=1, scale=[1, 2]).fit(
+        STORED_ZERO
+    ),
     "ratings on a scale of one level": lambda: rate([1, 2], [1, 1], [5, 5]),
     "validation ratings on a scale that was not learnt": lambda: rate(
         [1, 1, 2], [1, 2, 1], [1, 2, 3], ([1, 1], [7, 1], [1, 1]), item_scales=OWN
@@ -208,12 +204,8 @@ FILES: dict[str, Callable[[], Any]] = {
     "a column without a name": lambda: text("a,\n1,2\n2,1\n"),
     "text in Windows-1252": lambda: text("é,b\n1,2\n2,1\n".encode("cp1252")),
     "NA, NULL, a dot or a dash among numbers": lambda: text("a,b\n1,NA\n2,1\n1,2\n"),
-    "codes that the file or their label declares as no answer": lambda: text(
-        "a\nnever\noften\nn/a\n"
-    ),
-    "rows without any answer, and empty lines in a file of one column": lambda: text(
-        "q\n1\n2\n\n1\n"
-    ),
+    "codes that the file or their label declares as no answer": lambda: text("a\nnever\noften\nn/a\n"),
+    "rows without any answer, and empty lines in a file of one column": lambda: text("q\n1\n2\n\n1\n"),
     "columns that are no question": lambda: schema('[columns.t]\nrole = "ignored"'),
     "ratings without one of the three, in a row": lambda: rated("u,1,3,1\nv,1,,1\n"),
     "ratings that are text, without a scale": lambda: rated("u,1,good,1\nv,1,bad,1\n"),
@@ -234,8 +226,7 @@ SCHEMAS: dict[str, Callable[[], Any]] = {
     "levels that nobody chose, as numbers": lambda: schema("[columns.q]\nlevels = [0, 1, 2, 3, 4]"),
     "no TOML": lambda: schema("[columns.q"),
     "rules for many columns, by patterns of names or labels": lambda: schema(
-        '["[qt]"]\n"missing+" = ["never"]\n["q*"]\nquestion = "Why?"',
-        t=["no", "never", "yes", "no"],
+        '["[qt]"]\n"missing+" = ["never"]\n["q*"]\nquestion = "Why?"', t=["no", "never", "yes", "no"]
     ),
     "a rule that matches no column": lambda: schema('["z*"]\nrole = "id"'),
     "an answer that no column of a rule has": lambda: schema('["[qt]"]\n"missing+" = ["x"]'),
@@ -250,17 +241,13 @@ SCHEMAS: dict[str, Callable[[], Any]] = {
     "a field that is not known": lambda: schema("[columns.q]\nlevel = [1, 2]"),
     "a role that is not known": lambda: schema('[columns.q]\nrole = "nominl"'),
     "a value of the wrong type": lambda: schema("[columns.q]\nlevels = 3"),
-    "a code twice, or under levels and under missing": lambda: schema(
-        "[columns.q]\nlevels = [1, 1, 2, 3]"
-    ),
+    "a code twice, or under levels and under missing": lambda: schema("[columns.q]\nlevels = [1, 1, 2, 3]"),
     "text among the codes that is not in the data": lambda: schema(
         '[columns.t]\nlevels = ["never", "always"]'
     ),
     "another number of names than codes": lambda: schema('[columns.q]\nnames = ["one"]'),
     "an ordinal column with one level": lambda: schema("[columns.q]\nlevels = [1]"),
-    "a value of the data that is neither level nor missing": lambda: schema(
-        "[columns.q]\nlevels = [1, 2]"
-    ),
+    "a value of the data that is neither level nor missing": lambda: schema("[columns.q]\nlevels = [1, 2]"),
     "two columns with the role weight, or id": lambda: schema(
         '[columns.q]\nrole = "weight"\n[columns.v]\nrole = "weight"', v=[1, 2, 3, 1]
     ),
@@ -269,9 +256,7 @@ SCHEMAS: dict[str, Callable[[], Any]] = {
     ),
 }
 SETTINGS: dict[str, Callable[[], Any]] = {
-    "a number out of its range, or of another type": lambda: (
-        survey().set_params(n_factors=0).fit(A)
-    ),
+    "a number out of its range, or of another type": lambda: survey().set_params(n_factors=0).fit(A),
     "a word that is none of the choices": lambda: fit(A, inference="magic"),
     "a question before `fit`": lambda: survey().transform(A),
 }
@@ -314,9 +299,7 @@ def test_what_is_repaired_is_counted() -> None:
     path = FOLDER / "b.csv"
     path.write_text("user,item,rating\n1,1,NA\n1,2,3\n")
     source = read(path)
-    assert source.remarks == (
-        "Cells such as NA among numbers were read as empty, in 'rating' (1).",
-    )
+    assert source.remarks == ("Cells such as NA among numbers were read as empty, in 'rating' (1).",)
     with pytest.raises(orbm.DataError, match="the rating is missing"):
         frame_of_ratings(**ratings_of(source).to_dict("list"))
     assert from_frame(F).remarks == ()

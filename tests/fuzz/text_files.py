@@ -14,13 +14,9 @@ DELIMITERS = [",", ";", "\t", "|"]
 LETTERS = st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="".join(DELIMITERS))
 FREE = st.one_of(
     st.text(LETTERS, max_size=6),
-    st.sampled_from(
-        ["O'Hara", 'say "hi"', "a, b", "c;d", "two\nlines", "  blanks  ", "日本", "=1+1"]
-    ),
+    st.sampled_from(["O'Hara", 'say "hi"', "a, b", "c;d", "two\nlines", "  blanks  ", "日本", "=1+1"]),
 )
-NAMES = st.one_of(
-    st.sampled_from(["Q1", "q2", "id", "weight", "age", "é"]), st.text(LETTERS, max_size=5)
-)
+NAMES = st.one_of(st.sampled_from(["Q1", "q2", "id", "weight", "age", "é"]), st.text(LETTERS, max_size=5))
 WORDS = [
     ["never", "sometimes", "often"],
     ["Strongly disagree", "Disagree", "Neither", "Agree", "Strongly agree"],
@@ -120,10 +116,24 @@ def _damage(draw: Any, content: bytes) -> bytes:
     place = draw(st.integers(0, len(content)))
     extra = draw(
         st.sampled_from(
-            [b"\0", b'"', b",", b";;;", b"\n", b"\r", b"\xff", b"\xfe\xff", b"x" * 10_000, b"\x81",
-             b"a,b,c,d,e,f\n", b"\xef\xbb\xbf", b"sep=|\n", b"\x1f\x8b"]
+            [
+                b"\0",
+                b'"',
+                b",",
+                b";;;",
+                b"\n",
+                b"\r",
+                b"\xff",
+                b"\xfe\xff",
+                b"x" * 10_000,
+                b"\x81",
+                b"a,b,c,d,e,f\n",
+                b"\xef\xbb\xbf",
+                b"sep=|\n",
+                b"\x1f\x8b",
+            ]
         )
-    )  # fmt: skip
+    )
     how = draw(st.integers(0, 2))
     if how == 0:
         return content[:place] + extra + content[place:]
@@ -136,13 +146,42 @@ def _damage(draw: Any, content: bytes) -> bytes:
 
 TOML_VALUES = st.sampled_from(
     [
-        '"ordinal"', '"background"', '"weight"', '"id"', '"ignored"', '"ordnal"', "1", "true", "[]",
-        "[1, 2]", "[1, 1]", '["never", "often"]', '["often", "sometimes", "never"]', "[1, 2, 3]",
-        "[3, 2, 1]", '["a", "b", "c"]', '["a"]', "[nan]", "[inf, 1]", "[[1], [2]]", "[true, false]",
-        '["1", 2]', "[99]", "[9]", '"text"', "2020-01-01", "{}", "{a = 1}", '["n/a"]', "[1.5, 2]",
-        '["no such code"]', "[9223372036854775808]", "[99999999999999999999999]", '["", " "]',
+        '"ordinal"',
+        '"background"',
+        '"weight"',
+        '"id"',
+        '"ignored"',
+        '"ordnal"',
+        "1",
+        "true",
+        "[]",
+        "[1, 2]",
+        "[1, 1]",
+        '["never", "often"]',
+        '["often", "sometimes", "never"]',
+        "[1, 2, 3]",
+        "[3, 2, 1]",
+        '["a", "b", "c"]',
+        '["a"]',
+        "[nan]",
+        "[inf, 1]",
+        "[[1], [2]]",
+        "[true, false]",
+        '["1", 2]',
+        "[99]",
+        "[9]",
+        '"text"',
+        "2020-01-01",
+        "{}",
+        "{a = 1}",
+        '["n/a"]',
+        "[1.5, 2]",
+        '["no such code"]',
+        "[9223372036854775808]",
+        "[99999999999999999999999]",
+        '["", " "]',
     ]
-)  # fmt: skip
+)
 FIELDS = st.sampled_from(
     ["role", "role", "levels", "levels", "names", "missing", "missing_names", "question", "roll"]
 )

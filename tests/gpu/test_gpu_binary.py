@@ -37,11 +37,22 @@ CELLS = Cells(np.array([0, 3, -1, 5, -1]), np.array([0, 2, 3, -1, -1]), np.array
 
 def settings(device, n_column_factors=2, **others):
     given = {
-        "n_row_factors": 3, "n_epochs": 2, "batch_size": 4,
-        "learning_rate": 0.15, "gibbs_steps": 1, "free_phase": "contrastive", "memory": 0.5,
-        "weight_decay": None, "patience": 5, "n_averaged": 1, "calibrate": True, "seed": 0,
-        "verbose": False, "device": device, "n_column_factors": n_column_factors,
-    }  # fmt: skip
+        "n_row_factors": 3,
+        "n_epochs": 2,
+        "batch_size": 4,
+        "learning_rate": 0.15,
+        "gibbs_steps": 1,
+        "free_phase": "contrastive",
+        "memory": 0.5,
+        "weight_decay": None,
+        "patience": 5,
+        "n_averaged": 1,
+        "calibrate": True,
+        "seed": 0,
+        "verbose": False,
+        "device": device,
+        "n_column_factors": n_column_factors,
+    }
     return BinarySettings(**{**given, **others})
 
 
@@ -63,12 +74,7 @@ def learner(observations, given, validation=CELLS):
 
 VARIANTS = {
     "contrastive": {},
-    "persistent": {
-        "free_phase": "persistent",
-        "gibbs_steps": 2,
-        "weight_decay": 3.0,
-        "n_epochs": 1,
-    },
+    "persistent": {"free_phase": "persistent", "gibbs_steps": 2, "weight_decay": 3.0, "n_epochs": 1},
     "no factors of columns": {"n_column_factors": 0, "batch_size": 20, "n_averaged": 2},
     "wide tables": {"n_row_factors": 17, "n_epochs": 1},
 }
@@ -76,9 +82,7 @@ VARIANTS = {
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_epochs(observations, variant):
-    cores, gpu = (
-        learner(observations, settings(device, **VARIANTS[variant])) for device in ("cpu", "cuda")
-    )
+    cores, gpu = (learner(observations, settings(device, **VARIANTS[variant])) for device in ("cpu", "cuda"))
     for _ in range(cores.settings.n_epochs):
         cores.epoch()
         gpu.epoch()
@@ -91,9 +95,7 @@ def test_epochs(observations, variant):
         if values.dtype == np.uint8:
             np.testing.assert_array_equal(found[name], values, err_msg=name)
         else:
-            np.testing.assert_allclose(
-                found[name], values, rtol=TOLERANCE, atol=TOLERANCE, err_msg=name
-            )
+            np.testing.assert_allclose(found[name], values, rtol=TOLERANCE, atol=TOLERANCE, err_msg=name)
 
 
 def test_a_state_goes_there_and_back(observations):
@@ -227,10 +229,7 @@ def fitted(device, **others):
 
 
 def both_kinds(device):
-    models = [
-        orbm.MatrixCumulativeRBM(2, 1, n_epochs=2, batch_size=6),
-        orbm.OrdinalMF(3, n_epochs=2),
-    ]
+    models = [orbm.MatrixCumulativeRBM(2, 1, n_epochs=2, batch_size=6), orbm.OrdinalMF(3, n_epochs=2)]
     return orbm.RatingEnsemble(models, random_state=0, device=device).fit(RATINGS)
 
 

@@ -17,8 +17,7 @@ from ordinalrbm.engine.ordinal_gibbs import CPU_GIBBS, DrawnSide, Sweep
 
 # Of five and of three levels.
 THRESHOLDS = np.array(
-    [[-np.inf, -1.6, -0.5, 0.4, 1.9, np.inf], [-np.inf, -0.7, 0.9, np.inf, np.inf, np.inf]],
-    dtype=np.float32,
+    [[-np.inf, -1.6, -0.5, 0.4, 1.9, np.inf], [-np.inf, -0.7, 0.9, np.inf, np.inf, np.inf]], dtype=np.float32
 )
 SWEEP = Sweep(2**40 + 7, 3, 1)
 

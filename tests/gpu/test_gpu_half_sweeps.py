@@ -39,12 +39,8 @@ def both_after(observations, state, times=1, **options):
     rows, there = CPU.clone(state.rows), gpu.to_device(state)
     answers = gpu.answers(observations)
     for _ in range(times):
-        variance = CPU_ENGINE.half_sweep(
-            observations, rows, state.columns, state.row_prior, **options
-        )
-        found = GPU_ENGINE.half_sweep(
-            answers, there.rows, there.columns, there.row_prior, **options
-        )
+        variance = CPU_ENGINE.half_sweep(observations, rows, state.columns, state.row_prior, **options)
+        found = GPU_ENGINE.half_sweep(answers, there.rows, there.columns, there.row_prior, **options)
     return rows, there.rows, variance, found.cpu().numpy()
 
 
@@ -114,9 +110,7 @@ def test_three_epochs(both_after_three_epochs):
 def test_held_out_ratings_are_as_likely(both_after_three_epochs):
     """Also of unknown rows and columns, which are at −1."""
     both = zip(*both_after_three_epochs, strict=True)
-    pairs = Cells(
-        np.array([0, 3, -1, 5, -1]), np.array([0, 2, 4, -1, -1]), np.array([4, 1, 2, 3, 0])
-    )
+    pairs = Cells(np.array([0, 3, -1, 5, -1]), np.array([0, 2, 4, -1, -1]), np.array([4, 1, 2, 3, 0]))
     models = [(backend, GaussianModel.of_state(state)) for backend, state in both]
     for some in (pairs, Cells(*(part[:2] for part in pairs))):
         truth, found = (backend.log_probability(model, some) for backend, model in models)
@@ -155,9 +149,7 @@ def test_a_fit_goes_on_from_a_checkpoint(tmp_path, monkeypatch):
     """Stopped after the first of two epochs, it ends with the same bits; and so once it is over."""
 
     def model():
-        return orbm.OrdinalMF(
-            2, n_epochs=2, n_averaged=2, demand_factors=0, random_state=0, device="cuda"
-        )
+        return orbm.OrdinalMF(2, n_epochs=2, n_averaged=2, demand_factors=0, random_state=0, device="cuda")
 
     whole = model().fit(some_ratings())
     with monkeypatch.context() as patched:

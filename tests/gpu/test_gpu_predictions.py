@@ -99,9 +99,7 @@ def test_new_users_and_items(both, monkeypatch):
         for half, true_half in zip(one[:2], other[:2], strict=True):
             for name, a, b in zip(half._fields, half, true_half, strict=True):
                 np.testing.assert_allclose(a, b, atol=2e-5, err_msg=name)
-    found, expected = (
-        model.predict_proba("x", ["i7", "fresh", "none"]) for model in (there, truth)
-    )
+    found, expected = (model.predict_proba("x", ["i7", "fresh", "none"]) for model in (there, truth))
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
@@ -202,9 +200,7 @@ def test_pairs_and_users_in_blocks(model, monkeypatch):
 def uploads(monkeypatch):
     """How often models were put on the device."""
     found, put = [], recommend.OnGpu.__init__
-    monkeypatch.setattr(
-        recommend.OnGpu, "__init__", lambda *given: found.append(given) or put(*given)
-    )
+    monkeypatch.setattr(recommend.OnGpu, "__init__", lambda *given: found.append(given) or put(*given))
     return found
 
 
@@ -238,9 +234,12 @@ def test_what_is_on_the_device_is_not_copied_nor_stored(model, tmp_path):
     loaded = orbm.load(tmp_path / "a.orbm")
     assert loaded.device == "cpu"
     for other in (
-        pickle.loads(pickle.dumps(model)), copy.copy(model), copy.deepcopy(model),
-        loaded.set_params(device="cuda"), model.fold_in((["x"], ["i1"], [5])),
-    ):  # fmt: skip
+        pickle.loads(pickle.dumps(model)),
+        copy.copy(model),
+        copy.deepcopy(model),
+        loaded.set_params(device="cuda"),
+        model.fold_in((["x"], ["i1"], [5])),
+    ):
         assert "_on_device" not in vars(other)
         first = other.recommend(model.users_.labels, n=2)
         assert_same_items(first, found)
@@ -276,9 +275,7 @@ def test_commands_take_a_device(model, tmp_path):
     model.save(tmp_path / "a.orbm")
     ratings = simulated(8, 6, density=0.7)
     ratings.to_csv(tmp_path / "ratings.csv", index=False)
-    pd.DataFrame({"user": ["x"], "item": ["i1"], "rating": [5]}).to_csv(
-        tmp_path / "new.csv", index=False
-    )
+    pd.DataFrame({"user": ["x"], "item": ["i1"], "rating": [5]}).to_csv(tmp_path / "new.csv", index=False)
     others = simulated(9, 7, density=0.7, seed=1)
     others[others["rating"].isin(ratings["rating"])].to_csv(tmp_path / "test.csv", index=False)
     commands = [

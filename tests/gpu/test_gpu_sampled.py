@@ -86,9 +86,7 @@ def test_a_sweep_is_that_of_the_cores(has_table):
     ratings, rng = some_ratings(), np.random.default_rng(3)
     table = csr_array(rng.normal(size=(12, 2)).astype(np.float32)) if has_table else None
     tables, found = Tables(table, None), []
-    first = variational.with_weights(
-        variational.start(ratings, 3, 0, variational.Precisions()), tables
-    )
+    first = variational.with_weights(variational.start(ratings, 3, 0, variational.Precisions()), tables)
     backend = Cuda("cuda")
     for engine in (CPU, backend):
         data = engine.sampled(ratings, tables, rated_sets=True)
@@ -101,9 +99,5 @@ def test_a_sweep_is_that_of_the_cores(has_table):
             np.testing.assert_allclose(mine, theirs, rtol=2e-3, atol=2e-3)
     np.testing.assert_allclose(one.cutpoints, other.cutpoints, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(one.row_hyper.mean, other.row_hyper.mean, rtol=1e-3, atol=1e-3)
-    np.testing.assert_allclose(
-        one.row_hyper.precision, other.row_hyper.precision, rtol=1e-3, atol=1e-3
-    )
-    assert [part.shape for part in one.row_hyper.weights] == [
-        part.shape for part in other.row_hyper.weights
-    ]
+    np.testing.assert_allclose(one.row_hyper.precision, other.row_hyper.precision, rtol=1e-3, atol=1e-3)
+    assert [part.shape for part in one.row_hyper.weights] == [part.shape for part in other.row_hyper.weights]

@@ -31,9 +31,7 @@ def test_answers_are_turned_as_on_the_host(device, shape):
     found = turned(answers_on(observations, device), observations)
     wanted = answers_on(observations.transpose(), device)
     np.testing.assert_array_equal(found.pieces.host_start, wanted.pieces.host_start)
-    for one, other in zip(
-        (*found.pieces[:4], *found[1:]), (*wanted.pieces[:4], *wanted[1:]), strict=True
-    ):
+    for one, other in zip((*found.pieces[:4], *found[1:]), (*wanted.pieces[:4], *wanted[1:]), strict=True):
         assert one.dtype == other.dtype
         assert torch.equal(one, other)
 
@@ -41,9 +39,8 @@ def test_answers_are_turned_as_on_the_host(device, shape):
 def cells_among(n_rows, n_columns, n, rng):
     """Some are there already, some twice, some of unknown rows and columns."""
     return Cells(
-        rng.integers(-1, n_rows, n), rng.integers(-1, n_columns, n),
-        rng.integers(0, 3, n).astype(np.int8),
-    )  # fmt: skip
+        rng.integers(-1, n_rows, n), rng.integers(-1, n_columns, n), rng.integers(0, 3, n).astype(np.int8)
+    )
 
 
 @pytest.mark.parametrize("n", [0, 1, 40])

@@ -72,9 +72,7 @@ ON_ANY_SCALES = [name for name in MODELS if name != "gaussian"]
 AVERAGED = ("matrix", "ordinal", "ordinal point", "ensemble")
 
 every_model = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
-on_any_scales = pytest.mark.parametrize(
-    "make", [MODELS[name] for name in ON_ANY_SCALES], ids=ON_ANY_SCALES
-)
+on_any_scales = pytest.mark.parametrize("make", [MODELS[name] for name in ON_ANY_SCALES], ids=ON_ANY_SCALES)
 
 
 def simulated(n_users=120, n_items=50, *, density=0.35, seed=0):

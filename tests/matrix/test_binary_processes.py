@@ -65,21 +65,13 @@ def test_row_chains_sample_the_enumerated_posterior(seed):
     assert_within_errors(shares, truth)
 
 
-@pytest.mark.parametrize(
-    "first",
-    [
-        0.0,
-        None,
-    ],
-)
+@pytest.mark.parametrize("first", [0.0, None])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_column_chains_sample_the_enumerated_posterior(seed, first):
     model = random_model(N_LEVELS, N_ROWS, 2, 2, seed=seed, first=first)
     observations = some_answers(N_LEVELS, N_ROWS, seed=seed)
     copies = observations.transpose().take_rows(np.repeat(np.arange(3), CHAINS))
-    many = model._replace(
-        by_rows=repeated(model.by_rows, CHAINS), n_levels=np.repeat(model.n_levels, CHAINS)
-    )
+    many = model._replace(by_rows=repeated(model.by_rows, CHAINS), n_levels=np.repeat(model.n_levels, CHAINS))
     shares = shares_of_states(column_side(many, copies, offsets(copies)), 3, 2)
     dense = observations.to_dense()
     truth = np.array([column_posterior(model, dense, i) for i in range(3)])
@@ -91,11 +83,7 @@ def as_vector_model(model, d):
     own, other = model.by_rows, model.by_columns
     offset = other.bias[d] + other.factors @ other.weights[d]
     return vector.VectorModel(
-        own.weights,
-        own.bias + offset,
-        own.factor_bias,
-        own.cutpoints + other.cutpoints[d],
-        model.n_levels,
+        own.weights, own.bias + offset, own.factor_bias, own.cutpoints + other.cutpoints[d], model.n_levels
     )
 
 
@@ -131,12 +119,7 @@ def test_transposing_and_swapping_the_roles_changes_nothing():
     turned = observations.transpose()
     other = swapped(model)
     for side, same, n_rows, n_factors in (
-        (
-            column_side(model, turned, offsets(turned)),
-            row_side(other, turned, offsets(turned)),
-            3,
-            3,
-        ),
+        (column_side(model, turned, offsets(turned)), row_side(other, turned, offsets(turned)), 3, 3),
         (
             row_side(model, observations, offsets(turned)),
             column_side(other, observations, offsets(turned)),

@@ -72,9 +72,7 @@ def with_biases(model, of_columns, of_rows):
             sides.append(side._replace(mean=mean))
         return model._replace(rows=sides[0], columns=sides[1])
     own, other = model.by_rows, model.by_columns
-    return model._replace(
-        by_rows=own._replace(bias=of_columns), by_columns=other._replace(bias=of_rows)
-    )
+    return model._replace(by_rows=own._replace(bias=of_columns), by_columns=other._replace(bias=of_rows))
 
 
 def gains(model):
@@ -245,8 +243,7 @@ def test_ratings_are_at_least_as_likely_as_before(factors):
     pairs = rated(random_model(factors, seed=5), 2000, cold=True)  # of quite another model
     (found,) = calibrated([model], counted(), pairs)
     before, after = (
-        np.log(probabilities([one], pairs)[np.arange(2000), pairs.level]).mean()
-        for one in (model, found)
+        np.log(probabilities([one], pairs)[np.arange(2000), pairs.level]).mean() for one in (model, found)
     )
     assert after > before
 

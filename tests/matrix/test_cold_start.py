@@ -53,9 +53,7 @@ def test_an_unknown_row_meets_usual_factors():
         factors = half.factors.mean(axis=0)
         np.testing.assert_allclose(wider.factors[-1], factors, rtol=1e-6)
         np.testing.assert_array_equal(wider.weights[-1], 0.0)
-        assert wider.bias[-1] == pytest.approx(
-            np.mean(half.bias + half.weights @ factors), abs=1e-6
-        )
+        assert wider.bias[-1] == pytest.approx(np.mean(half.bias + half.weights @ factors), abs=1e-6)
     multinomial = learnt("multinomial").model_
     np.testing.assert_allclose(
         multinomial.with_unknown().factors[-1], expit(multinomial.factor_bias), rtol=1e-6

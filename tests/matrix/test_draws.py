@@ -32,9 +32,12 @@ def drawn(factors, is_known=None):
 def draws_of(rows, columns):
     n_columns = len(columns.is_known)
     return Draws(
-        rows, columns, np.tile([-1.0, 0.0], (len(rows.factors), 1, 1)),
-        np.array([3], dtype=np.int32), np.zeros(n_columns, dtype=np.int32),
-    )  # fmt: skip
+        rows,
+        columns,
+        np.tile([-1.0, 0.0], (len(rows.factors), 1, 1)),
+        np.array([3], dtype=np.int32),
+        np.zeros(n_columns, dtype=np.int32),
+    )
 
 
 @pytest.mark.parametrize("block", [7, 1000])
@@ -45,8 +48,7 @@ def test_means_are_in_the_axes_of_the_last_draw(block, monkeypatch):
     sides = [rng.normal(size=(n, 4)) for n in (30, 20)]
     turns = [*ortho_group.rvs(3, size=5, random_state=1), np.eye(3)]
     turned = [
-        np.stack([np.column_stack([side[:, 0], side[:, 1:] @ turn]) for turn in turns])
-        for side in sides
+        np.stack([np.column_stack([side[:, 0], side[:, 1:] @ turn]) for turn in turns]) for side in sides
     ]
     is_known = np.ones(30, dtype=np.uint8)
     is_known[3] = 2  # a newcomer, by whom axes are not told

@@ -153,9 +153,7 @@ def predicted(model, ratings):
 def utilities(model, side, ids):
     """(ids, facing) expected utilities, averaged over draws."""
     these = (model.users_ if side == "user" else model.items_).lookup(ids)
-    facing = (model.items_ if side == "user" else model.users_).lookup(
-        [f"f{k:02}" for k in range(N_FACING)]
-    )
+    facing = (model.items_ if side == "user" else model.users_).lookup([f"f{k:02}" for k in range(N_FACING)])
     one, other = map(np.ravel, np.meshgrid(these, facing, indexing="ij"))
     pair = (one, other) if side == "user" else (other, one)
     cells = Cells(*pair, np.zeros(one.size, dtype=np.int8))
@@ -205,8 +203,15 @@ def test_every_feature_has_its_true_effect(posterior):
     """Newcomers who differ in one thing; what others make of it is the same for all."""
     model, there = learnt(posterior), world()
     n_twins = 200 if posterior == "sampled" else 1  # draws of each are averaged
-    kinds = [(36, "poet", ""), (48, "poet", ""), (36, "cook", ""), (36, "smith", ""),
-             (36, "poet", "red"), (36, "poet", "blue"), (36, "poet", "green")]  # fmt: skip
+    kinds = [
+        (36, "poet", ""),
+        (48, "poet", ""),
+        (36, "cook", ""),
+        (36, "smith", ""),
+        (36, "poet", "red"),
+        (36, "poet", "blue"),
+        (36, "poet", "green"),
+    ]
     lines = [(f"x{k}-{twin}", *kind) for k, kind in enumerate(kinds) for twin in range(n_twins)]
     frame = pd.DataFrame(lines, columns=["user", "age", "job", "colours"])
     found = utilities(model.fold_in(user_features=frame), "user", frame["user"].tolist())
@@ -238,7 +243,7 @@ VALUES = {  # and what they are as numbers
     "boolean": ([False, True] * 30, [0, 1] * 30),
     "number": ([5.0, 6.0, 4.0, 5.0] * 15, [0, 1, -1, 0] * 15),  # 5 is the mean
     "ordered": (pd.Categorical(["low", "high"] * 30, ["low", "high"], ordered=True), [0, 1] * 30),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("values", "number"), VALUES.values(), ids=VALUES)
@@ -365,8 +370,7 @@ def test_drawn_weights_of_a_table_are_a_ridge_regression():
     for a in range(3):
         np.testing.assert_allclose(np.cov(drawn[:, :, a].T), np.linalg.inv(system), atol=0.03)
     # Coordinates are drawn apart, also beyond the eight that lie side by side.
-    wide = table.draw_weights(np.zeros((4, 17)), rng.normal(size=(12, 17)), ridge,
-                              WeightDraws(0, 1, 8))[0]  # fmt: skip
+    wide = table.draw_weights(np.zeros((4, 17)), rng.normal(size=(12, 17)), ridge, WeightDraws(0, 1, 8))[0]
     assert np.unique(wide).size == wide.size
 
 
@@ -428,20 +432,15 @@ def test_rows_of_a_sparse_matrix_may_have_features_and_no_rating(posterior):
     there = world()
     user = there.ratings["user"].str[1:].astype(int)
     item = there.ratings["item"].str[1:].astype(int)
-    matrix = sparse.coo_array(
-        (there.ratings["rating"], (user, item)), shape=(N_KNOWN + N_NEW + 1, N_FACING)
-    )
+    matrix = sparse.coo_array((there.ratings["rating"], (user, item)), shape=(N_KNOWN + N_NEW + 1, N_FACING))
     frame = there.features.assign(user=range(N_KNOWN + N_NEW))
     model = make(posterior).fit(matrix, user_features=frame)
     asked = there.held_out.assign(
-        user=there.held_out["user"].str[1:].astype(int),
-        item=there.held_out["item"].str[1:].astype(int),
+        user=there.held_out["user"].str[1:].astype(int), item=there.held_out["item"].str[1:].astype(int)
     )
     assert there.score(predicted(model, asked)) > there.score(there.chance) - CLOSE
     # The last row has neither.
-    np.testing.assert_allclose(
-        model.predict(N_KNOWN + N_NEW, [0, 1]), model.predict(9999, [0, 1]), atol=0.05
-    )
+    np.testing.assert_allclose(model.predict(N_KNOWN + N_NEW, [0, 1]), model.predict(9999, [0, 1]), atol=0.05)
 
 
 def test_newcomers_do_not_change_what_is_learnt():
@@ -455,9 +454,7 @@ def test_newcomers_do_not_change_what_is_learnt():
     assert own_ids(wider, "user") == own_ids(other, "user")
     np.testing.assert_array_equal(other.user_factors_[:N_KNOWN], one.user_factors_)
     np.testing.assert_array_equal(other.item_factors_, one.item_factors_)
-    np.testing.assert_allclose(
-        predicted(wider, there.held_out), predicted(other, there.held_out), atol=1e-6
-    )
+    np.testing.assert_allclose(predicted(wider, there.held_out), predicted(other, there.held_out), atol=1e-6)
 
 
 @both_sides
@@ -485,8 +482,7 @@ def test_features_and_ratings_together_tell_the_most(posterior):
     by_features = model.fold_in(user_features=there.of_newcomers)
     by_ratings = model.fold_in(few)
     by_both = model.fold_in(few, user_features=there.of_newcomers)
-    scores = [there.score(predicted(one, others), others)
-              for one in (by_ratings, by_features, by_both)]  # fmt: skip
+    scores = [there.score(predicted(one, others), others) for one in (by_ratings, by_features, by_both)]
     assert scores[0] + 0.03 < scores[1] < scores[2] - 0.008
     assert own_ids(by_both, "user") == own_ids(by_features, "user")
     assert by_both.ratings_.n_ratings == len(there.ratings) + len(few)
@@ -499,9 +495,10 @@ def test_features_and_ratings_together_tell_the_most(posterior):
     tolerance = 2e-3 if posterior == "variational" else 0.15  # of other draws
     for user, like in where.items():
         np.testing.assert_allclose(
-            mixed.predict_proba(user, ["f00", "f01"]), like.predict_proba(user, ["f00", "f01"]),
+            mixed.predict_proba(user, ["f00", "f01"]),
+            like.predict_proba(user, ["f00", "f01"]),
             atol=tolerance,
-        )  # fmt: skip
+        )
 
 
 def test_a_described_newcomer_is_the_optimum_around_what_features_expect():
@@ -524,8 +521,7 @@ def test_a_described_newcomer_is_the_optimum_around_what_features_expect():
     design[:, 0] = 1.0
     bounds = [bounds_of(wider.column_cutpoints[i], wider.row_cutpoints[-1], 5) for i in items]
     low, high = (
-        np.array([own[level + end] for own, level in zip(bounds, levels, strict=True)])
-        for end in (0, 1)
+        np.array([own[level + end] for own, level in zip(bounds, levels, strict=True)]) for end in (0, 1)
     )
 
     def loss(x):
@@ -575,10 +571,7 @@ def some_unrated(model):
     rated = set(zip(world().ratings["user"], world().ratings["item"], strict=True))
     users, items = world().of_known["user"][:40:4], own_ids(model, "item")
     return [
-        (user, item)
-        for k, user in enumerate(users)
-        for item in items[k : k + 4]
-        if (user, item) not in rated
+        (user, item) for k, user in enumerate(users) for item in items[k : k + 4] if (user, item) not in rated
     ]
 
 
@@ -614,9 +607,12 @@ USERS = pd.DataFrame(
     }
 )
 ITEMS = pd.DataFrame(
-    {"item": [f"i{k}" for k in range(33)], "kind": np.resize(["a", "b"], 33),
-     "size": pd.Categorical(np.resize(["s", "m", "l", "m"], 33), ["s", "m", "l"], ordered=True)}
-)  # fmt: skip
+    {
+        "item": [f"i{k}" for k in range(33)],
+        "kind": np.resize(["a", "b"], 33),
+        "size": pd.Categorical(np.resize(["s", "m", "l", "m"], 33), ["s", "m", "l"], ordered=True),
+    }
+)
 NEW_USERS = USERS[:3].assign(user=["x", "y", "z"])
 NEW_ITEMS = ITEMS[:2].assign(item=["p", "q"])
 BOTH = {"user_features": USERS, "item_features": ITEMS}
@@ -625,10 +621,7 @@ NEW_RATINGS = (["x", "u1", "x"], ["i1", "p", "p"], [1, 5, 3])
 
 def small_ensemble(**changes):
     quick = {"n_epochs": 3}
-    models = [
-        orbm.MatrixCumulativeRBM(2, 2, batch_size=20, **quick),
-        orbm.OrdinalMF(2, **quick),
-    ]
+    models = [orbm.MatrixCumulativeRBM(2, 2, batch_size=20, **quick), orbm.OrdinalMF(2, **quick)]
     return orbm.RatingEnsemble(models, random_state=0, **changes)
 
 
@@ -691,9 +684,7 @@ def test_a_folded_model_can_be_saved_and_folded_in_again(kind, tmp_path):
 def test_copies_know_of_features(kind):
     model = small(kind)
     for again in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
-        assert_same_models(
-            again.fold_in(user_features=NEW_USERS), model.fold_in(user_features=NEW_USERS)
-        )
+        assert_same_models(again.fold_in(user_features=NEW_USERS), model.fold_in(user_features=NEW_USERS))
 
 
 def put(array, place, value):
@@ -714,7 +705,7 @@ SPOILT = {
     "a value that is infinite": ("item_features.value", lambda a: put(a, 2, np.inf), "between"),
     "a value too few": ("user_features.value", lambda a: a[:-1], "user_features"),
     "wide values": ("user_features.value", lambda a: a.astype(np.float64), "is of type"),
-}  # fmt: skip
+}
 
 
 def refusal(path, change):
@@ -804,9 +795,7 @@ NOT_WITH_FEATURES = {
 def test_models_that_make_no_use_of_features_say_so(model, what):
     message = said_by(lambda: model().fit(RATINGS, **{what: BOTH[what]}))
     assert "makes no use of user_features and item_features" in message
-    assert (
-        "leave them out, or use OrdinalMF with the posterior 'variational' or 'sampled'" in message
-    )
+    assert "leave them out, or use OrdinalMF with the posterior 'variational' or 'sampled'" in message
 
 
 def test_an_ensemble_takes_features_for_those_that_make_use_of_them():
@@ -818,10 +807,7 @@ def test_an_ensemble_takes_features_for_those_that_make_use_of_them():
         second[0].model_.by_columns.bias[second[0].users_.lookup(RATINGS["user"].unique())],
     )
     assert (first[1].user_biases_[known] != second[1].user_biases_).any()
-    one, other = (
-        first[0].predict_proba("u61", ["i1", "i2"]),
-        first[0].predict_proba("?", ["i1", "i2"]),
-    )
+    one, other = (first[0].predict_proba("u61", ["i1", "i2"]), first[0].predict_proba("?", ["i1", "i2"]))
     np.testing.assert_allclose(one, other, atol=1e-6)
 
 
@@ -851,28 +837,37 @@ def test_folding_in_ratings_alone_is_possible(kind):
 
 REFUSED = {
     "integers for text": (
-        {"user_features": USERS.assign(user=range(64))}, "users known here are text", "convert"),
+        {"user_features": USERS.assign(user=range(64))},
+        "users known here are text",
+        "convert",
+    ),
     "text for what is not there": (
-        {"item_features": ITEMS.rename(columns={"item": "id"})}, "no column 'item'", "rename"),
-    "a missing id": (
-        {"user_features": USERS.assign(user=[None, *USERS["user"][1:]])}, "Row 0", "dropna()"),
+        {"item_features": ITEMS.rename(columns={"item": "id"})},
+        "no column 'item'",
+        "rename",
+    ),
+    "a missing id": ({"user_features": USERS.assign(user=[None, *USERS["user"][1:]])}, "Row 0", "dropna()"),
     "an id twice": (
-        {"item_features": ITEMS.assign(item=["i1", *ITEMS["item"][1:]])}, "'i1'",
-        "drop_duplicates"),
+        {"item_features": ITEMS.assign(item=["i1", *ITEMS["item"][1:]])},
+        "'i1'",
+        "drop_duplicates",
+    ),
     "only a constant": (
-        {"user_features": USERS[["user"]].assign(one=1)}, "'one'] (only one value)",
-        "give columns"),
-    "an infinite number": (
-        {"user_features": USERS.assign(age=np.inf)}, "infinite", "leave it empty"),
+        {"user_features": USERS[["user"]].assign(one=1)},
+        "'one'] (only one value)",
+        "give columns",
+    ),
+    "an infinite number": ({"user_features": USERS.assign(age=np.inf)}, "infinite", "leave it empty"),
     "ids of others": (
-        {"user_features": USERS.assign(user="U" + USERS["user"])}, "None of the 64 users with",
-        "give the same ids"),
+        {"user_features": USERS.assign(user="U" + USERS["user"])},
+        "None of the 64 users with",
+        "give the same ids",
+    ),
     "no frame": ({"item_features": {"item": [1]}}, "DataFrame, not dict", "convert"),
     "no line": ({"item_features": ITEMS[:0]}, "no row", "give at least one"),
     "no feature": ({"user_features": USERS[["user"]]}, "no column but 'user'", "give at least one"),
-    "dates": (
-        {"user_features": USERS.assign(since=pd.Timestamp("2020-01-01"))}, "dates", ".dt.year"),
-}  # fmt: skip
+    "dates": ({"user_features": USERS.assign(since=pd.Timestamp("2020-01-01"))}, "dates", ".dt.year"),
+}
 
 
 @pytest.mark.parametrize(("given", "said", "remedy"), REFUSED.values(), ids=REFUSED)
@@ -896,7 +891,7 @@ REFUSED_LATER = {
     "text for numbers": (NEW_USERS.assign(age="old"), "is text", "pandas.to_numeric"),
     "far away": (NEW_USERS.assign(age=1e12), "away from the mean", "correct it"),
     "neither true nor false": (NEW_USERS.assign(paid=2.0), "neither true nor", "correct it"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("frame", "said", "remedy"), REFUSED_LATER.values(), ids=REFUSED_LATER)
@@ -927,21 +922,17 @@ def test_unrated_ids_need_not_all_be_described_and_described_ones_not_be_rated()
 
 
 def as_polars(frame):
-    columns = {name: frame[name].astype(object).where(frame[name].notna(), None).tolist()
-               for name in frame}  # fmt: skip
+    columns = {name: frame[name].astype(object).where(frame[name].notna(), None).tolist() for name in frame}
     kinds = {"size": pl.Enum(["s", "m", "l"])}
     return pl.DataFrame(columns, schema_overrides={n: k for n, k in kinds.items() if n in columns})
 
 
 @every_kind
 def test_frames_of_pandas_and_polars_give_the_same_model(kind):
-    model = KINDS[kind]().fit(
-        RATINGS, user_features=as_polars(USERS), item_features=as_polars(ITEMS)
-    )
+    model = KINDS[kind]().fit(RATINGS, user_features=as_polars(USERS), item_features=as_polars(ITEMS))
     assert_same_models(model, small(kind))
     assert_same_models(
-        model.fold_in(user_features=as_polars(NEW_USERS)),
-        small(kind).fold_in(user_features=NEW_USERS),
+        model.fold_in(user_features=as_polars(NEW_USERS)), small(kind).fold_in(user_features=NEW_USERS)
     )
 
 
@@ -950,9 +941,7 @@ def test_the_order_of_the_lines_changes_no_bit(kind):
     mixed = {what: frame.sample(frac=1.0, random_state=3) for what, frame in BOTH.items()}
     assert_same_models(KINDS[kind]().fit(RATINGS, **mixed), small(kind))
     model = small(kind)
-    assert_same_models(
-        model.fold_in(user_features=NEW_USERS[::-1]), model.fold_in(user_features=NEW_USERS)
-    )
+    assert_same_models(model.fold_in(user_features=NEW_USERS[::-1]), model.fold_in(user_features=NEW_USERS))
 
 
 @every_kind
@@ -1024,9 +1013,7 @@ OTHER_FEATURES = {
 def test_a_fit_does_not_go_on_with_other_features(before, now, tmp_path, monkeypatch):
     stopped("variational", tmp_path, monkeypatch, before)
     message = said_by(lambda: KINDS["variational"]().fit(RATINGS, **now, checkpoint=tmp_path))
-    same_ids = len(before.get("item_features", ITEMS[:30])) == len(
-        now.get("item_features", ITEMS[:30])
-    )
+    same_ids = len(before.get("item_features", ITEMS[:30])) == len(now.get("item_features", ITEMS[:30]))
     assert f"which differs in {'features;' if same_ids else 'columns 33 (now 30);'}" in message
 
 
@@ -1077,9 +1064,7 @@ def test_probabilities_of_the_described_are_those_of_the_model():
     lines = model._features.users.table.toarray()
     usual = lines[model.ratings_.observations.row_counts > 0].mean(axis=0)
     counts = model.ratings_.observations.row_counts
-    average = (
-        counts @ model.model_.rows.mean / counts.sum()
-    )  # each user as often as there are ratings
+    average = counts @ model.model_.rows.mean / counts.sum()  # each user as often as there are ratings
     expected = average + (lines[row] - usual) @ prior.weights.table
     np.testing.assert_allclose(model.model_.rows.mean[row], expected, atol=1e-6)
     np.testing.assert_allclose(model.model_.rows.variance[row], 1.0 / prior.precision, rtol=1e-6)

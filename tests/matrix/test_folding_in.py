@@ -174,9 +174,7 @@ def objective(model, d, items, levels, usual, h):
         )
         total -= 0.5 * usual.weights_precision @ weights**2
         total -= 0.5 * usual.bias_precision @ (middle - usual.bias) ** 2
-        total -= (
-            0.5 * usual.cutpoints_precision[0] * np.sum((cutpoints - usual.cutpoints[5, 1:]) ** 2)
-        )
+        total -= 0.5 * usual.cutpoints_precision[0] * np.sum((cutpoints - usual.cutpoints[5, 1:]) ** 2)
         return -total
 
     return loss
@@ -199,8 +197,7 @@ def test_what_is_found_is_the_optimum():
     every, seen = Observations.from_dense(dense, 5), model.ratings_.observations
     wider = known.with_newcomers(seen, every, NO_TABLES, CPU)
     wider = wider._replace(
-        by_rows=Half(*map(np.float64, wider.by_rows)),
-        by_columns=Half(*map(np.float64, wider.by_columns)),
+        by_rows=Half(*map(np.float64, wider.by_rows)), by_columns=Half(*map(np.float64, wider.by_columns))
     )
     h, own = wider.by_rows.factors[120], wider.by_columns
     middle = own.bias[120] + own.weights[120] @ usual.factors
@@ -211,9 +208,7 @@ def test_what_is_found_is_the_optimum():
     assert value < best.fun + 2e-3
     np.testing.assert_allclose(found, best.x, atol=0.03)
     loss(found)  # put it back
-    utility = [
-        expected_utility(wider, 120, i, level, h) for i, level in zip(items, levels, strict=True)
-    ]
+    utility = [expected_utility(wider, 120, i, level, h) for i, level in zip(items, levels, strict=True)]
     activation = wider.by_rows.factor_bias + np.array(utility) @ wider.by_rows.weights[items]
     np.testing.assert_allclose(h, expit(activation), atol=0.01)
 

@@ -311,9 +311,7 @@ def test_priors_are_found_again(truth, learnt):
     """And factors that nobody needs fade away."""
     for prior, bias in ((learnt.row_prior, 0.5), (learnt.column_prior, 0.7)):
         assert 1.0 / np.sqrt(prior.precision[0]) == pytest.approx(bias, rel=0.25)
-    products = np.sqrt(
-        np.linalg.eigvals(second_moment(truth.rows) @ second_moment(truth.columns)).real
-    )
+    products = np.sqrt(np.linalg.eigvals(second_moment(truth.rows) @ second_moment(truth.columns)).real)
     sizes = 1.0 / np.sqrt(learnt.row_prior.precision[1:] * learnt.column_prior.precision[1:])
     np.testing.assert_allclose(sizes[:2], np.sort(products)[::-1], rtol=0.25)
     assert (sizes[2:] < 0.15 * sizes[1]).all()
@@ -347,9 +345,7 @@ def test_the_learnt_precision_is_the_most_likely():
     mean = rng.normal(0.1, [0.3, 1.0, 2.0], (40, 3)).astype(np.float32)
     variance = rng.uniform(0.0, 0.5, (40, 3)).astype(np.float32)
     old = np.array([1.0, np.inf, 1.0], dtype=np.float32)
-    posterior = FactorPosterior(
-        mean, variance, np.zeros((40, 1)), np.zeros((40, 1)), np.full(40, 2)
-    )
+    posterior = FactorPosterior(mean, variance, np.zeros((40, 1)), np.zeros((40, 1)), np.full(40, 2))
     prior = Prior(old, np.zeros((40, 1)), np.ones(1))
     found = variational._learnt(prior, CPU_ENGINE.moments(posterior), is_weak=False).precision
     assert found[1] == np.inf  # what is fixed stays so
@@ -489,11 +485,7 @@ def test_scales_of_one_level_say_nothing():
     state = after_epochs(with_dull, [3, 3, 3, 3, 1])
     row = np.arange(20)
     dull = Cells(row, np.full(20, 4), np.zeros(20, dtype=np.int8))
-    np.testing.assert_allclose(
-        log_probability([GaussianModel.of_state(state)], dull),
-        0.0,
-        atol=1e-12,
-    )
+    np.testing.assert_allclose(log_probability([GaussianModel.of_state(state)], dull), 0.0, atol=1e-12)
     only = after_epochs(np.zeros((5, 2), dtype=int), [1, 1])
     np.testing.assert_allclose(all_log_probabilities(only, np.zeros((5, 2), dtype=int)), 0.0)
 

@@ -67,15 +67,11 @@ def unequal():
 def test_every_row_solves_its_ridge_regression(unequal):
     """With so few coordinates conjugate gradients end at the solution."""
     state, data, dense = unequal
-    CPU_ENGINE.half_sweep(
-        data.rows.answers, state.rows, state.columns, state.row_prior, values=state.values
-    )  # fmt: skip
+    CPU_ENGINE.half_sweep(data.rows.answers, state.rows, state.columns, state.row_prior, values=state.values)
     precision = state.row_prior.precision
     for d in range(len(dense)):
         system, side, diagonal = regression(state, dense, d)
-        np.testing.assert_allclose(
-            state.rows.mean[d], np.linalg.solve(system, side), rtol=1e-4, atol=1e-5
-        )
+        np.testing.assert_allclose(state.rows.mean[d], np.linalg.solve(system, side), rtol=1e-4, atol=1e-5)
         known = 1.0 / (precision + (diagonal - precision) / UNDERSTATED)
         np.testing.assert_allclose(state.rows.variance[d], known, rtol=1e-5)
     np.testing.assert_allclose(state.rows.mean[3], 0.0, atol=1e-6)
@@ -90,9 +86,7 @@ def test_expected_squared_error(unequal):
         total += (state.values[dense[d, i]] - mean) ** 2 + deviation**2 - 1.0
     found = CPU_ENGINE.squared_error(data.rows.answers, state.rows, state.columns, state.values)
     assert found == pytest.approx(total, rel=1e-5)
-    of_columns = CPU_ENGINE.squared_error(
-        data.columns.answers, state.columns, state.rows, state.values
-    )
+    of_columns = CPU_ENGINE.squared_error(data.columns.answers, state.columns, state.rows, state.values)
     assert of_columns == pytest.approx(total, rel=1e-5)
 
 
@@ -158,8 +152,7 @@ def test_epochs_of_points_climb_the_log_posterior():
         state = epoch(data, state, number, is_point=True)
         error = np.mean((y - (in_ratings(state) + lowest)[seen]) ** 2)
         penalty = sum(
-            (prior.precision * side.mean**2).sum()
-            for side, prior in zip(state[:2], state[2:4], strict=True)
+            (prior.precision * side.mean**2).sum() for side, prior in zip(state[:2], state[2:4], strict=True)
         )
         # With the noise that suits the error best.
         values.append(-0.5 * (seen.sum() * np.log(error) + penalty))

@@ -34,9 +34,7 @@ def random_case(seed, n_rows=3, n_columns=3, n_row_factors=2, n_column_factors=2
         )
 
     model = MatrixModel(
-        half(n_columns, n_rows, n_row_factors, -1.0),
-        half(n_rows, n_columns, n_column_factors, 0.0),
-        n_levels,
+        half(n_columns, n_rows, n_row_factors, -1.0), half(n_rows, n_columns, n_column_factors, 0.0), n_levels
     )
     level = rng.integers(0, n_levels, size=(n_rows, n_columns))
     level[rng.random(level.shape) < 0.25] = -1
@@ -91,8 +89,7 @@ def enumerated_row(model, observations, d, g):
     clamped, free = [], []
     for h in states(gamma.size):
         terms = [
-            cell_terms(model, d, i, dense[d, i], h, g[i].astype(float))
-            for i in np.flatnonzero(dense[d] >= 0)
+            cell_terms(model, d, i, dense[d, i], h, g[i].astype(float)) for i in np.flatnonzero(dense[d] >= 0)
         ]
         weight = float(gamma @ h) + sum(square for square, _ in terms)
         free.append(weight)
@@ -100,9 +97,7 @@ def enumerated_row(model, observations, d, g):
     return logsumexp(clamped) - logsumexp(free)
 
 
-@pytest.mark.parametrize(
-    "shape", [(2, 2, 1, 2), (2, 3, 2, 1), (3, 2, 1, 1), (1, 4, 3, 1), (3, 2, 2, 0)]
-)
+@pytest.mark.parametrize("shape", [(2, 2, 1, 2), (2, 3, 2, 1), (3, 2, 1, 1), (1, 4, 3, 1), (3, 2, 2, 0)])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_exact_likelihood_is_that_of_the_papers_formulas(seed, shape):
     model, observations = random_case(seed, *shape)
@@ -114,9 +109,7 @@ def test_exact_likelihood_is_that_of_the_papers_formulas(seed, shape):
 def test_all_ratings_together_have_probability_one():
     model, _ = random_case(3, 2, 2, 2, 1)
     total = [
-        likelihood.exact(
-            model, Observations.from_dense(np.reshape(levels, (2, 2)), model.n_levels)
-        ).value
+        likelihood.exact(model, Observations.from_dense(np.reshape(levels, (2, 2)), model.n_levels)).value
         for levels in itertools.product(range(3), range(5), repeat=2)
     ]
     assert logsumexp(total) == pytest.approx(0.0, abs=1e-10)
@@ -166,10 +159,7 @@ def test_pseudo_likelihood_is_that_of_a_rating_given_all_others():
         model, observations = random_case(seed, 3, 4, 1, 1, size=0.5)
         exact.append(given_all_others(model, observations))
         h, g = (part.astype(np.float32) for part in posterior_means(model, observations))
-        by_rows, by_columns = (
-            model.by_rows._replace(factors=h),
-            model.by_columns._replace(factors=g),
-        )
+        by_rows, by_columns = (model.by_rows._replace(factors=h), model.by_columns._replace(factors=g))
         model, cells = model._replace(by_rows=by_rows, by_columns=by_columns), observations.cells()
         found.append(CPU.log_pseudo_likelihood(model, cells))
         seen.append(CPU.log_probability(model, cells))  # by factors that have seen the rating

@@ -97,20 +97,19 @@ def slope(function, parameters, part, place, step=1e-5):
 def slopes(function, parameters):
     return Parameters(
         *(
-            np.array([slope(function, parameters, k, place) for place in np.ndindex(p.shape)])
-            .reshape(p.shape)
+            np.array([slope(function, parameters, k, place) for place in np.ndindex(p.shape)]).reshape(
+                p.shape
+            )
             for k, p in enumerate(parameters)
         )
-    )  # fmt: skip
+    )
 
 
 def batch_gradients(table, parameters, gibbs_steps, n_batches=50):
     """Gradients per row of equal batches of a table: their mean and its standard error."""
     size = (table.row_start.size - 1) // n_batches
     got = [
-        gradient(
-            table, parameters, Batch(b * size, (b + 1) * size, 5, 1, gibbs_steps), EVERY_COLUMN
-        )
+        gradient(table, parameters, Batch(b * size, (b + 1) * size, 5, 1, gibbs_steps), EVERY_COLUMN)
         for b in range(n_batches)
     ]
     for part in zip(*got, strict=True):
@@ -299,7 +298,6 @@ def test_new_rows_are_given_the_factors_of_old_ones_with_the_same_answers():
 def test_unknown_items_on_a_scale_that_no_item_has():
     user, item = np.divmod(np.arange(40), 4)
     model = orbm.MultinomialRBM(
-        2, n_epochs=1, scale=[1, 2, 3], item_scales={k: [1, 2, 3, 4] for k in range(4)},
-        random_state=0,
-    ).fit((user, item, 1 + (user + item) % 4))  # fmt: skip
+        2, n_epochs=1, scale=[1, 2, 3], item_scales={k: [1, 2, 3, 4] for k in range(4)}, random_state=0
+    ).fit((user, item, 1 + (user + item) % 4))
     np.testing.assert_allclose(model.predict_proba(0, [99]), [[1 / 3, 1 / 3, 1 / 3, 0]])

@@ -145,10 +145,7 @@ def settled():
     state, data = start(observations, 2, 0, Precisions(5.0, 2.0, 20.0)), on_cpu(observations)
     for number in range(1, 301):
         state = epoch(data, state, number, is_point=True)
-    parts = [
-        [side.mean.astype(np.float64), side.cutpoints.copy()]
-        for side in (state.rows, state.columns)
-    ]
+    parts = [[side.mean.astype(np.float64), side.cutpoints.copy()] for side in (state.rows, state.columns)]
     return parts, state[2:4], dense, n_levels
 
 
@@ -241,8 +238,6 @@ def test_an_averaged_model_is_the_mean_of_the_last_epochs():
         assert one.share == pytest.approx(1 / 3)
         i = np.arange(50)
         d = np.full(50, model.users_.lookup(["u3"])[0])
-        alone.append(
-            np.exp([log_probability([one], Cells(d, i, np.full(50, v))) for v in range(5)]).T
-        )
+        alone.append(np.exp([log_probability([one], Cells(d, i, np.full(50, v))) for v in range(5)]).T)
     np.testing.assert_allclose(p, np.mean(alone, axis=0), atol=1e-9)
     assert model.user_factors_ is not learnt("ordinal").user_factors_

@@ -34,9 +34,7 @@ def ensemble_of(*names, **changes):
 def test_parts_are_what_they_are_alone(ratings):
     train, rest = halves(ratings)
     together = ensemble_of(*SINGLE).fit(train, rest)
-    assert [type(part) for part in together.estimators_] == [
-        type(model) for model in models(*SINGLE)
-    ]
+    assert [type(part) for part in together.estimators_] == [type(model) for model in models(*SINGLE)]
     pair = (rest["user"], rest["item"])
     expected = np.zeros((len(rest), 5))
     for name, share, part in zip(SINGLE, together.shares_, together.estimators_, strict=True):
@@ -126,9 +124,7 @@ def test_one_model_is_itself(ratings):
     assert_same_models(model, alone)
 
 
-@pytest.mark.parametrize(
-    "names", list(itertools.permutations(["matrix", "ordinal", "multinomial"]))
-)
+@pytest.mark.parametrize("names", list(itertools.permutations(["matrix", "ordinal", "multinomial"])))
 def test_any_order(names, ratings, tmp_path):
     """What models tell of their epochs differs; the history has what all tell."""
     model = ensemble_of(*names, n_epochs=3).fit(ratings)
@@ -181,9 +177,11 @@ def test_items_without_ratings_on_a_longer_scale():
     values = 1 + (users + items) % 3
     matrix = sparse.coo_array((values, (users, items)), shape=(20, 5))
     model = orbm.RatingEnsemble(
-        models("ordinal", "multinomial", n_epochs=2), scale=[1, 2, 3, 4, 5],
-        item_scales={item: [1, 2, 3] for item in range(3)}, random_state=0,
-    )  # fmt: skip
+        models("ordinal", "multinomial", n_epochs=2),
+        scale=[1, 2, 3, 4, 5],
+        item_scales={item: [1, 2, 3] for item in range(3)},
+        random_state=0,
+    )
     with pytest.warns(UserWarning, match="1 of 3 validation ratings are not used"):
         model.fit(matrix, ([1, 2, 3], [0, 1, 4], [1, 2, 5]))
     assert model.shares_.sum() == pytest.approx(1.0)

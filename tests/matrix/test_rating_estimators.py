@@ -19,12 +19,7 @@ from small_matrices import (
 )
 
 import ordinalrbm as orbm
-from ordinalrbm.matrix import (
-    binary_learner,
-    gibbs_learner,
-    multinomial_learner,
-    variational_learner,
-)
+from ordinalrbm.matrix import binary_learner, gibbs_learner, multinomial_learner, variational_learner
 
 LEARNERS = (binary_learner, variational_learner, multinomial_learner, gibbs_learner)
 
@@ -149,9 +144,7 @@ def test_copies(model):
     for again in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), copy.copy(model)):
         assert type(again) is type(model)
         assert_same_models(again, model)
-        np.testing.assert_array_equal(
-            again.predict("u1", ["i1", "x"]), model.predict("u1", ["i1", "x"])
-        )
+        np.testing.assert_array_equal(again.predict("u1", ["i1", "x"]), model.predict("u1", ["i1", "x"]))
 
 
 # ---- learning that is stopped -------------------------------------------------------------------
@@ -226,9 +219,7 @@ def test_a_killed_fit_goes_on_to_the_same_bits(name, ratings, monkeypatch, tmp_p
             make().fit(ratings, checkpoint=tmp_path, every=1)
     again = make().fit(ratings, checkpoint=tmp_path, every=1)
     assert_same_models(again, whole)
-    pd.testing.assert_frame_equal(
-        again.history_.drop(columns=seconds), whole.history_.drop(columns=seconds)
-    )
+    pd.testing.assert_frame_equal(again.history_.drop(columns=seconds), whole.history_.drop(columns=seconds))
     # One that has ended gives its model at once.
     stop_after(0, monkeypatch, KilledError)
     assert_same_models(make().fit(ratings, checkpoint=tmp_path), whole)

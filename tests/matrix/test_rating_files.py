@@ -4,14 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from small_matrices import (
-    MODELS,
-    assert_same_models,
-    learnt,
-    on_any_scales,
-    simulated,
-    small,
-)
+from small_matrices import MODELS, assert_same_models, learnt, on_any_scales, simulated, small
 
 import ordinalrbm as orbm
 from ordinalrbm.storage import model_file
@@ -43,9 +36,7 @@ def test_a_loaded_model_says_the_same(tmp_path, ids, make):
     unknown = "nobody" if ids == "text" else -5
     users = [*ratings["user"].to_numpy()[:9], unknown]
     items = [*ratings["item"].to_numpy()[-9:], unknown]
-    np.testing.assert_array_equal(
-        again.predict_proba(users, items), model.predict_proba(users, items)
-    )
+    np.testing.assert_array_equal(again.predict_proba(users, items), model.predict_proba(users, items))
     for rule in ("mean", "mode", "median"):
         np.testing.assert_array_equal(
             again.predict(users, items, rule=rule), model.predict(users, items, rule=rule)

@@ -45,9 +45,7 @@ def root_mean_square(predicted, truth):
 
 def numbers(ratings):
     """The same with ids that are numbers."""
-    return ratings.assign(
-        user=ratings["user"].str[1:].astype(int), item=ratings["item"].str[1:].astype(int)
-    )
+    return ratings.assign(user=ratings["user"].str[1:].astype(int), item=ratings["item"].str[1:].astype(int))
 
 
 def error_beside_items(model):
@@ -154,8 +152,10 @@ def test_threads_do_not_change_a_bit():
     run = subprocess.run(
         [sys.executable, "-c", code + "print(*own.digests())", os.path.dirname(__file__)],
         env={**os.environ, "NUMBA_NUM_THREADS": "4", "OPENBLAS_NUM_THREADS": "1"},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     found = run.stdout.split()
     assert found == digests()
     assert len(set(found)) == len(MODELS)
@@ -228,10 +228,7 @@ def test_validation_ratings_are_used_as_given(ratings, monkeypatch, make):
 def test_without_validation_all_epochs_are_learnt(ratings, make):
     nothing = ratings[:0]
     options = {"n_epochs": 4, "patience": 1}
-    for model in (
-        make(validation_fraction=0, **options).fit(ratings),
-        make(**options).fit(ratings, nothing),
-    ):
+    for model in (make(validation_fraction=0, **options).fit(ratings), make(**options).fit(ratings, nothing)):
         assert model.history_["validation"].isna().all()
         assert model.history_["epoch"].max() == model.best_epoch_ == 4
         for one in model.models_:  # nothing is calibrated
@@ -259,10 +256,7 @@ def test_nobody_loses_all_ratings_to_validation(shuffle):
     dense = known.observations.to_dense()
     user, item = (
         np.array([np.flatnonzero(position == place)[0] for place in places])
-        for position, places in (
-            (data.row_position, cells.row),
-            (data.column_position, cells.column),
-        )
+        for position, places in ((data.row_position, cells.row), (data.column_position, cells.column))
     )
     np.testing.assert_array_equal(dense[user, item], cells.level)
     assert (data.observations.to_dense()[cells.row, cells.column] == -1).all()
@@ -401,9 +395,7 @@ def test_plain_steps_follow_the_mean_gradient():
     """A step of stochastic gradient is the rate times the mean over a column's answers."""
     rng = np.random.default_rng(0)
     n_columns, n_factors = 3, 2
-    half = start(
-        Observations.from_dense(rng.integers(0, 3, (8, n_columns)), 3), n_factors, 1, 0
-    ).by_rows
+    half = start(Observations.from_dense(rng.integers(0, 3, (8, n_columns)), 3), n_factors, 1, 0).by_rows
     answers = np.full(n_columns, 4.0, dtype=np.float32)
     shapes = (half.weights.shape, half.bias.shape, (n_columns, 6), half.factor_bias.shape)
     clamped, free = (
@@ -417,9 +409,7 @@ def test_plain_steps_follow_the_mean_gradient():
     np.testing.assert_allclose(
         moved.weights - half.weights, 0.1 * (clamped.weights - free.weights) / 4.0, atol=1e-6
     )
-    np.testing.assert_allclose(
-        moved.bias - half.bias, 0.1 * (clamped.bias - free.bias) / 4, atol=1e-6
-    )
+    np.testing.assert_allclose(moved.bias - half.bias, 0.1 * (clamped.bias - free.bias) / 4, atol=1e-6)
     assert all((part == 16.0).all() for part in (sums.weights, sums.bias))
 
 
@@ -461,10 +451,13 @@ def test_sampling_learns_from_given_ratings_if_told_so(ratings):
         make().fit(ratings),
     )
     errors = [
-        -np.log(model.predict_proba(given["user"], given["item"])[np.arange(len(given)),
-                given["rating"].to_numpy() - 1]).mean()
+        -np.log(
+            model.predict_proba(given["user"], given["item"])[
+                np.arange(len(given)), given["rating"].to_numpy() - 1
+            ]
+        ).mean()
         for model in (alone, both, whole)
-    ]  # fmt: skip
+    ]
     assert errors[1] < errors[0] - 0.02  # what was learnt from is known
     assert abs(errors[1] - errors[2]) < 0.5 * (errors[0] - errors[1])
 

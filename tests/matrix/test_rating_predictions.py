@@ -5,14 +5,7 @@ import copy
 import numpy as np
 import pandas as pd
 import pytest
-from small_matrices import (
-    MODELS,
-    cell_probabilities,
-    learnt,
-    on_any_scales,
-    simulated,
-    small,
-)
+from small_matrices import MODELS, cell_probabilities, learnt, on_any_scales, simulated, small
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Cells

@@ -144,15 +144,14 @@ def test_the_effect_is_that_of_leaving_the_rating_out(name):
     model = learnt(name)
     worth, far = np.arange(1.0, 6.0), []
     for d, i in ((3, 7), (10, 2), (20, 11)):
-        items, levels = (part[model.ratings_.observations.row(d)[0] != i]
-                         for part in model.ratings_.observations.row(d))  # fmt: skip
+        items, levels = (
+            part[model.ratings_.observations.row(d)[0] != i] for part in model.ratings_.observations.row(d)
+        )
         cell = ExplainedCell(d, i, items, levels, worth)
         expected, effects = model.model_.rating_effects(cell)
         for k in range(items.size):
             others = np.arange(items.size) != k
-            left, _ = model.model_.rating_effects(
-                cell._replace(columns=items[others], levels=levels[others])
-            )
+            left, _ = model.model_.rating_effects(cell._replace(columns=items[others], levels=levels[others]))
             far.append((effects[k], expected - left))
     found, true = np.array(far).T
     assert np.abs(true).max() > 1e-3

@@ -18,14 +18,7 @@ from ordinalrbm.engine.normal_reference import log_mass
 from ordinalrbm.engine.ordinal_gibbs import CPU_GIBBS, DrawnSide, Sweep
 from ordinalrbm.engine.rated_sets import FEW, FeatureTable, RatedSets, WeightDraws
 from ordinalrbm.matrix import gibbs_sampler
-from ordinalrbm.matrix.gibbs_sampler import (
-    Hyper,
-    SampledData,
-    SampledState,
-    Scales,
-    bounds_of,
-    sweep,
-)
+from ordinalrbm.matrix.gibbs_sampler import Hyper, SampledData, SampledState, Scales, bounds_of, sweep
 from ordinalrbm.runtime.threads import threads
 
 
@@ -72,8 +65,9 @@ def test_bias_and_factors_of_a_row_by_quadrature():
     precision = np.array([[2.0, 0.5], [0.5, 1.0]], dtype=np.float32)
     prior = np.array([0.3, -0.2], dtype=np.float32)
     for number in range(25):
-        CPU_GIBBS.draw_rows(answers, this, other, THRESHOLDS, np.tile(prior, (times, 1)), precision,
-                  Sweep(1, number, 0))  # fmt: skip
+        CPU_GIBBS.draw_rows(
+            answers, this, other, THRESHOLDS, np.tile(prior, (times, 1)), precision, Sweep(1, number, 0)
+        )
     axis = np.linspace(-4.0, 4.0, 161)
     bias, factor = np.meshgrid(axis, axis, indexing="ij")
     away = np.stack([bias - prior[0], factor - prior[1]], axis=-1)
@@ -98,9 +92,7 @@ def test_width_of_a_row_by_quadrature():
     answers, this, precision = same_rows(level, times), rows_of(times), 3.0
     this.factors[:] = np.array([0.2, -0.5], dtype=np.float32)
     taken = [
-        CPU_GIBBS.move_widths(
-            answers, this, other, THRESHOLDS, precision, Sweep(2, number, 0)
-        ).mean()
+        CPU_GIBBS.move_widths(answers, this, other, THRESHOLDS, precision, Sweep(2, number, 0)).mean()
         for number in range(30)
     ]
     assert 0.7 < np.mean(taken) < 1.0
@@ -129,9 +121,7 @@ def test_sums_for_thresholds_are_derivatives():
 
     def total(inner):
         bounds = np.array([-np.inf, *inner, np.inf])
-        mean = (
-            this.factors[:, :1] + other.factors[:, 0] + this.factors[:, 1:] @ other.factors[:, 1:].T
-        )
+        mean = this.factors[:, :1] + other.factors[:, 0] + this.factors[:, 1:] @ other.factors[:, 1:].T
         width = np.outer(this.width, other.width).astype(float)
         rows, columns = np.nonzero(level >= 0)
         given, at, wide = level[rows, columns], mean[rows, columns], width[rows, columns]
@@ -153,9 +143,7 @@ def test_weights_of_rated_sets_are_a_ridge_regression():
     sets = RatedSets.of(Observations.from_dense(level, 2))
     features = (level >= 0) * sets.lengths[:, None]
     n_rated = (level >= 0).sum(axis=1)
-    np.testing.assert_allclose(
-        np.square(features).sum(axis=1), n_rated / (n_rated + FEW), rtol=1e-5
-    )
+    np.testing.assert_allclose(np.square(features).sum(axis=1), n_rated / (n_rated + FEW), rtol=1e-5)
     given, ridge = rng.normal(size=(12, 3)), 2.0
     np.testing.assert_allclose(sets.times(np.eye(4, 3)), features @ np.eye(4, 3), rtol=1e-5)
     system = features.T @ features + ridge * np.eye(4)
@@ -205,8 +193,7 @@ def prior_side(rng, features, scale, n_factors=1):
     covariance = np.linalg.inv(precision)
     mean = rng.multivariate_normal(np.zeros(width), covariance / gibbs_sampler._PRIOR_ROWS)
     ridges = [
-        float(rng.gamma(gibbs_sampler._RIDGE_PRIOR[0]) / gibbs_sampler._RIDGE_PRIOR[1])
-        for _ in features
+        float(rng.gamma(gibbs_sampler._RIDGE_PRIOR[0]) / gibbs_sampler._RIDGE_PRIOR[1]) for _ in features
     ]
     weights = [
         rng.multivariate_normal(np.zeros(width), covariance / ridge, kind.shape[1])
@@ -234,9 +221,7 @@ def prior_state(rng):
 def made_up(rng, state):
     """Levels given everything else."""
     rows, columns = state.rows, state.columns
-    mean = (
-        rows.factors[:, :1] + columns.factors[:, 0] + rows.factors[:, 1:] @ columns.factors[:, 1:].T
-    )
+    mean = rows.factors[:, :1] + columns.factors[:, 0] + rows.factors[:, 1:] @ columns.factors[:, 1:].T
     utility = mean + rng.normal(size=mean.shape)
     bounds = bounds_of(state.cutpoints, np.array([3]))[0, 1:3].astype(float)
     scaled = utility / np.outer(rows.width, columns.width)
@@ -249,12 +234,17 @@ def numbers_of(state):
     for side, hyper in ((state.rows, state.row_hyper), (state.columns, state.column_hyper)):
         logs = np.log(side.width.astype(float))
         found += [
-            np.tanh(side.factors[0, 0]), np.tanh(abs(side.factors[1, 1])), np.tanh(hyper.mean[0]),
-            np.tanh(np.square(hyper.weights[0]).sum() / 4), np.log(hyper.precision[0, 0]),
-            np.tanh(hyper.precision[0, 1] / 20), np.log1p(hyper.ridge[0]),
+            np.tanh(side.factors[0, 0]),
+            np.tanh(abs(side.factors[1, 1])),
+            np.tanh(hyper.mean[0]),
+            np.tanh(np.square(hyper.weights[0]).sum() / 4),
+            np.log(hyper.precision[0, 0]),
+            np.tanh(hyper.precision[0, 1] / 20),
+            np.log1p(hyper.ridge[0]),
             np.log(hyper.width_precision),
-            np.tanh(2 * logs[0]), np.tanh(4 * logs[1] ** 2),
-        ]  # fmt: skip
+            np.tanh(2 * logs[0]),
+            np.tanh(4 * logs[1] ** 2),
+        ]
     own, ridge = state.row_hyper.weights[1], state.row_hyper.ridge[1]
     return [*found, np.tanh(np.square(own).sum() / 4), np.tanh(own[0, 0]), np.log1p(ridge)]
 

@@ -408,9 +408,7 @@ def test_new_ratings_of_a_call_are_the_latest():
     unlike = new.assign(timestamp=-new["timestamp"])
     found = [model.recommend(ratings=given, score="demand") for given in (new, unlike)]
     assert (found[0]["item"] >= 30).mean() > (found[1]["item"] >= 30).mean()
-    pd.testing.assert_frame_equal(
-        found[0], model.fold_in(new).recommend(777, score="demand"), rtol=1e-3
-    )
+    pd.testing.assert_frame_equal(found[0], model.fold_in(new).recommend(777, score="demand"), rtol=1e-3)
 
 
 @pytest.mark.parametrize("liked", [None, 1, 3, 5])

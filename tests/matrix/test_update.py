@@ -174,9 +174,8 @@ def test_calibration_stays_when_a_known_rating_is_given_again(posterior, tmp_pat
     validation = table.assign(rating=np.where(is_active, 1, 5))[~learnt_from]
     active = train["user"].value_counts().index
     model = orbm.OrdinalMF(
-        3, posterior=posterior, n_draws=12, n_epochs=36 if posterior == "sampled" else 10,
-        random_state=0,
-    ).fit(train, validation)  # fmt: skip
+        3, posterior=posterior, n_draws=12, n_epochs=36 if posterior == "sampled" else 10, random_state=0
+    ).fit(train, validation)
     model.save(tmp_path / "model.orbm")
     for some in (active[:10], active[-10:]):
         again, items = orbm.load(tmp_path / "model.orbm"), model.items_.labels

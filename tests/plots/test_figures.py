@@ -26,13 +26,7 @@ def texts(figure) -> str:
 def formula_figures():
     x = np.linspace(-1, 1, 4)
     half = np.full((4, 2), 0.5)
-    line = {
-        "panel": [FORMULA],
-        "group": [FORMULA],
-        "mean": [0.1],
-        "low": [np.nan],
-        "high": [np.nan],
-    }
+    line = {"panel": [FORMULA], "group": [FORMULA], "mean": [0.1], "low": [np.nan], "high": [np.nan]}
     return {
         "learning": plots.learning_curve(
             pd.DataFrame({"epoch": [1, 2], "validation": [-2.0, -1.0]}), title=FORMULA

@@ -75,9 +75,7 @@ def test_ordered_kinds_go_from_dark_to_light():
     values = pd.Categorical(np.resize(levels, 50), levels, ordered=True)
     legend = plots.row_map(PLACES, {"How often": values}).axes[0].get_legend()
     assert [text.get_text() for text in legend.get_texts()] == levels
-    lightness = [
-        handle.get_facecolor()[0][:3] @ (0.3, 0.6, 0.1) for handle in legend.legend_handles
-    ]
+    lightness = [handle.get_facecolor()[0][:3] @ (0.3, 0.6, 0.1) for handle in legend.legend_handles]
     assert np.all(np.diff(lightness) > 0.1)
 
 

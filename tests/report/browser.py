@@ -15,10 +15,17 @@ from typing import Any
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 AVAILABLE = bool(CHROMIUM and DRIVER)
 _SWITCHES = [
-    "headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run",
-    "disable-background-networking", "disable-component-update", "disable-sync",
-    "disable-dev-shm-usage", "force-color-profile=srgb",
-]  # fmt: skip
+    "headless",
+    "no-sandbox",
+    "disable-gpu",
+    "disable-quic",
+    "no-first-run",
+    "disable-background-networking",
+    "disable-component-update",
+    "disable-sync",
+    "disable-dev-shm-usage",
+    "force-color-profile=srgb",
+]
 # Nothing of these tests should take longer, on however busy a machine.
 _SECONDS = 120
 
@@ -95,9 +102,12 @@ class Browser:
     def press(self, key: str, code: int) -> None:
         for kind in ("keyDown", "keyUp"):
             self.devtools(
-                "Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code,
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=key,
+                windowsVirtualKeyCode=code,
                 **({"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}),
-            )  # fmt: skip
+            )
 
     def errors(self) -> list[str]:
         """What has gone wrong on the page since the last time."""

@@ -82,16 +82,14 @@ def hostile_survey() -> Survey:
     n = 60
     names = [f"{i} {HOSTILE[i % len(HOSTILE)]}" for i in range(5)]
     people = pd.DataFrame(
-        {name: [HOSTILE[k % 3] for k in range(n)] for name in HOSTILE[:3]}
-        | {HOSTILE[4]: np.arange(n)}
+        {name: [HOSTILE[k % 3] for k in range(n)] for name in HOSTILE[:3]} | {HOSTILE[4]: np.arange(n)}
     )
     columns = [Column(name, "ordinal", question=HOSTILE[2]) for name in names]
     columns.append(
         Column(
-            HOSTILE[0], "ignored", HOSTILE[1], missing=(9,), missing_names=(HOSTILE[2],),
-            reason=HOSTILE[3],
+            HOSTILE[0], "ignored", HOSTILE[1], missing=(9,), missing_names=(HOSTILE[2],), reason=HOSTILE[3]
         )
-    )  # fmt: skip
+    )
     return survey(
         answers(n),
         people,

@@ -101,9 +101,7 @@ def test_intervals_hold_the_truth_in_nineteen_of_twenty_cases():
     between = weight @ (shifts - weight @ shifts) ** 2
     truth, hits, estimates = between / (1.0 + between), 0, []
     for _ in range(600):
-        found = welch(
-            in_groups([rng.normal(m, 1.0, n) for m, n in zip(shifts, sizes, strict=True)])
-        )
+        found = welch(in_groups([rng.normal(m, 1.0, n) for m, n in zip(shifts, sizes, strict=True)]))
         hits += found.low <= truth <= found.high
         estimates.append(found.omega)
     assert 0.92 < hits / 600 < 0.98
@@ -167,12 +165,7 @@ def test_numbers_make_bands_of_about_equally_many():
 
 def test_variables_without_groups_are_told_with_the_reason():
     people = pd.DataFrame(
-        {
-            "same": "x",
-            "nobody": None,
-            "each": [f"id {k}" for k in range(60)],
-            "sex": ["f", "m"] * 30,
-        }
+        {"same": "x", "nobody": None, "each": [f"id {k}" for k in range(60)], "sex": ["f", "m"] * 30}
     )
     found, others = groupings(people)
     assert [one.name for one in found] == ["sex"]
@@ -375,12 +368,7 @@ def test_small_groups_are_shown_and_not_tested():
 def test_the_page_tells_the_tests_that_were_made():
     whole = survey(background=background(), weight=pd.Series(np.linspace(0.5, 2.0, 60)))
     text = Page(report.survey_page(fitted(whole), whole)).text
-    for told in (
-        "Welch’s",
-        "adjusted by Holm",
-        "Rubin’s rules",
-        "people counting by their weights",
-    ):
+    for told in ("Welch’s", "adjusted by Holm", "Rubin’s rules", "people counting by their weights"):
         assert told in text
 
 

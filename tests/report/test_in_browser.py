@@ -61,8 +61,7 @@ def to_map(browser: Browser) -> list[float]:
 def settled(browser: Browser) -> None:
     """Wait for two frames: what was asked for is drawn then."""
     browser.run(
-        "window.drawn = 0;"
-        "requestAnimationFrame(() => requestAnimationFrame(() => { window.drawn = 1; }))"
+        "window.drawn = 0;requestAnimationFrame(() => requestAnimationFrame(() => { window.drawn = 1; }))"
     )
     browser.wait_for("window.drawn")
 
@@ -153,9 +152,7 @@ def test_a_double_click_shows_one_group_alone(opened):
         for kind in ("mousePressed", "mouseReleased"):
             opened.mouse(kind, x, y, button="left", clickCount=clicks)
     assert opened.run(COUNT) == "20 of 60 respondents"
-    pressed = (
-        "return [...document.querySelectorAll('.map-legend button')].map((b) => b.ariaPressed)"
-    )
+    pressed = "return [...document.querySelectorAll('.map-legend button')].map((b) => b.ariaPressed)"
     assert opened.run(pressed) == ["false", "true", "false"]
 
 
@@ -233,8 +230,7 @@ def test_other_groups_can_be_chosen(opened):
     )
     before = opened.run(visible)
     opened.run(
-        "const s = document.querySelector('.chooser'); s.value = '1';"
-        "s.dispatchEvent(new Event('change'))"
+        "const s = document.querySelector('.chooser'); s.value = '1';s.dispatchEvent(new Event('change'))"
     )
     assert len(before) == len(opened.run(visible)) == 1
     assert opened.run(visible) != before
@@ -271,8 +267,7 @@ def test_one_of_many_groups_can_be_highlighted(browser, tmp_path):
     assert len(set(colours)) == 12
     _, many = browser.run(INK)
     browser.run(
-        "const s = document.querySelector('.map-alone'); s.value = '3';"
-        "s.dispatchEvent(new Event('change'))"
+        "const s = document.querySelector('.map-alone'); s.value = '3';s.dispatchEvent(new Event('change'))"
     )
     settled(browser)
     _, few = browser.run(INK)
@@ -354,13 +349,10 @@ def test_many_people_do_not_freeze_the_page(browser, tmp_path, monkeypatch):
     n = 66_690 if os.environ.get("ORDINALRBM_LONG") == "1" else 9_000
     rng = np.random.default_rng(0)
     monkeypatch.setattr(
-        points,
-        "place",
-        lambda factors, **_: points.Places(rng.normal(size=(len(factors), 2)), 8_000),
+        points, "place", lambda factors, **_: points.Places(rng.normal(size=(len(factors), 2)), 8_000)
     )
     few = survey(answers(300, 12))
-    whole = survey(np.resize(few.answers.apply(lambda c: c.cat.codes).to_numpy(), (n, 12)),
-                   background(n))  # fmt: skip
+    whole = survey(np.resize(few.answers.apply(lambda c: c.cat.codes).to_numpy(), (n, 12)), background(n))
     path = tmp_path / "many.html"
     path.write_text(report.survey_page(fitted(few, n_epochs=1), whole), encoding="utf-8")
     browser.open(path)

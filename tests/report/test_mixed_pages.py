@@ -36,9 +36,7 @@ def of_all_kinds():
         Column("income", "numeric", question=HOSTILE[0]),
         Column("land", "background", question="Part of the country"),
     ]
-    whole = survey(
-        level, people, schema=Schema(tuple(columns)), weight=pd.Series(rng.gamma(2, 1, N))
-    )
+    whole = survey(level, people, schema=Schema(tuple(columns)), weight=pd.Series(rng.gamma(2, 1, N)))
     return whole.choosing(include=["party", "income"], background=["land"])
 
 
@@ -103,10 +101,4 @@ def test_numbers_in_short():
     assert (plain.n_answered, plain.mean) == (4, 2.5)
     assert plain.deviation == pytest.approx(known.std())
     assert plain.quantiles == (1.0, 1.0, 2.0, 3.0, 4.0)
-    assert weighted.mean == pytest.approx(22 / 8) and weighted.quantiles == (
-        1.0,
-        2.0,
-        3.0,
-        3.0,
-        4.0,
-    )
+    assert weighted.mean == pytest.approx(22 / 8) and weighted.quantiles == (1.0, 2.0, 3.0, 3.0, 4.0)

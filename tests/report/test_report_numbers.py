@@ -16,14 +16,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.hidden import restored, score_hidden, without
 from ordinalrbm.report import ratings as rating_sections
 from ordinalrbm.report.groups import group_means, grouping_of
-from ordinalrbm.report.points import (
-    UNKNOWN,
-    among_landmarks,
-    place,
-    point_map,
-    response_curves,
-    variable_of,
-)
+from ordinalrbm.report.points import UNKNOWN, among_landmarks, place, point_map, response_curves, variable_of
 
 # Hidden answers
 
@@ -38,9 +31,7 @@ def test_hidden_answers_are_gone_and_known():
         zip(held_out.row.tolist(), held_out.column.tolist(), strict=True)
     )
     for row, column, level in zip(held_out.row, held_out.column, held_out.level, strict=True):
-        assert (
-            whole.answers.iloc[row, column] == whole.answers.dtypes.iloc[column].categories[level]
-        )
+        assert whole.answers.iloc[row, column] == whole.answers.dtypes.iloc[column].categories[level]
     assert (rest.to_frame().dtypes == whole.answers.dtypes).all()
     for made in (restored(rest, held_out), restored(whole.encoded, held_out)):
         pd.testing.assert_frame_equal(made.to_frame(), whole.answers)
@@ -70,9 +61,7 @@ def test_scores_of_hidden_answers_are_those_of_evaluate():
         for mine, theirs in (("error", "mae_median"), ("nll", "nll"), ("hits", "accuracy")):
             assert line[f"model_{mine}"] == pytest.approx(judged[theirs])
             assert line[f"usual_{mine}"] == pytest.approx(usual[theirs])
-    everything = np.concatenate(
-        [p[held_out.row[held_out.column == i]] for i, p in enumerate(predicted)]
-    )
+    everything = np.concatenate([p[held_out.row[held_out.column == i]] for i, p in enumerate(predicted)])
     truth = np.concatenate([held_out.level[held_out.column == i] + 1 for i in range(5)])
     assert scores.overall["model_nll"] == pytest.approx(evaluate.score(everything, truth)["nll"])
     assert scores.overall["count"] == held_out.row.size

@@ -15,16 +15,22 @@ from ordinalrbm.schema.infer import propose
 from ordinalrbm.schema.schema import Column, Schema
 from ordinalrbm.schema.source import Source
 
-FRAME = pd.DataFrame(
-    {"q": [1, 1, 2, 3, 9, None] * 5, "town": ["Ulm", "Rom", "Ulm", "Bonn", "", "Ulm"] * 5}
-)
+FRAME = pd.DataFrame({"q": [1, 1, 2, 3, 9, None] * 5, "town": ["Ulm", "Rom", "Ulm", "Bonn", "", "Ulm"] * 5})
 SCHEMA = Schema(
     (
-        Column("q", "ordinal", "How often?", (1, 2, 3, 4), ("never", "rarely", "often", "always"),
-               (9,), ("Refused",), "known answers"),
+        Column(
+            "q",
+            "ordinal",
+            "How often?",
+            (1, 2, 3, 4),
+            ("never", "rarely", "often", "always"),
+            (9,),
+            ("Refused",),
+            "known answers",
+        ),
         Column("town", "nominal", reason="text", confidence=0.5),
     )
-)  # fmt: skip
+)
 ROWS = """
 return [...document.querySelectorAll('.column')].map((one) => [
   one.querySelector('h3').textContent.split(' ')[0],
@@ -38,10 +44,19 @@ def hostile_source() -> tuple[Source, Schema]:
     names = [f"{k} {text}" for k, text in enumerate(HOSTILE)]
     source = from_frame(pd.DataFrame({name: HOSTILE * 3 for name in names}), HOSTILE[1])
     columns = [
-        Column(name, "ordinal", HOSTILE[2], tuple(HOSTILE[:4]), tuple(HOSTILE[:4]),
-               tuple(HOSTILE[4:]), tuple(HOSTILE[4:]), HOSTILE[0], confidence=0.5)
+        Column(
+            name,
+            "ordinal",
+            HOSTILE[2],
+            tuple(HOSTILE[:4]),
+            tuple(HOSTILE[:4]),
+            tuple(HOSTILE[4:]),
+            tuple(HOSTILE[4:]),
+            HOSTILE[0],
+            confidence=0.5,
+        )
         for name in names
-    ]  # fmt: skip
+    ]
     return source, Schema(tuple(columns))
 
 

@@ -20,7 +20,7 @@ from small_pages import (
     survey,
     unwieldy_survey,
     with_hidden,
-)  # fmt: skip
+)
 
 import ordinalrbm as orbm
 from ordinalrbm import report
@@ -28,9 +28,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.files.survey import LeftOut
 from ordinalrbm.schema.schema import Column, Schema
 
-SECTIONS = [
-    "data", "answers", "learning", "hidden", "map", "factors", "questions", "groups", "made",
-]  # fmt: skip
+SECTIONS = ["data", "answers", "learning", "hidden", "map", "factors", "questions", "groups", "made"]
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +38,13 @@ def usual():
         left_out=(LeftOut("column x", "all the same", 0), LeftOut("9 of q0", "don't know", 7)),
         schema=Schema(
             (
-                Column("q0", "ordinal", "How often do you read?", missing=(9,),
-                       missing_names=("don't know",)),
+                Column(
+                    "q0", "ordinal", "How often do you read?", missing=(9,), missing_names=("don't know",)
+                ),
                 Column("z", "ignored", reason="free text"),
             )
         ),
-    )  # fmt: skip
+    )
     rest, held_out = with_hidden(whole)
     return fitted(rest), whole, rest, held_out
 
@@ -92,13 +91,7 @@ def test_a_policy_allows_only_the_scripts_of_the_page(page):
 
 def test_what_was_left_out_is_told_with_reasons(page):
     text = Page(page).text
-    for told in (
-        "column x all the same",
-        "9 of q0 don't know 7",
-        "z",
-        "free text",
-        "9 (don't know)",
-    ):
+    for told in ("column x all the same", "9 of q0 don't know 7", "z", "free text", "9 (don't know)"):
         assert told in text
     assert "How often do you read? q0" in text
 
@@ -161,8 +154,9 @@ def test_unwieldy_labels_stay_text_and_by_themselves():
         for place in (m.start() for m in re.finditer(re.escape(text), html)):
             before = html[:place]
             opened = before.rpartition("<")[2]
-            assert opened.startswith(("bdi>", "option", "title", "i style", "svg", "details", "tr ",
-                                      "figure", "button", "polygon")), opened[:60]  # fmt: skip
+            assert opened.startswith(
+                ("bdi>", "option", "title", "i style", "svg", "details", "tr ", "figure", "button", "polygon")
+            ), opened[:60]
 
 
 def test_codes_alone_make_a_page_that_reads_well(usual):
@@ -268,13 +262,9 @@ def test_a_model_alone_has_a_page(usual):
 
 
 def test_ratings_have_a_page():
-    html = report.ratings_page(
-        rater(), test=ratings().iloc[1::2], left_out=[LeftOut("rows", "doubled", 2)]
-    )
+    html = report.ratings_page(rater(), test=ratings().iloc[1::2], left_out=[LeftOut("rows", "doubled", 2)])
     read = Page(html)
-    assert read.sections() == [
-        "data", "learning", "scores", "example", "map", "factors", "made",
-    ]  # fmt: skip
+    assert read.sections() == ["data", "learning", "scores", "example", "map", "factors", "made"]
     assert len(read.ids()) == len(set(read.ids()))
     assert "doubled" in read.text
     assert map_data(html)["count"] == 12

@@ -123,9 +123,13 @@ def test_predictions_in_blocks_are_the_same(monkeypatch):
 
     def asked():
         return [
-            model.transform(X), model.response_style(X), np.hstack(model.predict_proba(X)),
-            model.predict(X), model.impute(X), np.array(model.score(X)),
-        ]  # fmt: skip
+            model.transform(X),
+            model.response_style(X),
+            np.hstack(model.predict_proba(X)),
+            model.predict(X),
+            model.impute(X),
+            np.array(model.score(X)),
+        ]
 
     whole = asked()
     monkeypatch.setattr("ordinalrbm.estimators.survey._ROWS_AT_ONCE", 17)

@@ -87,9 +87,8 @@ def test_folders_that_are_read_only(tmp_path):
         assert done.stderr.count(b"each time anew: NUMBA_CACHE_DIR") == 1
         asked = ["recommend", RATINGS, "--quiet", "--out"]
         codes, _, err = commands(
-            [*asked, "new.csv"], [*asked, "old.csv"], ["doctor", "--help"],
-            env=env, cwd=place, before=before,
-        )  # fmt: skip
+            [*asked, "new.csv"], [*asked, "old.csv"], ["doctor", "--help"], env=env, cwd=place, before=before
+        )
     finally:
         for folder in (package, *filter(Path.is_dir, package.rglob("*")), place):
             folder.chmod(0o755)
@@ -118,8 +117,11 @@ def test_closed_streams(closed, tmp_path):
     line = [sys.executable, "-m", "ordinalrbm", "recommend", RATINGS, "-n", "2", "--out", "a.csv"]
     done = subprocess.run(
         ["sh", "-c", f'exec "$@" {closed}', "sh", *map(str, line)],
-        env=bare(), cwd=tmp_path, capture_output=True, timeout=PATIENCE,
-    )  # fmt: skip
+        env=bare(),
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=PATIENCE,
+    )
     assert done.returncode == 0
     assert done.stdout == (b"" if ">&- " in closed else b"7 recommendations are in a.csv.\n")
     best = orbm.load(RATINGS).recommend("all", n=2)

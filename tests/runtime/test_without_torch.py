@@ -43,9 +43,7 @@ def test_a_device_that_is_none(device):
 @pytest.mark.parametrize("kind", ["OrdinalMF", "MatrixCumulativeRBM"])
 def test_without_torch_the_extra_is_named(monkeypatch, kind):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(
-        orbm.DataError, match=r"torch is not installed; pip install \"ordinalrbm\[gpu"
-    ):
+    with pytest.raises(orbm.DataError, match=r"torch is not installed; pip install \"ordinalrbm\[gpu"):
         getattr(orbm, kind)(1, device="cuda").fit(three_ratings())
 
 

@@ -16,9 +16,30 @@ from ordinalrbm.storage import model_file
 
 # Besides what no check could let pass, numbers at the bounds of what readers take.
 NUMBERS = (
-    np.nan, np.inf, -np.inf, 1e30, -1e30, 1e-30, 0.0, -1.0, 1.0, 3e38, 1e300, -1e300, 65504.0, 1e6,
-    -1e6, 1e4, -1e4, 300.0, -300.0, 40.0, -40.0, 1e-5, 1e-9,
-)  # fmt: skip
+    np.nan,
+    np.inf,
+    -np.inf,
+    1e30,
+    -1e30,
+    1e-30,
+    0.0,
+    -1.0,
+    1.0,
+    3e38,
+    1e300,
+    -1e300,
+    65504.0,
+    1e6,
+    -1e6,
+    1e4,
+    -1e4,
+    300.0,
+    -300.0,
+    40.0,
+    -40.0,
+    1e-5,
+    1e-9,
+)
 EXTENTS = ("entry", "row", "all")
 
 

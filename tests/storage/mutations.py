@@ -48,9 +48,7 @@ def swapped(content, rng):
     length = int(rng.integers(1, 65))
     first, second = np.sort(rng.choice(len(content) // length, 2, replace=False)) * length
     a, b = content[first : first + length], content[second : second + length]
-    return (
-        content[:first] + b + content[first + length : second] + a + content[second + length :]
-    )  # fmt: skip
+    return content[:first] + b + content[first + length : second] + a + content[second + length :]
 
 
 def filled(content, rng):

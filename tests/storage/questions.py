@@ -32,8 +32,11 @@ def faults(model, *, may_refuse=False, turn=None):
         for question in asked:
             with found.of(question.__name__):
                 question(model, found)
-    numpys = {f"{one.filename.rpartition('/')[2]}:{one.lineno} {one.message}"
-              for one in caught if issubclass(one.category, RuntimeWarning)}  # fmt: skip
+    numpys = {
+        f"{one.filename.rpartition('/')[2]}:{one.lineno} {one.message}"
+        for one in caught
+        if issubclass(one.category, RuntimeWarning)
+    }
     return [*found.said, *sorted(numpys)]
 
 
@@ -245,9 +248,15 @@ def _check_ratings(model, found, users, when=""):
 # ---- which questions ----------------------------------------------------------------------------
 
 OF_SURVEYS = (
-    expected_answers, other_inferences, factors, points, filled_gaps, likelihoods, made_up_rows,
+    expected_answers,
+    other_inferences,
+    factors,
+    points,
+    filled_gaps,
+    likelihoods,
+    made_up_rows,
     rotated_factors,
-)  # fmt: skip
+)
 OF_RATINGS = (expected_ratings, best_items, similar_ones, reasons, newcomers)
 OF_GAUSSIAN_FACTORS = (vectors, news)
 OF_BINARY_FACTORS = (binary_factors,)

@@ -53,20 +53,20 @@ FEW = {"n_epochs": 2, "random_state": 0}
 
 # How each model is made; two have scales per item, two have ids that are numbers.
 MAKERS = {
-    "vector": lambda: orbm.CumulativeRBM.binary(
-        2, response_styles=3, units_per_factor=4, **FEW
-    ).fit(answers()),
+    "vector": lambda: orbm.CumulativeRBM.binary(2, response_styles=3, units_per_factor=4, **FEW).fit(
+        answers()
+    ),
     "ordinal_mf": lambda: orbm.OrdinalMF(4, item_scales=OWN, **FEW).fit(ratings()),
-    "sampled": lambda: orbm.OrdinalMF(
-        3, posterior="sampled", n_draws=3, n_epochs=9, random_state=0
-    ).fit(ratings()),
+    "sampled": lambda: orbm.OrdinalMF(3, posterior="sampled", n_draws=3, n_epochs=9, random_state=0).fit(
+        ratings()
+    ),
     "matrix_crbm": lambda: _matrix(n_averaged=2).fit(ratings(text=False)),
     "ensemble": lambda: orbm.RatingEnsemble(
         [_matrix(random_state=None), orbm.OrdinalMF(4, n_epochs=2)], random_state=0
     ).fit(ratings()),
     "gaussian_mf": lambda: orbm.GaussianMF(2, **FEW).fit(ratings(text=False)),
     "multinomial_rbm": lambda: orbm.MultinomialRBM(2, item_scales=OWN, **FEW).fit(ratings()),
-}  # fmt: skip
+}
 
 
 # Others that have parts which those do not have; no release has written them down.
@@ -79,7 +79,7 @@ MORE_MAKERS = {
     "sampled_featured": lambda: _featured(
         orbm.OrdinalMF(2, posterior="sampled", n_draws=3, n_epochs=9, random_state=0)
     ),
-}  # fmt: skip
+}
 
 
 def _featured(model):
@@ -128,8 +128,7 @@ def said(model):
 def same(one, other):
     """Whether two models say the same."""
     return type(one) is type(other) and all(
-        np.array_equal(np.asarray(a), np.asarray(b))
-        for a, b in zip(said(one), said(other), strict=True)
+        np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(said(one), said(other), strict=True)
     )
 
 

@@ -5,19 +5,7 @@ import os
 
 import numpy as np
 import pytest
-from stored_models import (
-    FEW,
-    FILES,
-    MAKERS,
-    VERSION,
-    answers,
-    file_of,
-    parts,
-    ratings,
-    rewritten,
-    said,
-    same,
-)  # fmt: skip
+from stored_models import FEW, FILES, MAKERS, VERSION, answers, file_of, parts, ratings, rewritten, said, same
 
 import ordinalrbm as orbm
 from ordinalrbm.storage import container, model_file
@@ -113,11 +101,7 @@ def test_a_newer_minor_version_loads(kind, tmp_path):
 @pytest.mark.parametrize("version", ["1.0", "0.9", "10.0", 2, 2.0, "2", "2.x", "", None, [2, 0]])
 def test_another_major_version_is_refused(version, tmp_path):
     path = tmp_path / "m.orbm"
-    rewritten(
-        file_of("vector"),
-        path,
-        lambda arrays, header: header.update(version=version, release="7.8"),
-    )
+    rewritten(file_of("vector"), path, lambda arrays, header: header.update(version=version, release="7.8"))
     remedy = "use the release that wrote it, ordinalrbm 7.8, or fit" if version == "10.0" else "fit"
     with pytest.raises(orbm.DataError, match=f"reads version 2; {remedy} again"):
         orbm.load(path)

@@ -55,9 +55,7 @@ def assert_is_a_sentence(text):
 def outcome(elsewhere, kind, seed, home, *change):
     """What was said, and the answers of the model if there is one; within memory."""
     try:
-        words, memory, answers = elsewhere.submit(attempt, kind, seed, home, *change).result(
-            timeout=120
-        )
+        words, memory, answers = elsewhere.submit(attempt, kind, seed, home, *change).result(timeout=120)
     except BrokenProcessPool:
         pytest.fail(f"checkpoint {seed} of {kind} ended the process")
     except Exception as error:
@@ -144,11 +142,7 @@ DANGEROUS = {
     "sums of nothing": ("binary", put("sums.0.weights", (0, 0), 0), "sums.0.weights"),
     "variance below zero": ("gaussian", put("gaussian.rows.variance", 0, -1), "rows.variance"),
     "gaps of other cutpoints": ("gaussian", put("best.rows.gaps", (0, 1), 9), "rows.gaps"),
-    "cutpoints beyond numbers": (
-        "gaussian",
-        put("last.1.rows.cutpoints", 0, 41),
-        "cutpoints",
-    ),
+    "cutpoints beyond numbers": ("gaussian", put("last.1.rows.cutpoints", 0, 41), "cutpoints"),
     "no precision": ("gaussian", put("gaussian.row_prior.precision", 1, 0), "precision"),
     "precision below zero": ("binary", put("priors.0.weights", 0, -3), "below zero"),
     "an epoch below zero": ("gaussian", put("history.epoch", 0, -1), "count the epochs"),
@@ -195,10 +189,9 @@ DANGEROUS |= {
     "chains of another type": ("binary", changed("clamped.0", np.float64), "clamped.0"),
     "a history that is longer": ("gaussian", longer_history, "history"),
     "no history": ("gaussian", no_history, "history"),
-    "one history column shorter": (
-        "vector", changed("history.seconds", lambda a: a[:-1]), "history.seconds"),
+    "one history column shorter": ("vector", changed("history.seconds", lambda a: a[:-1]), "history.seconds"),
     "a part is gone": ("vector", lambda arrays, header: arrays.pop("free"), "'free'"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", DANGEROUS)
@@ -213,10 +206,21 @@ def test_dangerous_contents_are_refused(case, home, tmp_path):
 
 
 SAYINGS = {
-    "seed": -1, "seed ": 2**40, "seed  ": "x", "seed   ": None, "seed    ": True,
-    "epoch": -3, "epoch ": 10**30, "epoch  ": "2", "part": "binary", "finished": 7,
-    "identity": [], "settings": 3, "counts": None, "release": 1,
-}  # fmt: skip
+    "seed": -1,
+    "seed ": 2**40,
+    "seed  ": "x",
+    "seed   ": None,
+    "seed    ": True,
+    "epoch": -3,
+    "epoch ": 10**30,
+    "epoch  ": "2",
+    "part": "binary",
+    "finished": 7,
+    "identity": [],
+    "settings": 3,
+    "counts": None,
+    "release": 1,
+}
 
 
 @pytest.mark.parametrize("case", SAYINGS)

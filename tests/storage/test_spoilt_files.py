@@ -100,9 +100,7 @@ def test_a_file_may_end_nowhere_else(kind, tmp_path):
 
 @every_kind
 def test_hostile_files_are_refused_or_load(kind, elsewhere, tmp_path):
-    futures = [
-        elsewhere.submit(attempt_hostile, file_of(kind), seed, tmp_path) for seed in range(N_EACH)
-    ]  # fmt: skip
+    futures = [elsewhere.submit(attempt_hostile, file_of(kind), seed, tmp_path) for seed in range(N_EACH)]
     n_refused, most = 0, 0.0
     for seed, future in enumerate(futures):
         try:
@@ -140,82 +138,133 @@ def put(array, place, value):
 # Kernels would read or write outside of their arrays, were one of these not refused.
 DANGEROUS = {
     "a column beyond the last": (
-        "ordinal_mf", change_array("seen.column", lambda a: put(a, -1, 6)), "seen.column"),
+        "ordinal_mf",
+        change_array("seen.column", lambda a: put(a, -1, 6)),
+        "seen.column",
+    ),
     "a column below zero": (
-        "matrix_crbm", change_array("seen.column", lambda a: put(wide(a), 0, -1)), "seen.column"),
+        "matrix_crbm",
+        change_array("seen.column", lambda a: put(wide(a), 0, -1)),
+        "seen.column",
+    ),
     "a column far out": (
-        "ensemble", change_array("seen.column", lambda a: put(wide(a), 3, 2**31 - 1)),
-        "seen.column"),
+        "ensemble",
+        change_array("seen.column", lambda a: put(wide(a), 3, 2**31 - 1)),
+        "seen.column",
+    ),
     "a level beyond its scale": (
-        "ensemble", change_array("seen.level", lambda a: put(a, 0, 4)), "not on its scale"),
+        "ensemble",
+        change_array("seen.level", lambda a: put(a, 0, 4)),
+        "not on its scale",
+    ),
     "a level below zero": (
-        "ensemble", change_array("seen.level", lambda a: put(a, 0, -1)), "not on its scale"),
+        "ensemble",
+        change_array("seen.level", lambda a: put(a, 0, -1)),
+        "not on its scale",
+    ),
     "a row that ends before it begins": (
-        "matrix_crbm", change_array("seen.row_start", lambda a: put(a, 2, a[-1])),
-        "follow each other"),
+        "matrix_crbm",
+        change_array("seen.row_start", lambda a: put(a, 2, a[-1])),
+        "follow each other",
+    ),
     "rows beyond the end": (
-        "matrix_crbm", change_array("seen.row_start", lambda a: put(a, -1, 10**9)),
-        "follow each other"),
-    "too few rows": (
-        "matrix_crbm", change_array("seen.row_start", lambda a: a[1:]), "seen.row_start"),
+        "matrix_crbm",
+        change_array("seen.row_start", lambda a: put(a, -1, 10**9)),
+        "follow each other",
+    ),
+    "too few rows": ("matrix_crbm", change_array("seen.row_start", lambda a: a[1:]), "seen.row_start"),
     "columns out of order": (
-        "ensemble", change_array("seen.column", lambda a: put(a, slice(0, 2), a[1::-1])),
-        "out of order"),
+        "ensemble",
+        change_array("seen.column", lambda a: put(a, slice(0, 2), a[1::-1])),
+        "out of order",
+    ),
     "an item on a scale that is not there": (
-        "ordinal_mf", change_array("scale_of_item", lambda a: put(a, 0, 99)), "scale_of_item"),
+        "ordinal_mf",
+        change_array("scale_of_item", lambda a: put(a, 0, 99)),
+        "scale_of_item",
+    ),
     "more levels than thresholds": (
-        "ensemble", change_array("n_levels", lambda a: a + 90), "levels than their scales"),
+        "ensemble",
+        change_array("n_levels", lambda a: a + 90),
+        "levels than their scales",
+    ),
     "fewer thresholds than levels": (
-        "ordinal_mf", change_array("0.columns.cutpoints", lambda a: a[:, :2].copy()),
-        "columns.cutpoints"),
+        "ordinal_mf",
+        change_array("0.columns.cutpoints", lambda a: a[:, :2].copy()),
+        "columns.cutpoints",
+    ),
     "more factors than weights": (
-        "matrix_crbm", change_array("0.by_rows.factor_bias", lambda a: np.zeros(99, a.dtype)),
-        "factor_bias"),
+        "matrix_crbm",
+        change_array("0.by_rows.factor_bias", lambda a: np.zeros(99, a.dtype)),
+        "factor_bias",
+    ),
     "variances of some": (
-        "ordinal_mf", change_array("0.columns.variance", lambda a: a[:1]),
-        "columns.variance"),
-    "too few users": (
-        "ordinal_mf", change_array("0.rows.mean", lambda a: a[:-1]), "0.rows.mean"),
+        "ordinal_mf",
+        change_array("0.columns.variance", lambda a: a[:1]),
+        "columns.variance",
+    ),
+    "too few users": ("ordinal_mf", change_array("0.rows.mean", lambda a: a[:-1]), "0.rows.mean"),
     "gaps of fewer levels": (
-        "ordinal_mf", change_array("0.rows.cutpoints", lambda a: a[:, :1].copy()),
-        "rows.cutpoints"),
+        "ordinal_mf",
+        change_array("0.rows.cutpoints", lambda a: a[:, :1].copy()),
+        "rows.cutpoints",
+    ),
     "weights of fewer levels": (
-        "multinomial_rbm", change_array("0.weights", lambda a: a[:, :1].copy()),
-        "0.weights"),
-    "levels beyond the values": (
-        "gaussian_mf", change_array("0.values", lambda a: a[:2].copy()), "values"),
+        "multinomial_rbm",
+        change_array("0.weights", lambda a: a[:, :1].copy()),
+        "0.weights",
+    ),
+    "levels beyond the values": ("gaussian_mf", change_array("0.values", lambda a: a[:2].copy()), "values"),
     "values that do not ascend": (
-        "gaussian_mf", change_array("0.values", lambda a: a[::-1].copy()), "does not ascend"),
+        "gaussian_mf",
+        change_array("0.values", lambda a: a[::-1].copy()),
+        "does not ascend",
+    ),
     "an unknown model in an ensemble": (
-        "ensemble", lambda arrays, header: header["members"][0].update(kind="x"), "unknown kind"),
+        "ensemble",
+        lambda arrays, header: header["members"][0].update(kind="x"),
+        "unknown kind",
+    ),
     "an ensemble in an ensemble": (
-        "ensemble", lambda arrays, header: header["members"][0].update(kind="ensemble"),
-        "part of an ensemble"),
-    "shares of an ensemble": (
-        "ensemble", change_array("shares", lambda a: a[:1].copy()), "shares"),
+        "ensemble",
+        lambda arrays, header: header["members"][0].update(kind="ensemble"),
+        "part of an ensemble",
+    ),
+    "shares of an ensemble": ("ensemble", change_array("shares", lambda a: a[:1].copy()), "shares"),
     "questions with more levels": (
-        "vector", change_array("n_levels", lambda a: a + 50), "levels than their scales"),
+        "vector",
+        change_array("n_levels", lambda a: a + 50),
+        "levels than their scales",
+    ),
     "not a number": (
-        "vector", change_array("weights", lambda a: put(a, (0, 0), np.nan)), "'weights' has numb"),
+        "vector",
+        change_array("weights", lambda a: put(a, (0, 0), np.nan)),
+        "'weights' has numb",
+    ),
     "infinite thresholds": (
-        "vector", change_array("cutpoints", lambda a: put(a, (0, 0), np.inf)),
-        "'cutpoints' has numbers"),
+        "vector",
+        change_array("cutpoints", lambda a: put(a, (0, 0), np.inf)),
+        "'cutpoints' has numbers",
+    ),
     "a prior of any width": (
-        "ordinal_mf", change_array("0.row_prior.cutpoints_precision", lambda a: 0 * a + 1e-20),
-        "cutpoints_precision"),
+        "ordinal_mf",
+        change_array("0.row_prior.cutpoints_precision", lambda a: 0 * a + 1e-20),
+        "cutpoints_precision",
+    ),
     "priors of which some are infinite": (
         "matrix_crbm",
         change_array("0.by_rows.cold_start.weights_precision", lambda a: np.full_like(a, np.inf)),
-        "infinite where other"),
+        "infinite where other",
+    ),
     "draws around a million": (
-        "sampled", change_array("draws.rows.mean", lambda a: np.full_like(a, 1e6)), "rows.mean"),
-    "users twice": (
-        "matrix_crbm", change_array("users.number", lambda a: put(a, 0, a[1])), "twice"),
-    "ids that overlap": (
-        "ensemble", change_array("users.end", lambda a: put(a, 0, 10**12)), "users.end"),
-    "ids that are no text": (
-        "ensemble", change_array("users.text", lambda a: put(a, 0, 255)), "utf-8"),
-}  # fmt: skip
+        "sampled",
+        change_array("draws.rows.mean", lambda a: np.full_like(a, 1e6)),
+        "rows.mean",
+    ),
+    "users twice": ("matrix_crbm", change_array("users.number", lambda a: put(a, 0, a[1])), "twice"),
+    "ids that overlap": ("ensemble", change_array("users.end", lambda a: put(a, 0, 10**12)), "users.end"),
+    "ids that are no text": ("ensemble", change_array("users.text", lambda a: put(a, 0, 255)), "utf-8"),
+}
 
 
 @pytest.mark.parametrize("case", DANGEROUS)
@@ -240,23 +289,20 @@ ABSURD = {
     "a huge shape": lambda front: with_shape(front, [2**62, 2**62]),
     "a shape that overflows to its size": lambda front: with_shape(front, [2**61 + 1, 8]),
     "a shape below zero": lambda front: with_shape(front, [-1, -8]),
-    "zero beside a huge number": lambda front: front["weights"].update(
-        shape=[0, 2**62], data_offsets=[0, 0]
-    ),
+    "zero beside a huge number": lambda front: front["weights"].update(shape=[0, 2**62], data_offsets=[0, 0]),
     "a thousand dimensions": lambda front: with_shape(front, [1] * 1000),
     "places before the file": lambda front: front["weights"].update(data_offsets=[-32, 0]),
-    "places after the file": lambda front: front["weights"].update(
-        shape=[2**40], data_offsets=[0, 2**42]
-    ),
+    "places after the file": lambda front: front["weights"].update(shape=[2**40], data_offsets=[0, 2**42]),
     "all arrays in one place": lambda front: [
         place.update(data_offsets=front["weights"]["data_offsets"])
-        for name, place in front.items() if name != "__metadata__"
+        for name, place in front.items()
+        if name != "__metadata__"
     ],
     "a number of a thousand digits": lambda front: with_shape(front, [10**1000]),
     "a great many arrays": lambda front: front.update(
         {f"x{k}": {"dtype": "F64", "shape": [0], "data_offsets": [0, 0]} for k in range(100_000)}
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", ABSURD)

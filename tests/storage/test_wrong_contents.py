@@ -65,7 +65,9 @@ def test_wrong_answers_are_seen():
 
 PRIORS = {
     "ordinal_mf": (
-        "0.row_prior.precision", "0.row_prior.cutpoints_precision", "0.column_prior.precision",
+        "0.row_prior.precision",
+        "0.row_prior.cutpoints_precision",
+        "0.column_prior.precision",
         "0.column_prior.cutpoints_precision",
     ),
     "matrix_crbm": tuple(
@@ -74,7 +76,7 @@ PRIORS = {
     ),
     "sampled": ("draws.rows.precision", "draws.rows.width_precision", "draws.columns.mean"),
     "gaussian_mf": ("0.row_prior.precision", "0.values", "0.spread"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e30, 1e-8, 0.0, -1.0])

@@ -112,9 +112,7 @@ def test_a_survey_learnt_in_pieces_is_the_same(changes, tmp_path, monkeypatch):
         return model.fit(SURVEY, sample_weight=WEIGHT, **how)
 
     whole = fit(survey_model(**changes))
-    pieces, n_stops = learnt_in_pieces(
-        lambda: survey_model(**changes), fit, tmp_path / "kept", monkeypatch
-    )
+    pieces, n_stops = learnt_in_pieces(lambda: survey_model(**changes), fit, tmp_path / "kept", monkeypatch)
     assert n_stops == whole.n_iter_ == 4
     small_surveys.assert_same_model(pieces, whole)
     assert file_hash(pieces, tmp_path) == file_hash(whole, tmp_path)
@@ -586,9 +584,7 @@ def test_what_a_killed_process_leaves_behind_is_removed(tmp_path):
 
 def test_the_smaller_rate_is_remembered(tmp_path, monkeypatch):
     def fit(model, **how):
-        with pytest.warns(
-            UserWarning, match="diverged with learning_rate=150 and went on with 0.15"
-        ):
+        with pytest.warns(UserWarning, match="diverged with learning_rate=150 and went on with 0.15"):
             return model.fit(RATINGS, **how)
 
     changes = {"learning_rate": 150}

@@ -172,8 +172,10 @@ def test_a_signal_leaves_a_checkpoint_of_the_program(number, ratings_file, tmp_p
     given = ["fit", ratings_file, "--out", tmp_path / "a.orbm", *fit]
     run = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, str(int(number)), *given],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert run.returncode == 128 + number, run.stderr
     assert run.stderr.splitlines()[-1] == "Stopped."
     assert not (tmp_path / "a.orbm").exists()

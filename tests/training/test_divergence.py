@@ -23,8 +23,9 @@ def loss_of_survey(model, X, gaps):
     found = np.stack(model.predict_proba(np.where(gaps, np.nan, X)), axis=1)
     row, column = np.nonzero(gaps)
     level = X[gaps].astype(int) - 1
-    counts = np.stack([np.bincount(c[~g].astype(int), minlength=6)[1:] for c, g in zip(
-        X.T, gaps.T, strict=True)])  # fmt: skip
+    counts = np.stack(
+        [np.bincount(c[~g].astype(int), minlength=6)[1:] for c, g in zip(X.T, gaps.T, strict=True)]
+    )
     usual = counts / counts.sum(axis=1, keepdims=True)
     return -np.log(found[row, column, level]).mean(), -np.log(usual[column, level]).mean()
 
@@ -55,8 +56,7 @@ def ratings(seed=0):
 
 
 @pytest.mark.parametrize(
-    ("kind", "fraction"),
-    [("binary", 0.0), ("binary", 0.05), ("ensemble", 0.05), ("multinomial", 0.05)],
+    ("kind", "fraction"), [("binary", 0.0), ("binary", 0.05), ("ensemble", 0.05), ("multinomial", 0.05)]
 )
 def test_the_same_of_ratings(kind, fraction):
     learnt, test = ratings()
@@ -89,9 +89,7 @@ def test_steps_that_explode_late_leave_the_best_epoch(monkeypatch):
     monkeypatch.setattr(learning, "_epoch", explodes)
     X, gaps = survey()
     with pytest.warns(ConvergenceWarning, match="after epoch 3, .* best model so far is kept"):
-        model = orbm.CumulativeRBM.binary(4, n_epochs=12, random_state=0).fit(
-            np.where(gaps, np.nan, X)
-        )
+        model = orbm.CumulativeRBM.binary(4, n_epochs=12, random_state=0).fit(np.where(gaps, np.nan, X))
     assert model.n_iter_ == 3
     np.testing.assert_array_equal(model.model_.weights, models[model.best_epoch_ - 1].weights)
     own, usual = loss_of_survey(model, X, gaps)

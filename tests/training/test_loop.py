@@ -13,6 +13,4 @@ def test_every_epoch_is_logged(caplog):
         model = orbm.OrdinalMF(2, n_epochs=3, random_state=0).fit((users, items, 1 + items % 3))
     told = [line.getMessage() for line in caplog.records if line.name.endswith("loop")]
     values = model.history_["validation"]
-    assert told == [
-        f"epoch {k + 1} of at most 3, validation {value:.4f}" for k, value in enumerate(values)
-    ]
+    assert told == [f"epoch {k + 1} of at most 3, validation {value:.4f}" for k, value in enumerate(values)]

@@ -129,9 +129,7 @@ def test_the_state_is_brought_together_only_when_it_is_written(tmp_path):
 def test_the_clock_of_the_first_counts(tmp_path, monkeypatch):
     """By the clocks of the others it would never be time."""
     monkeypatch.setattr(
-        checkpoint.CheckpointWriter,
-        "_is_due",
-        lambda self, epoch: self._checkpoints.among.rank == 0,
+        checkpoint.CheckpointWriter, "_is_due", lambda self, epoch: self._checkpoints.among.rank == 0
     )
     *_, n_states = learnt(tmp_path, 3, 2, every="1 h")
     assert n_states == 2

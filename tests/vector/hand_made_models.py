@@ -13,14 +13,7 @@ from ordinalrbm.vector.model import VectorModel
 N_LEVELS = (2, 3, 5, 7)
 # Complete rows, rows with gaps, a single answer, no answer; -1 is unanswered.
 PATTERNS = np.array(
-    [
-        [1, 0, 4, 2],
-        [0, 2, 0, 6],
-        [-1, 1, -1, 5],
-        [1, -1, 3, -1],
-        [-1, -1, -1, 0],
-        [-1, -1, -1, -1],
-    ]
+    [[1, 0, 4, 2], [0, 2, 0, 6], [-1, 1, -1, 5], [1, -1, 3, -1], [-1, -1, -1, 0], [-1, -1, -1, -1]]
 )
 
 

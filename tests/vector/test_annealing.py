@@ -16,16 +16,11 @@ def ten_models():
     for seed in range(10):
         n_levels = generator.choice([2, 3, 5, 7], size=generator.integers(4, 12))
         yield vector_model(
-            seed,
-            n_levels,
-            n_factors=int(generator.integers(2, 9)),
-            scale=generator.uniform(0.2, 0.8),
+            seed, n_levels, n_factors=int(generator.integers(2, 9)), scale=generator.uniform(0.2, 0.8)
         )
 
 
-@pytest.mark.parametrize(
-    "model", list(ten_models()), ids=lambda m: f"K{m.n_factors}-N{m.bias.size}"
-)
+@pytest.mark.parametrize("model", list(ten_models()), ids=lambda m: f"K{m.n_factors}-N{m.bias.size}")
 def test_log_partition_is_within_a_tenth_of_a_nat(model):
     this = side(model, complete_rows(model, REPEATS))
     exact = likelihood.exact_log_partition(model, this)
@@ -76,8 +71,7 @@ def test_estimates_repeat_with_the_seed():
     model = vector_model()
     this = side(model, observed(PATTERNS))
     first, again, other = (
-        likelihood.annealed(model, this, seed, n_temperatures=20, n_chains=4).value
-        for seed in (3, 3, 4)
+        likelihood.annealed(model, this, seed, n_temperatures=20, n_chains=4).value for seed in (3, 3, 4)
     )
     np.testing.assert_array_equal(first, again)
     assert (first != other)[:-1].all()

@@ -42,10 +42,7 @@ def test_first_steps_of_adam_are_of_the_size_of_the_rate():
     rng = np.random.default_rng(0)
     model = random_model(rng, 1)
     gradient = Gradient(
-        *(
-            rng.normal(size=getattr(model, name).shape).astype(np.float32)
-            for name in Gradient._fields
-        )
+        *(rng.normal(size=getattr(model, name).shape).astype(np.float32) for name in Gradient._fields)
     )
     moved = model.copy()
     ascend(moved, gradient, zero_moments(model), 1, Steps(0.01, adaptive=True, centred=False))

@@ -28,9 +28,7 @@ def over(model, dense=PATTERNS, unanswered="absent"):
 
 def completions(row):
     """Every complete row that agrees with the answers given."""
-    choices = [
-        range(levels) if given < 0 else [given] for given, levels in zip(row, N_LEVELS, strict=True)
-    ]
+    choices = [range(levels) if given < 0 else [given] for given, levels in zip(row, N_LEVELS, strict=True)]
     return np.array(list(itertools.product(*choices)))
 
 
@@ -40,9 +38,7 @@ def test_log_likelihood_and_partition_equal_the_oracle(units):
     judge = as_oracle(model)
     rows = oracle_rows(PATTERNS)
     found = likelihood.exact(model, over(model))
-    np.testing.assert_allclose(
-        found.value, [oracle.log_likelihood(judge, row) for row in rows], **EXACT
-    )
+    np.testing.assert_allclose(found.value, [oracle.log_likelihood(judge, row) for row in rows], **EXACT)
     np.testing.assert_array_equal(found.standard_error, 0.0)
     np.testing.assert_allclose(
         likelihood.exact_log_partition(model, over(model)),

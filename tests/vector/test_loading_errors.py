@@ -21,9 +21,13 @@ def fitted():
     cutpoints = np.log(rng.uniform(0.6, 0.9, (5, 4)))
     cutpoints[:, 0] = [-0.6, -0.8, 0.2, -1.1, -0.4]
     model = VectorModel(
-        weights, (-0.5 * UNITS * weights[:, 0]).astype(np.float32), np.zeros(1, np.float32),
-        cutpoints, N_LEVELS, UNITS,
-    )  # fmt: skip
+        weights,
+        (-0.5 * UNITS * weights[:, 0]).astype(np.float32),
+        np.zeros(1, np.float32),
+        cutpoints,
+        N_LEVELS,
+        UNITS,
+    )
     levels = np.stack([rng.integers(0, n, 400) for n in N_LEVELS], axis=1)
     levels[rng.random(levels.shape) < 0.2] = -1
     return model, levels, free_population(model)
@@ -61,13 +65,11 @@ def test_derivatives_are_those_of_the_likelihood(fitted):
     for i, own in enumerate(bounds):
         for level in range(own.size):
             up, down = (
-                [b + sign * step * (np.arange(b.size) == level) * (j == i)
-                 for j, b in enumerate(bounds)]
+                [b + sign * step * (np.arange(b.size) == level) * (j == i) for j, b in enumerate(bounds)]
                 for sign in (1, -1)
-            )  # fmt: skip
+            )
             truth[:, 5 + place] = (
-                log_likelihood(levels, slopes, centres, up)
-                - log_likelihood(levels, slopes, centres, down)
+                log_likelihood(levels, slopes, centres, up) - log_likelihood(levels, slopes, centres, down)
             ) / (2 * step)
             place += 1
     assert place == (N_LEVELS - 1).sum()
@@ -82,9 +84,7 @@ def test_equal_weights_change_nothing_and_few_rows_give_none(fitted):
     this = side(model, Observations.from_dense(levels, N_LEVELS), "latent")
     solution = solve(model, people, "varimax")
     plain = errors.loading_errors(model, this, people, solution, "varimax")
-    weighted = errors.loading_errors(
-        model, this, people, solution, "varimax", weight=np.full(400, 3.0)
-    )
+    weighted = errors.loading_errors(model, this, people, solution, "varimax", weight=np.full(400, 3.0))
     np.testing.assert_allclose(plain.loadings, weighted.loadings, rtol=1e-6)
     assert (plain.loadings > 0.01).all() and (plain.loadings < 0.2).all()
     few = side(model, Observations.from_dense(levels[:20], N_LEVELS), "latent")
@@ -96,10 +96,13 @@ def test_four_times_the_rows_are_half_the_error(fitted):
     solution = solve(model, people, "varimax")
     once, four = (
         errors.loading_errors(
-            model, side(model, Observations.from_dense(table, N_LEVELS), "latent"), people,
-            solution, "varimax",
+            model,
+            side(model, Observations.from_dense(table, N_LEVELS), "latent"),
+            people,
+            solution,
+            "varimax",
         ).loadings
         for table in (levels, np.tile(levels, (4, 1)))
-    )  # fmt: skip
+    )
     # But for the correction of few rows per parameter.
     np.testing.assert_allclose(once / four, 2.0, rtol=0.05)

@@ -52,9 +52,7 @@ def test_population_of_people_is_the_mean_of_their_posteriors(unanswered):
     weight = np.tile([1.0, 2.0, 0.5, 0.0], 800)
     states, posterior = enumerated(model, side(model, observed(answered), unanswered))
     truth = exact_population(states, weight[:4] @ posterior / weight[:4].sum())
-    found = reading.population_of(
-        model, observed(np.tile(answered, (800, 1))), weight, unanswered, 1
-    )
+    found = reading.population_of(model, observed(np.tile(answered, (800, 1))), weight, unanswered, 1)
     np.testing.assert_allclose(found.mean, truth.mean, atol=0.12)
     np.testing.assert_allclose(found.covariance, truth.covariance, atol=0.15)
 
@@ -91,9 +89,7 @@ def test_fewer_factors_are_those_that_explain_most(free):
 
 def test_curves_are_predictions_at_a_point_of_the_factor(free):
     model, states, share = free
-    model = model._replace(
-        stretches=np.array([0.6, 1.0, 1.7]), style_weights=np.array([0.2, 0.5, 0.3])
-    )
+    model = model._replace(stretches=np.array([0.6, 1.0, 1.7]), style_weights=np.array([0.2, 0.5, 0.3]))
     found = solve(model, exact_population(states, share), "oblimin")
     at = np.array([-1.5, 0.0, 0.7])
     for factor in range(3):
@@ -113,8 +109,7 @@ def test_information_is_minus_the_mean_second_derivative(free):
     step, at = 1e-3, np.linspace(-2, 2, 5)
     for question in range(4):
         below, here, above = (
-            reading.response_curves(model, found, question, 0, at + move)[0]
-            for move in (-step, 0.0, step)
+            reading.response_curves(model, found, question, 0, at + move)[0] for move in (-step, 0.0, step)
         )
         second = (np.log(above) - 2 * np.log(here) + np.log(below)) / step**2
         _, information = reading.response_curves(model, found, question, 0, at)

@@ -91,9 +91,7 @@ def test_annealing_agrees_with_enumeration(unanswered):
     model = with_styles(mixed_model(5), 2)
     this = over(model, unanswered)
     exact = likelihood.exact(model, this).value
-    found = likelihood.annealed(
-        model, this, seed=1, n_temperatures=300, n_chains=200 if LONG else 50
-    )
+    found = likelihood.annealed(model, this, seed=1, n_temperatures=300, n_chains=200 if LONG else 50)
     assert found.standard_error.max() < 0.1
     off = np.abs(found.value - exact) / (found.standard_error + 1e-9)
     assert off[:-1].max() < STANDARD_ERRORS
@@ -171,9 +169,7 @@ def test_sampled_gradient_is_that_of_the_likelihood(unanswered):
     error = found.std(axis=0, ddof=1) / np.sqrt(len(found))
     exact = exact_gradient(model, unanswered)
     learnt = is_learnt(model)
-    assert (
-        np.abs(found.mean(axis=0) - exact)[learnt] <= STANDARD_ERRORS * error[learnt] + 1e-5
-    ).all()
+    assert (np.abs(found.mean(axis=0) - exact)[learnt] <= STANDARD_ERRORS * error[learnt] + 1e-5).all()
     assert np.median(np.abs(exact[learnt]) / (error[learnt] + 1e-9)) > 3  # it says something
 
 
@@ -213,10 +209,7 @@ def test_drawn_factors_and_predictions_are_the_exact_ones(units, unanswered):
     by_pattern = cube.reshape(len(PATTERNS), N_CHAINS, 6, -1)
     for j in EVERYTHING:
         truth = np.array(
-            [
-                oracle.prediction(judge, j, each, x)
-                for each, x in zip(exact, COVARIATES, strict=True)
-            ]
+            [oracle.prediction(judge, j, each, x) for each, x in zip(exact, COVARIATES, strict=True)]
         )
         if KIND[j] != 2:
             assert_within_error(cube[:, j, : truth.shape[1]], truth, 0.01)

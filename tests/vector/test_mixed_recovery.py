@@ -86,9 +86,15 @@ def test_all_kinds_are_recovered():
     names = learnt.columns[:-1].tolist()
     numeric = names[N_SCALES : N_SCALES + N_NUMBERS]
     estimator = orbm.CumulativeRBM.binary(
-        n_factors=2, n_epochs=25, gibbs_steps=2, nominal=names[N_SCALES + N_NUMBERS :],
-        numeric=numeric, background=["x"], random_state=0, weight_decay=1.0,
-    ).fit(learnt)  # fmt: skip
+        n_factors=2,
+        n_epochs=25,
+        gibbs_steps=2,
+        nominal=names[N_SCALES + N_NUMBERS :],
+        numeric=numeric,
+        background=["x"],
+        random_state=0,
+        weight_decay=1.0,
+    ).fit(learnt)
     # The library has densities of standard deviations; here they are of the numbers themselves.
     scales = estimator.questionnaire_.numbers
     assert not any(scale.values for scale in scales)  # none is so skewed that it is ranked
@@ -98,8 +104,13 @@ def test_all_kinds_are_recovered():
     assert truth - 0.01 < found < truth + 0.003
     # And it is something to recover: without factors much is lost.
     alone = orbm.CumulativeRBM.binary(
-        n_factors=1, n_epochs=1, nominal=names[N_SCALES + N_NUMBERS :], numeric=numeric,
-        random_state=0, init="random", learning_rate=1e-6,
-    ).fit(learnt)  # fmt: skip
+        n_factors=1,
+        n_epochs=1,
+        nominal=names[N_SCALES + N_NUMBERS :],
+        numeric=numeric,
+        random_state=0,
+        init="random",
+        learning_rate=1e-6,
+    ).fit(learnt)
     without = (alone.log_likelihood(new).mean() - units) / len(names)
     assert without < truth - 0.05

@@ -37,9 +37,7 @@ def correlations_of(levels: np.ndarray, n_levels: object) -> polychoric.Correlat
 def simulated(n_rows: int, seed: int, gaps: float = 0.0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     utilities = rng.multivariate_normal(np.zeros(5), TRUE_CORRELATION, size=n_rows)
-    levels = np.column_stack(
-        [np.digitize(u, cut) for u, cut in zip(utilities.T, CUTS, strict=True)]
-    )
+    levels = np.column_stack([np.digitize(u, cut) for u, cut in zip(utilities.T, CUTS, strict=True)])
     return np.where(rng.random(levels.shape) < gaps, -1, levels)
 
 
@@ -65,8 +63,7 @@ def test_derivative_is_the_slope_of_the_probability(rho: float) -> None:
     second = np.array([[-np.inf, 0.2, 1.5, np.inf]])
     _, slope = polychoric.cell_probabilities(first, second, np.array([rho]))
     up, down = (
-        polychoric.cell_probabilities(first, second, np.array([rho + change]))[0]
-        for change in (1e-5, -1e-5)
+        polychoric.cell_probabilities(first, second, np.array([rho + change]))[0] for change in (1e-5, -1e-5)
     )
     np.testing.assert_allclose(slope, (up - down) / 2e-5, atol=1e-6)
 
@@ -113,9 +110,7 @@ def test_matrices_are_symmetric_and_count_common_rows() -> None:
 
 
 @pytest.mark.parametrize("sparse", [0.0, 0.8, 1.1])
-def test_does_not_depend_on_how_work_is_cut_up(
-    monkeypatch: pytest.MonkeyPatch, sparse: float
-) -> None:
+def test_does_not_depend_on_how_work_is_cut_up(monkeypatch: pytest.MonkeyPatch, sparse: float) -> None:
     levels = simulated(300, seed=6, gaps=0.2)
     whole = correlations_of(levels, [2, 3, 5, 7, 7])
     cuts = {"_CHUNK": 100, "_BLOCK_COLUMNS": 14, "_BLOCK_ROWS": 64, "_SPARSE": sparse}

@@ -84,10 +84,7 @@ def test_drawn_predictions_are_the_exact_ones(units, unanswered):
     np.testing.assert_allclose(found.sum(axis=2), 1.0, rtol=1e-12)
     for i, levels in enumerate(model.n_levels):
         np.testing.assert_array_equal(found[:, i, levels:], 0.0)
-        exact = [
-            each @ oracle.level_probabilities(judge, i)
-            for each in exact_posteriors(model, unanswered)
-        ]
+        exact = [each @ oracle.level_probabilities(judge, i) for each in exact_posteriors(model, unanswered)]
         assert_within_monte_carlo_error(found[:, i, :levels], np.array(exact), 0.01)
 
 
@@ -159,9 +156,7 @@ def test_mean_field_never_lowers_the_bound(units, n_factors):
     """Nor where it extrapolates, though with strong weights steps are no geometric series."""
     n_levels = N_LEVELS * 3
     for seed in range(2):
-        model = vector_model(
-            seed, n_levels, n_factors=n_factors, scale=0.7 / np.sqrt(units), units=units
-        )
+        model = vector_model(seed, n_levels, n_factors=n_factors, scale=0.7 / np.sqrt(units), units=units)
         generator = np.random.default_rng(seed)
         dense = np.stack([generator.integers(0, levels, 150) for levels in n_levels], axis=1)
         dense[generator.random(dense.shape) < 0.2] = -1

@@ -103,8 +103,7 @@ def test_correlated_factors_are_found_with_their_correlation(rotation, error):
 def test_gamma_makes_factors_more_correlated():
     original, _ = loadings(seed=8, correlation=0.3)
     correlations = [
-        np.abs(rotate(original, "oblimin", gamma=gamma).correlation[0, 1])
-        for gamma in (-2.0, 0.0, 0.3)
+        np.abs(rotate(original, "oblimin", gamma=gamma).correlation[0, 1]) for gamma in (-2.0, 0.0, 0.3)
     ]
     assert correlations == sorted(correlations)
 

@@ -19,9 +19,7 @@ def factor_correlation(n_columns: int, n_factors: int, seed: int) -> np.ndarray:
     return covariance / np.outer(size, size)
 
 
-def drawn_answers(
-    correlation: np.ndarray, n_rows: int, seed: int, gaps: float = 0.0
-) -> Observations:
+def drawn_answers(correlation: np.ndarray, n_rows: int, seed: int, gaps: float = 0.0) -> Observations:
     rng = np.random.default_rng(seed)
     utilities = rng.multivariate_normal(np.zeros(len(correlation)), correlation, size=n_rows)
     levels = np.digitize(utilities, [-1.2, -0.3, 0.4, 1.1])
@@ -90,14 +88,10 @@ def test_expected_variance_undoes_what_sampling_does() -> None:
 
 
 def test_without_error_variance_is_what_was_seen() -> None:
-    np.testing.assert_allclose(
-        initial._expected_variance(np.array([5.0, 1.5, 0.5]), 0.0), [5, 1.5, 1]
-    )
+    np.testing.assert_allclose(initial._expected_variance(np.array([5.0, 1.5, 0.5]), 0.0), [5, 1.5, 1])
 
 
-@pytest.mark.parametrize(
-    ("n_directions", "n_factors"), [(1, 3), (2, 3), (3, 4), (4, 5), (6, 6), (7, 30)]
-)
+@pytest.mark.parametrize(("n_directions", "n_factors"), [(1, 3), (2, 3), (3, 4), (4, 5), (6, 6), (7, 30)])
 def test_directions_are_shared_evenly(n_directions: int, n_factors: int) -> None:
     frame = initial._even_frame(n_directions, n_factors)
     np.testing.assert_allclose(frame @ frame.T, np.eye(n_directions), atol=1e-12)
@@ -140,18 +134,14 @@ def test_a_silent_column_stays_silent() -> None:
 def test_tables_that_say_little_start_finite(levels: np.ndarray, n_levels: int) -> None:
     for units in (1, 64):
         model = initial.initial_model(Observations.from_dense(levels, n_levels), 3, units, 0)
-        assert all(
-            np.isfinite(array).all() for array in (model.weights, model.bias, model.cutpoints)
-        )
+        assert all(np.isfinite(array).all() for array in (model.weights, model.bias, model.cutpoints))
 
 
 def test_only_the_first_rows_count_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = drawn_answers(factor_correlation(5, 1, 14), 600, 15)
     assert initial._enough_rows(answers) is answers
     monkeypatch.setattr(initial, "_MAX_ROWS", 200)
-    np.testing.assert_array_equal(
-        initial._enough_rows(answers).to_dense(), answers.to_dense()[:200]
-    )
+    np.testing.assert_array_equal(initial._enough_rows(answers).to_dense(), answers.to_dense()[:200])
 
 
 def test_the_same_seed_gives_the_same_model() -> None:

@@ -131,9 +131,6 @@ def test_errors_of_annealing_are_as_large_as_they_say():
     )
     this = side(model, observed(PATTERNS[:4]))
     exact = likelihood.exact(model, this).value
-    runs = [
-        likelihood.annealed(model, this, seed, n_temperatures=20, n_chains=100)
-        for seed in range(100)
-    ]
+    runs = [likelihood.annealed(model, this, seed, n_temperatures=20, n_chains=100) for seed in range(100)]
     z = [(run.value - exact) / run.standard_error for run in runs]
     assert 0.8 < np.sqrt(np.mean(np.square(z))) < 1.2

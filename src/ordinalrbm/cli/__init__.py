@@ -17,6 +17,17 @@ from ordinalrbm.cli.info import info
 from ordinalrbm.cli.doctor import doctor
 
 __all__ = [
-    "app", "demo", "doctor", "evaluate", "factors", "fit", "impute", "info", "predict", "recommend",
-    "report", "schema", "scores",
-]  # fmt: skip
+    "app",
+    "demo",
+    "doctor",
+    "evaluate",
+    "factors",
+    "fit",
+    "impute",
+    "info",
+    "predict",
+    "recommend",
+    "report",
+    "schema",
+    "scores",
+]

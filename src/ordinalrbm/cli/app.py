@@ -16,12 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ordinalrbm import __version__
-from ordinalrbm.cli.limits import (
-    MemoryLimitError,
-    is_out_of_memory,
-    out_of_memory,
-    refuse_low_limits,
-)
+from ordinalrbm.cli.limits import MemoryLimitError, is_out_of_memory, out_of_memory, refuse_low_limits
 from ordinalrbm.cli.options import expanded
 from ordinalrbm.cli.signals import Stopped, stop_at_once
 from ordinalrbm.cli.torchrun import own_rank
@@ -186,8 +181,7 @@ def _print_version(wanted: bool) -> None:
 @app.callback(epilog=_EXAMPLES)
 def main(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """Cumulative Restricted Boltzmann Machines for ordinal data: surveys and ratings.

@@ -74,19 +74,24 @@ class RatingColumns(PairColumns):
         return self._layout(self._options(), scale, has_own_scales=scale is None)
 
     def _layout(
-        self, options: dict[str, str], scale: Any, *, needs_times: bool = False,
-        has_own_scales: bool = False,
-    ) -> Layout:  # fmt: skip
+        self, options: dict[str, str], scale: Any, *, needs_times: bool = False, has_own_scales: bool = False
+    ) -> Layout:
         from ordinalrbm.files.ratings import Layout
 
         columns = {
-            "user": self.user_column, "item": self.item_column, "rating": self.rating_column,
+            "user": self.user_column,
+            "item": self.item_column,
+            "rating": self.rating_column,
             "timestamp": self.time_column,
-        }  # fmt: skip
+        }
         return Layout(
-            _given(columns), scale, self.duplicates.value,
-            needs_times or self.duplicates is Duplicates.LAST, options, has_own_scales,
-        )  # fmt: skip
+            _given(columns),
+            scale,
+            self.duplicates.value,
+            needs_times or self.duplicates is Duplicates.LAST,
+            options,
+            has_own_scales,
+        )
 
     def _options(self) -> dict[str, str]:
         return {name: f"--{name}" for name in ("user", "item", "rating", "time", "duplicates")}

@@ -180,9 +180,7 @@ def as_ratings(answers: Any) -> pd.DataFrame:
 # ---- pictures and files -----------------------------------------------------------------------
 
 
-def _draw(
-    model: CumulativeRBM, answers: pd.DataFrame, background: pd.DataFrame
-) -> dict[str, Figure]:
+def _draw(model: CumulativeRBM, answers: pd.DataFrame, background: pd.DataFrame) -> dict[str, Figure]:
     from ordinalrbm import plots  # matplotlib takes a while to import
 
     answered = answers.notna().any(axis=1)
@@ -272,8 +270,7 @@ class _Screen:
         self.title(f"How well the {n_hidden:,} hidden answers are predicted")
         head = ("", "mean absolute\nerror", "exactly\nright", "log-likelihood\nper answer")
         rows: list[tuple[Any, ...]] = [
-            (name, line["mae_median"], line["accuracy"], -line["nll"])
-            for name, line in scores.items()
+            (name, line["mae_median"], line["accuracy"], -line["nll"]) for name, line in scores.items()
         ]
         self.table(Table(head, rows, ("", ".3f", ".1%", ".3f")))
         self.note(
@@ -334,8 +331,7 @@ class _Screen:
     def table(self, table: Table) -> None:
         """A table of the report."""
         rows = [
-            [self.fit(table.cell(column, value)) for column, value in enumerate(row)]
-            for row in table.rows
+            [self.fit(table.cell(column, value)) for column, value in enumerate(row)] for row in table.rows
         ]
         formats = ["", *["s"] * (len(table.head) - 1)]
         self.console.print(results_table(table.head, rows, formats))
@@ -356,9 +352,11 @@ class _Screen:
         """A paragraph; a number stays on the line of its unit, a bracket on that of its word."""
         glued = re.sub(r"(?<=\d) (?=[%(])|(?<=\w) (?=\([+−])|(?<=%) (?=→)|(?<=→) ", "\xa0", text)
         filled = textwrap.fill(
-            glued, min(self.console.width, _WIDTH), initial_indent=" " * indent,
+            glued,
+            min(self.console.width, _WIDTH),
+            initial_indent=" " * indent,
             subsequent_indent=" " * 2 * indent,
-        )  # fmt: skip
+        )
         said = Text(self.fit(filled.replace("\xa0", " ")), style=style)
         self.console.print(said, soft_wrap=True)
 
@@ -374,10 +372,7 @@ class _Screen:
 @app.command(epilog="\b\nExample:\n  ordinalrbm demo --out pictures")
 def demo(
     out: Annotated[
-        Path,
-        typer.Option(
-            metavar="FOLDER", help="Where the report and the pictures go; made if need be."
-        ),
+        Path, typer.Option(metavar="FOLDER", help="Where the report and the pictures go; made if need be.")
     ] = Path("ordinalrbm-demo"),
 ) -> None:
     """Learn tastes from a survey about food, and draw them.

@@ -17,8 +17,18 @@ from ordinalrbm.cli import options
 from ordinalrbm.cli.app import FAILED, app
 from ordinalrbm.cli.output import listing
 
-_PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pandas", "pyarrow", "pyreadstat",
-             "polars", "arviz", "torch")  # fmt: skip
+_PACKAGES = (
+    "numpy",
+    "scipy",
+    "numba",
+    "scikit-learn",
+    "pandas",
+    "pyarrow",
+    "pyreadstat",
+    "polars",
+    "arviz",
+    "torch",
+)
 
 
 _LAYERS = {
@@ -38,10 +48,7 @@ Examples:
 def doctor(
     *,
     compile_all: Annotated[
-        bool,
-        typer.Option(
-            "--compile", help="Compile all kernels now, so that nobody waits for them later."
-        ),
+        bool, typer.Option("--compile", help="Compile all kernels now, so that nobody waits for them later.")
     ] = False,
     device: options.DeviceOption = "cpu",
     telling: options.Telling,

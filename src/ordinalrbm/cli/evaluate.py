@@ -70,10 +70,7 @@ _READING_OTHERS = (
 )
 _READING_BIASES = "Biases are damped means of users and items, without tastes."
 _WATCHED = "What a user rated among the ratings to watch is no candidate either."
-_WHICH = {
-    Protocol.CHRONOLOGICAL: "the last ratings of each user",
-    Protocol.RANDOM: "ratings at random",
-}
+_WHICH = {Protocol.CHRONOLOGICAL: "the last ratings of each user", Protocol.RANDOM: "ratings at random"}
 
 
 _LISTS = ("top", "liked")
@@ -91,8 +88,7 @@ class Asked:
         ),
     ] = None
     min_ratings: Annotated[
-        int,
-        typer.Option(min=_FEWEST, help="Ratings: users with fewer are learnt from, not tested."),
+        int, typer.Option(min=_FEWEST, help="Ratings: users with fewer are learnt from, not tested.")
     ] = 30
     top: Annotated[
         int, typer.Option(min=1, metavar="K", help="Ratings: how long lists of best items are.")
@@ -113,8 +109,7 @@ def evaluate(
     target: options.DataOrModel,
     *,
     data: Annotated[
-        Path | None,
-        typer.Option(metavar="DATA", help="With a model: answers or ratings to test it on."),
+        Path | None, typer.Option(metavar="DATA", help="With a model: answers or ratings to test it on.")
     ] = None,
     settings: Settings,
     columns: RatingColumns,
@@ -169,10 +164,7 @@ def evaluate(
 
 def _warn_of_learnt(model: Any, survey: Survey) -> None:
     """Say it where a model is tested on what it has learnt from, as far as one can tell."""
-    if (model.about_.get("data"), model.about_.get("rows")) == (
-        survey.name,
-        survey.encoded.shape[0],
-    ):
+    if (model.about_.get("data"), model.about_.get("rows")) == (survey.name, survey.encoded.shape[0]):
         warnings.warn(
             f"The model was learnt from {survey.name!r}, so its scores there are too good; give "
             "new answers, or evaluate the file itself.",
@@ -205,12 +197,9 @@ def _tell_survey(model: Any, survey: Survey, hidden: _HiddenAnswers, output: Out
         raise DataError(f"{survey.name!r} has too few answers to hide any; give more rows.")
     scores = score_hidden(model, hidden.shown.table, hidden.levels)
     ours, usual = (
-        {name: float(scores.overall[f"{who}_{name}"]) for name in _OF_SURVEYS}
-        for who in ("model", "usual")
+        {name: float(scores.overall[f"{who}_{name}"]) for name in _OF_SURVEYS} for who in ("model", "usual")
     )
-    tables = [
-        _comparison(_OF_SURVEYS, {"model": ours, "marginal": usual}, f"{n_hidden:,} hidden answers")
-    ]
+    tables = [_comparison(_OF_SURVEYS, {"model": ours, "marginal": usual}, f"{n_hidden:,} hidden answers")]
     found: dict[str, Any] = {"hidden": n_hidden, "model": ours, "marginal": usual}
     found["by_question"] = scores.by_question.to_dict("index")
     text = _READING
@@ -220,15 +209,11 @@ def _tell_survey(model: Any, survey: Survey, hidden: _HiddenAnswers, output: Out
     output.result(found, *tables, text=text)
 
 
-def _others(
-    model: Any, survey: Survey, hidden: _HiddenAnswers
-) -> tuple[dict[str, Any], list[Table]]:
+def _others(model: Any, survey: Survey, hidden: _HiddenAnswers) -> tuple[dict[str, Any], list[Table]]:
     """Scores of hidden categories and numbers."""
     from ordinalrbm.evaluate.hidden import score_others
 
-    scores = score_others(
-        model, hidden.shown.table, survey.background, hidden.others, survey.chosen.numeric
-    )
+    scores = score_others(model, hidden.shown.table, survey.background, hidden.others, survey.chosen.numeric)
     found, tables = {}, []
     for kind, lines in scores._asdict().items():
         if lines.empty:
@@ -271,9 +256,7 @@ def _ratings(material: inputs.Material, settings: Settings, asked: Asked, output
         f"{asked.min_ratings} ratings are learnt from and not tested."
     )
     # Some level of the scale may be among hidden ratings only.
-    model = learn_ratings(
-        train, settings, validation, scale=known.scales.labels, features=material.features
-    )
+    model = learn_ratings(train, settings, validation, scale=known.scales.labels, features=material.features)
     _tell_ratings(model, test, asked, output, validation)
 
 
@@ -282,15 +265,13 @@ def _check_enough(ratings: pd.DataFrame, name: str, min_ratings: int) -> None:
     if most < min_ratings:
         remedy = "lower --min-ratings" if most >= _FEWEST else f"{_FEWEST} are needed"
         raise DataError(
-            f"No user in '{name}' has {min_ratings} ratings, the most that one has "
-            f"is {most}; {remedy}."
+            f"No user in '{name}' has {min_ratings} ratings, the most that one has is {most}; {remedy}."
         )
 
 
 def _tell_ratings(
-    model: Any, test: pd.DataFrame, asked: Asked, output: Output,
-    validation: pd.DataFrame | None = None,
-) -> None:  # fmt: skip
+    model: Any, test: pd.DataFrame, asked: Asked, output: Output, validation: pd.DataFrame | None = None
+) -> None:
     from ordinalrbm.evaluate import score_model
 
     top, liked = asked.top, asked.liked
@@ -302,32 +283,33 @@ def _tell_ratings(
     words = [f"{_READING} {_READING_BIASES}"]
     if n_learnt:
         words.insert(
-            0, f"Left out are {n_learnt:,} of {n_learnt + n_tested:,} ratings: the model has "
-            "learnt from these pairs of user and item."
-        )  # fmt: skip
+            0,
+            f"Left out are {n_learnt:,} of {n_learnt + n_tested:,} ratings: the model has "
+            "learnt from these pairs of user and item.",
+        )
     if scores.ranking:
         ours = scores.ranking["model"]
         names = {"ndcg": f"NDCG@{top}", "recall": f"recall@{top}", "coverage": "coverage"}
         by_name = {
-            who: {name: getattr(lists, name) for name in names}
-            for who, lists in scores.ranking.items()
+            who: {name: getattr(lists, name) for name in names} for who, lists in scores.ranking.items()
         }
         tables.append(_comparison(names, by_name, f"lists of the {top} best items"))
         protocol = ours.protocol if validation is None else f"{ours.protocol} {_WATCHED}"
         words.append(f"Lists: larger is better. {protocol}")
         counts = {
-            "top": ours.k, "liked": ours.liked, "users": ours.n_users,
-            "users_without_liked": ours.n_users_without_liked, "items": ours.n_items,
-        }  # fmt: skip
+            "top": ours.k,
+            "liked": ours.liked,
+            "users": ours.n_users,
+            "users_without_liked": ours.n_users_without_liked,
+            "items": ours.n_items,
+        }
         found["ranking"] = {**by_name, **counts, "protocol": protocol}
     else:
         words.append("No hidden rating is high enough to count as liked, so lists are not judged.")
     output.result(found, *tables, text="\n".join(words))
 
 
-def _comparison(
-    names: dict[str, str], scores: Mapping[str, Mapping[str, float]], title: str
-) -> Table:
+def _comparison(names: dict[str, str], scores: Mapping[str, Mapping[str, float]], title: str) -> Table:
     rows = [(name, *(own[score] for own in scores.values())) for score, name in names.items()]
     head = (title, *(_COMPARED[who] for who in scores))
     return results_table(head, rows, ("", *[".4f"] * len(scores)))

@@ -41,33 +41,24 @@ def factors(
     ctx: typer.Context,
     data: options.DataFile,
     *,
-    from_: Annotated[
-        int, typer.Option("--from", min=1, metavar="K", help="The smallest number to try.")
-    ] = 1,
+    from_: Annotated[int, typer.Option("--from", min=1, metavar="K", help="The smallest number to try.")] = 1,
     to: Annotated[
         int | None,
-        typer.Option(
-            "--to", min=1, metavar="K", help=f"The largest number to try; by default {_MOST}."
-        ),
+        typer.Option("--to", min=1, metavar="K", help=f"The largest number to try; by default {_MOST}."),
     ] = None,
     number: Annotated[
-        int | None,
-        typer.Option("--factors", "-k", min=1, metavar="K", help="Take so many, compare nothing."),
+        int | None, typer.Option("--factors", "-k", min=1, metavar="K", help="Take so many, compare nothing.")
     ] = None,
     rotation: options.RotationOption = Rotation.VARIMAX,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Loadings and standard errors as a .csv, .tsv or .parquet file.",
-        ),
+        typer.Option(metavar="FILE", help="Loadings and standard errors as a .csv, .tsv or .parquet file."),
     ] = None,
     epochs: options.EpochsOption = None,
     seed: options.SeedOption = 0,
     threads: options.ThreadsOption = None,
     schema: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A TOML file that says what the columns are."),
+        Path | None, typer.Option(metavar="FILE", help="A TOML file that says what the columns are.")
     ] = None,
     include: options.IncludeOption = None,
     background: options.BackgroundOption = None,
@@ -85,14 +76,17 @@ def factors(
     if number is not None:
         refuse(ctx, ("from_", "to"), "--factors compares no numbers")
     settings = Settings(
-        epochs=epochs, seed=seed, threads=threads, weighted=weighted, include=include,
-        background=background, progress=output.shows_progress,
-    )  # fmt: skip
+        epochs=epochs,
+        seed=seed,
+        threads=threads,
+        weighted=weighted,
+        include=include,
+        background=background,
+        progress=output.shows_progress,
+    )
     survey = inputs.read_material(data, schema).survey
     if survey is None:
-        raise DataError(
-            f"File '{data}' holds ratings, and factors are read of a survey; give a survey."
-        )
+        raise DataError(f"File '{data}' holds ratings, and factors are read of a survey; give a survey.")
     survey = inputs.with_columns(survey, settings)
     compared = None
     if number is None:
@@ -118,22 +112,22 @@ def _check_number(survey: Survey, number: int, option: str) -> None:
     most = survey.n_questions
     if number > most:
         raise DataError(
-            f"{option} {number} is more than the {most} questions of {survey.name!r}; give at most "
-            f"{most}."
+            f"{option} {number} is more than the {most} questions of {survey.name!r}; give at most {most}."
         )
 
 
-def _compare(
-    survey: Survey, settings: Settings, numbers: list[int], output: Output
-) -> FactorNumbers:
+def _compare(survey: Survey, settings: Settings, numbers: list[int], output: Output) -> FactorNumbers:
     from ordinalrbm.cli.learning import survey_estimator, weights_of
     from ordinalrbm.evaluate import compare_factor_numbers
 
     return compare_factor_numbers(
-        survey_estimator(survey, settings), survey.table, numbers,
-        random_state=settings.seed, sample_weight=weights_of(survey, settings),
+        survey_estimator(survey, settings),
+        survey.table,
+        numbers,
+        random_state=settings.seed,
+        sample_weight=weights_of(survey, settings),
         tell=lambda k: output.step(f"learning {k} of {numbers[-1]} factors"),
-    )  # fmt: skip
+    )
 
 
 def _read(survey: Survey, settings: Settings, rotation: Rotation) -> FactorReading:

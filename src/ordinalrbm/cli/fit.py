@@ -49,24 +49,20 @@ class Checkpoints:
         str,
         typer.Option(
             metavar="TIME",
-            help="How often to write a checkpoint, such as '30 s', '5 min' or '1 h', or a number "
-            "of epochs.",
+            help="How often to write a checkpoint, such as '30 s', '5 min' or '1 h', or a number of epochs.",
         ),
     ] = "5 min"
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume",
-            help="Go on from the checkpoint if there is one; the result is as if never stopped.",
+            "--resume", help="Go on from the checkpoint if there is one; the result is as if never stopped."
         ),
     ] = False
 
     def as_fit_takes_it(self) -> dict[str, Any]:
         if self.checkpoint is None:
             if self.resume:
-                raise DataError(
-                    "--resume needs to know where the checkpoints are: --checkpoint FOLDER."
-                )
+                raise DataError("--resume needs to know where the checkpoints are: --checkpoint FOLDER.")
             return {}
         return {"checkpoint": self.checkpoint, "every": self.every, "resume": self.resume}
 
@@ -86,8 +82,7 @@ def fit(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write what the columns were taken for to a TOML file, for you to correct, "
-            "and stop.",
+            help="Write what the columns were taken for to a TOML file, for you to correct, and stop.",
         ),
     ] = None,
     weighted: options.WeightedOption = False,
@@ -120,10 +115,13 @@ def fit(
     rank = own_rank()
     output = telling.output(silent=bool(rank))
     settings = replace(
-        settings, device=device, weighted=weighted, progress=output.shows_progress,
+        settings,
+        device=device,
+        weighted=weighted,
+        progress=output.shows_progress,
         threads=settings.threads or (None if rank is None else own_threads()),
         checkpoints=checkpoints.as_fit_takes_it(),
-    )  # fmt: skip
+    )
     patience = read_timeout(timeout)
     stages = ctx.with_resource(timings())
     with begun_aside(device):
@@ -144,9 +142,7 @@ def fit(
     _tell(fitted, place, time.perf_counter() - begun, stages if show_timings else {}, output)
 
 
-def _learn(
-    material: inputs.Material, settings: Settings, rank: int | None, patience: timedelta
-) -> Any:
+def _learn(material: inputs.Material, settings: Settings, rank: int | None, patience: timedelta) -> Any:
     from ordinalrbm.cli.learning import learn
 
     if rank is not None and material.survey is not None:
@@ -158,9 +154,7 @@ def _learn(
         return learn(material, settings)
 
 
-def _tell(
-    model: Any, place: Path, seconds: float, stages: dict[str, float], output: Output
-) -> None:
+def _tell(model: Any, place: Path, seconds: float, stages: dict[str, float], output: Output) -> None:
     output.say(f"Learnt in {seconds:.1f} s.")
     found = {"model": str(place), "seconds": round(seconds, 3)}
     found |= summary(model.history_, model.n_iter_, model.best_epoch_)
@@ -210,8 +204,4 @@ def _write_schema(material: Any, path: Path, output: Output) -> None:
 def summary(history: Any, n_epochs: int, best_epoch: int) -> dict[str, Any]:
     """How learning went, in numbers."""
     held_out = float(history["validation"].max()) if len(history) else float("nan")
-    return {
-        "epochs": n_epochs,
-        "best_epoch": best_epoch,
-        "held_out_log_likelihood": round(held_out, 4),
-    }
+    return {"epochs": n_epochs, "best_epoch": best_epoch, "held_out_log_likelihood": round(held_out, 4)}

@@ -58,8 +58,7 @@ def impute(
     data: options.DataFile,
     *,
     out: Annotated[
-        Path,
-        typer.Option(metavar="FILE", help="The completed file; its ending decides the format."),
+        Path, typer.Option(metavar="FILE", help="The completed file; its ending decides the format.")
     ],
     rule: Annotated[
         FillRule, typer.Option(help="Fill in the median or the most likely level (mode).")
@@ -76,8 +75,7 @@ def impute(
         bool, typer.Option("--separate", help="Write each draw to a file of its own.")
     ] = False,
     parameters: Annotated[
-        Parameters,
-        typer.Option(help="Learn anew for each draw, or take the model's parameters for known."),
+        Parameters, typer.Option(help="Learn anew for each draw, or take the model's parameters for known.")
     ] = Parameters.DRAWN,
     fill: Annotated[
         str,
@@ -88,10 +86,7 @@ def impute(
         ),
     ] = _USUAL,
     fill_never_asked: Annotated[
-        bool,
-        typer.Option(
-            "--fill-never-asked", help="Also fill questions that nobody in a group was asked."
-        ),
+        bool, typer.Option("--fill-never-asked", help="Also fill questions that nobody in a group was asked.")
     ] = False,
     seed: options.SeedOption = 0,
     threads: options.ThreadsOption = None,
@@ -123,9 +118,14 @@ def impute(
     _check_work(data, source, survey, kinds, never)
     weight = survey.weight if fitted.about_.get("weighted") else None
     found = fitted.impute(
-        survey.table, rule.value, n_draws=draws, parameters=parameters.value,
-        fill_never_asked=True, sample_weight=weight, random_state=seed,
-    )  # fmt: skip
+        survey.table,
+        rule.value,
+        n_draws=draws,
+        parameters=parameters.value,
+        fill_never_asked=True,
+        sample_weight=weight,
+        random_state=seed,
+    )
     tables = [found] if draws is None else found
     tables = [_answers(table, survey, never.cells) for table in tables]
     cells = _write(paths, tables, source, survey.schema, kinds, writing, stacked=stacked)
@@ -182,15 +182,19 @@ def _check_work(
     elif counts.filled:
         there = never.words
     named = ",".join(map(_option, kinds))
-    raise DataError(
-        f"File '{data}' has nothing to fill with --fill {named}: {there} Nothing was written."
-    )
+    raise DataError(f"File '{data}' has nothing to fill with --fill {named}: {there} Nothing was written.")
 
 
 def _write(
-    paths: list[Path], tables: list[pd.DataFrame], source: Source, schema: Schema,
-    fill: tuple[Reason, ...], writing: options.Writing, *, stacked: bool,
-) -> FilledCells:  # fmt: skip
+    paths: list[Path],
+    tables: list[pd.DataFrame],
+    source: Source,
+    schema: Schema,
+    fill: tuple[Reason, ...],
+    writing: options.Writing,
+    *,
+    stacked: bool,
+) -> FilledCells:
     """Write one file or several, all of them or none."""
     from ordinalrbm.files.writing import answers_written, imputations_written
 
@@ -228,9 +232,7 @@ def _never_asked(survey: Survey, fill: bool) -> _NeverAsked:
     return _NeverAsked(f"{never_asked.in_words(found)} {what}", lines, cells)
 
 
-def _answers(
-    table: Encoded | pd.DataFrame, survey: Survey, without: np.ndarray | None
-) -> pd.DataFrame:
+def _answers(table: Encoded | pd.DataFrame, survey: Survey, without: np.ndarray | None) -> pd.DataFrame:
     """Imputed answers to all questions but for some cells."""
     from ordinalrbm.data.tables import Encoded
 
@@ -239,9 +241,7 @@ def _answers(
     return asked if without is None else asked.mask(without)
 
 
-def _told(
-    paths: list[Path], cells: FilledCells, kinds: tuple[Reason, ...], never: _NeverAsked
-) -> str:
+def _told(paths: list[Path], cells: FilledCells, kinds: tuple[Reason, ...], never: _NeverAsked) -> str:
     empty, codes = counted(cells.empty_filled, "empty cell"), counted(cells.codes_filled, "cell")
     parts = [empty] if cells.empty_filled else []
     parts += [f"{codes} coded as non-response"] if cells.codes_filled else []

@@ -20,8 +20,7 @@ _OWN_NOTES = ("data", "rows", "ratings", "schema", "weighted")
 @app.command(epilog="\b\nExample:\n  ordinalrbm info survey.orbm")
 def info(
     model: Annotated[
-        Path,
-        typer.Argument(metavar="MODEL", help="A model file, a checkpoint, or a folder of these."),
+        Path, typer.Argument(metavar="MODEL", help="A model file, a checkpoint, or a folder of these.")
     ],
     json: options.JsonOption = False,
 ) -> None:
@@ -78,9 +77,7 @@ def _tell_of_model(seen: Any, found: dict[str, Any], output: Output) -> None:
             found["scale"] = " < ".join(map(str, scale.labels))
     parameters = {k: v for k, v in stored.entry("parameters", dict).items() if v is not None}
     output.result(
-        {**found, **detail, "parameters": parameters, "about": about},
-        _listing(found, parameters),
-        *tables,
+        {**found, **detail, "parameters": parameters, "about": about}, _listing(found, parameters), *tables
     )
 
 
@@ -123,10 +120,7 @@ def _tell_of_checkpoints(place: Path, output: Output) -> None:
 
     parts = newest(place)
     identity = parts[-1][1].identity
-    epochs = [
-        f"{about.part} {about.epoch}{' (has ended)' if about.finished else ''}"
-        for _, about in parts
-    ]
+    epochs = [f"{about.part} {about.epoch}{' (has ended)' if about.finished else ''}" for _, about in parts]
     found = {
         "file": str(place),
         "checkpoint_of": identity["estimator"],

@@ -54,9 +54,7 @@ def _check_there(path: Path) -> None:
     try:
         is_there = path.exists()
     except OSError as error:  # a folder that must not be looked into, a name that is too long
-        raise DataError(
-            f"File '{path}' cannot be read ({error.strerror}); check the path."
-        ) from error
+        raise DataError(f"File '{path}' cannot be read ({error.strerror}); check the path.") from error
     if not is_there:
         raise DataError(f"File '{path}' does not exist; check the path.")
 
@@ -88,9 +86,13 @@ class Material:
 
 
 def read_material(
-    path: Path, schema_file: Path | None = None, known: Schema | None = None,
-    in_parts: bool = False, layout: Layout | None = None, as_survey: bool = False,
-) -> Material:  # fmt: skip
+    path: Path,
+    schema_file: Path | None = None,
+    known: Schema | None = None,
+    in_parts: bool = False,
+    layout: Layout | None = None,
+    as_survey: bool = False,
+) -> Material:
     """Read a file, and decide what it is; ``in_parts``, not more of it than must be."""
     from ordinalrbm.files.formats import read
     from ordinalrbm.files.parquet_parts import ParquetRatings
@@ -185,26 +187,38 @@ def _tell_survey(survey: Survey, output: Output) -> None:
         f"{survey.name}: {n_rows:,} respondents, {n_questions} questions, "
         f"{survey.encoded.observations.density * 100:.1f} % answered."
     )
-    told = {"nominal": "Also asked about, without an order", "numeric": "Also asked about, numbers",
-            "background": "Background that shapes what is expected"}  # fmt: skip
+    told = {
+        "nominal": "Also asked about, without an order",
+        "numeric": "Also asked about, numbers",
+        "background": "Background that shapes what is expected",
+    }
     for kind, words in told.items():
         if getattr(survey.chosen, kind):
             output.say(f"{words}: {', '.join(getattr(survey.chosen, kind))}.")
 
 
 def read_to_learn(
-    ctx: typer.Context, path: Path, settings: Settings, columns: RatingColumns, *,
-    data: Path | None = None, in_parts: bool = False, needs_times: bool = False,
-) -> Material:  # fmt: skip
+    ctx: typer.Context,
+    path: Path,
+    settings: Settings,
+    columns: RatingColumns,
+    *,
+    data: Path | None = None,
+    in_parts: bool = False,
+    needs_times: bool = False,
+) -> Material:
     """Read a file to learn from, and refuse options that are for data of another kind."""
     if data is not None:
         raise DataError(f"--data goes with a model, but '{path}' is none; leave it out.")
     layout = columns.to_learn(settings.scale, needs_times)
     has_features = settings.users is not None or settings.items is not None
     material = read_material(
-        path, settings.schema, in_parts=in_parts and not has_features, layout=layout,
+        path,
+        settings.schema,
+        in_parts=in_parts and not has_features,
+        layout=layout,
         as_survey=settings.survey,
-    )  # fmt: skip
+    )
     if material.n_ratings is None:
         refuse(ctx, OF_RATINGS, f"'{path}' is taken for a survey")
         assert material.survey is not None, "a file is a survey or ratings"
@@ -226,9 +240,7 @@ def with_columns(survey: Survey, settings: Settings) -> Survey:
         raise DataError(f"--{error}") from error
 
 
-def _read_features(
-    material: Material, settings: Settings, layout: Layout
-) -> dict[str, pd.DataFrame]:
+def _read_features(material: Material, settings: Settings, layout: Layout) -> dict[str, pd.DataFrame]:
     from ordinalrbm.files.feature_tables import read_side_table
 
     ratings, tables = material.ratings, {}
@@ -313,9 +325,7 @@ def with_known_ids(model: Any, ratings: pd.DataFrame) -> pd.DataFrame:
     from ordinalrbm.files.feature_tables import as_text_like
 
     known = {"user": model.users_, "item": model.items_}
-    return ratings.assign(
-        **{name: as_text_like(ids.is_text, ratings[name]) for name, ids in known.items()}
-    )
+    return ratings.assign(**{name: as_text_like(ids.is_text, ratings[name]) for name, ids in known.items()})
 
 
 def user_ids(model: Any, texts: list[str]) -> list[Any]:
@@ -324,9 +334,7 @@ def user_ids(model: Any, texts: list[str]) -> list[Any]:
         return list(texts)
     for text in texts:
         if not text.removeprefix("-").isdecimal():
-            raise DataError(
-                f"The user {text!r} is no number, but all users of the model are; give numbers."
-            )
+            raise DataError(f"The user {text!r} is no number, but all users of the model are; give numbers.")
     return [int(text) for text in texts]
 
 

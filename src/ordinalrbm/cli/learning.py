@@ -100,16 +100,18 @@ def weights_of(survey: Survey, settings: Settings) -> pd.Series | None:
         )
     if survey.weight.isna().any():
         row = int(survey.weight.isna().to_numpy().argmax()) + 1
-        raise DataError(
-            f"{survey.name!r} has no weight in row {row}; fill it in, or leave out --weighted."
-        )
+        raise DataError(f"{survey.name!r} has no weight in row {row}; fill it in, or leave out --weighted.")
     return survey.weight
 
 
 def learn_ratings(
-    ratings: Any, settings: Settings, validation: pd.DataFrame | None = None, *,
-    features: dict[str, pd.DataFrame], scale: Any = None,
-) -> Any:  # fmt: skip
+    ratings: Any,
+    settings: Settings,
+    validation: pd.DataFrame | None = None,
+    *,
+    features: dict[str, pd.DataFrame],
+    scale: Any = None,
+) -> Any:
     """A fitted model of ratings; what is known of users and items is as ``fit`` takes it.
 
     The scale is that of the ratings, unless there are others elsewhere.

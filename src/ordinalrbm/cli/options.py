@@ -56,25 +56,15 @@ DataFile = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="A .sav, .zsav, .dta, .csv, .tsv (also .gz) or .parquet file, or a folder of .parquet "
-        "files.",
+        help="A .sav, .zsav, .dta, .csv, .tsv (also .gz) or .parquet file, or a folder of .parquet files.",
     ),
 ]
-ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A file that `ordinalrbm fit` has written.")
-]
-DataOrModel = Annotated[
-    Path, typer.Argument(metavar="DATA|MODEL", help="A file to learn from, or a model.")
-]
-SeedOption = Annotated[
-    int, typer.Option("--seed", min=0, max=2**32 - 1, help="Same seed, same result.")
-]
-ThreadsOption = Annotated[
-    int | None, typer.Option("--threads", min=1, metavar="N", help="By default, all.")
-]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `ordinalrbm fit` has written.")]
+DataOrModel = Annotated[Path, typer.Argument(metavar="DATA|MODEL", help="A file to learn from, or a model.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Same seed, same result.")]
+ThreadsOption = Annotated[int | None, typer.Option("--threads", min=1, metavar="N", help="By default, all.")]
 DeviceOption = Annotated[
-    str,
-    typer.Option("--device", metavar="DEVICE", help="Ratings: cpu, cuda, or cuda:1 and so on."),
+    str, typer.Option("--device", metavar="DEVICE", help="Ratings: cpu, cuda, or cuda:1 and so on.")
 ]
 WeightedOption = Annotated[
     bool, typer.Option("--weighted", help="Survey: let its weights count in learning.")
@@ -82,27 +72,28 @@ WeightedOption = Annotated[
 RotationOption = Annotated[
     Rotation,
     typer.Option(
-        "--rotation",
-        help="How factors are rotated; with oblimin and promax they may be correlated.",
+        "--rotation", help="How factors are rotated; with oblimin and promax they may be correlated."
     ),
 ]
 _Columns = list[str] | None
 IncludeOption = Annotated[
     _Columns,
     typer.Option(
-        "--include", metavar="COLUMNS",
+        "--include",
+        metavar="COLUMNS",
         help="Survey: columns without an order that are asked about too: names, patterns with *, "
         "nominal or numeric; with commas or repeated.",
     ),
-]  # fmt: skip
+]
 BackgroundOption = Annotated[
     _Columns,
     typer.Option(
-        "--background", metavar="COLUMNS",
+        "--background",
+        metavar="COLUMNS",
         help="Survey: columns that shape what is expected of people and are not asked about: "
         "names, patterns with *, or background.",
     ),
-]  # fmt: skip
+]
 EpochsOption = Annotated[
     int | None, typer.Option("--epochs", min=1, metavar="N", help="Passes over the data, at most.")
 ]
@@ -172,17 +163,18 @@ class Settings:
     factors: Annotated[
         int | None,
         typer.Option(
-            "--factors", "-k", min=1, metavar="K",
+            "--factors",
+            "-k",
+            min=1,
+            metavar="K",
             help="Number of factors; by default 50, of a survey at most as many as questions, and "
             "for its report 12 to 30.",
         ),
-    ] = None  # fmt: skip
+    ] = None
     item_factors: Annotated[
         int | None,
         typer.Option(
-            min=0,
-            metavar="S",
-            help="matrix-crbm: factors of an item; by default as many as of a user.",
+            min=0, metavar="S", help="matrix-crbm: factors of an item; by default as many as of a user."
         ),
     ] = None
     epochs: EpochsOption = None
@@ -190,15 +182,12 @@ class Settings:
     threads: ThreadsOption = None
     schema: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="A TOML file that says what the columns of a survey are."
-        ),
+        typer.Option(metavar="FILE", help="A TOML file that says what the columns of a survey are."),
     ] = None
     include: IncludeOption = None
     background: BackgroundOption = None
     survey: Annotated[
-        bool,
-        typer.Option("--survey", help="Take the file for a survey, whatever its columns are."),
+        bool, typer.Option("--survey", help="Take the file for a survey, whatever its columns are.")
     ] = False
     scale: Annotated[
         str | None,
@@ -209,12 +198,10 @@ class Settings:
         ),
     ] = None
     users: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Ratings: a table of what is known of users."),
+        Path | None, typer.Option(metavar="FILE", help="Ratings: a table of what is known of users.")
     ] = None
     items: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Ratings: a table of what is known of items."),
+        Path | None, typer.Option(metavar="FILE", help="Ratings: a table of what is known of items.")
     ] = None
     device: str = "cpu"
     weighted: bool = False
@@ -230,13 +217,31 @@ class Settings:
 
 # What only learning looks at.
 LEARNING = (
-    "model", "factors", "item_factors", "epochs", "schema", "weighted", "survey", "scale", "users",
-    "items", "include", "background",
-)  # fmt: skip
+    "model",
+    "factors",
+    "item_factors",
+    "epochs",
+    "schema",
+    "weighted",
+    "survey",
+    "scale",
+    "users",
+    "items",
+    "include",
+    "background",
+)
 OF_RATINGS = (
-    "model", "item_factors", "protocol", "min_ratings", "user", "device", "scale", "users", "items",
+    "model",
+    "item_factors",
+    "protocol",
+    "min_ratings",
+    "user",
+    "device",
+    "scale",
+    "users",
+    "items",
     *COLUMN_OPTIONS,
-)  # fmt: skip
+)
 OF_SURVEYS = ("group", "weighted", "include", "background")
 
 
@@ -269,12 +274,11 @@ def _options(group: Any) -> list[inspect.Parameter]:
     hints = get_type_hints(group, include_extras=True)
     return [
         inspect.Parameter(
-            one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default,
-            annotation=hints[one.name],
+            one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name]
         )
         for one in fields(group)
         if get_origin(hints[one.name]) is Annotated
-    ]  # fmt: skip
+    ]
 
 
 def refuse(ctx: typer.Context, names: Iterable[str], why: str) -> None:

@@ -93,9 +93,7 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
-def results_table(
-    head: Sequence[str], rows: Iterable[Iterable[Any]], formats: Sequence[str]
-) -> Table:
+def results_table(head: Sequence[str], rows: Iterable[Iterable[Any]], formats: Sequence[str]) -> Table:
     """A table of results: every column has a format, or "" for words, which stand to the left."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="bold")
     for name, how in zip(head, formats, strict=True):

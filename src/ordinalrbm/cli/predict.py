@@ -74,8 +74,7 @@ def predict(
         what, table = "pairs", _pairs(fitted, data, columns, rule or Rule.MEAN, probabilities)
     write_table(out, table, writing.escape_formulas)
     output.result(
-        {"out": str(out), "lines": len(table)},
-        text=f"{len(table):,} {what} are predicted in {out}.",
+        {"out": str(out), "lines": len(table)}, text=f"{len(table):,} {what} are predicted in {out}."
     )
 
 
@@ -120,9 +119,7 @@ def _predicted(distribution: np.ndarray, scale: Scale | None, rule: Rule) -> np.
     return scale.decode(point(distribution, level))
 
 
-def _pairs(
-    model: Any, data: Path, columns: PairColumns, rule: Rule, probabilities: bool
-) -> pd.DataFrame:
+def _pairs(model: Any, data: Path, columns: PairColumns, rule: Rule, probabilities: bool) -> pd.DataFrame:
     from ordinalrbm.files.formats import read
     from ordinalrbm.files.ratings import pairs_of
 

@@ -35,15 +35,11 @@ def recommend(
     ctx: typer.Context,
     model: options.ModelFile,
     *,
-    users: Annotated[
-        str, typer.Option(metavar="IDS", help="Ids with commas between them, or all.")
-    ] = "all",
+    users: Annotated[str, typer.Option(metavar="IDS", help="Ids with commas between them, or all.")] = "all",
     n: Annotated[int, typer.Option("-n", "--number", min=1, help="Items per user.")] = 10,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="A .csv, .tsv or .parquet file; by default a table is printed."
-        ),
+        typer.Option(metavar="FILE", help="A .csv, .tsv or .parquet file; by default a table is printed."),
     ] = None,
     ratings: Annotated[
         Path | None,
@@ -54,16 +50,12 @@ def recommend(
     ] = None,
     columns: LongRatingColumns,
     score: Annotated[
-        Score,
-        typer.Option(help="Rank by demand and liking together, or one: liking, rating, demand."),
+        Score, typer.Option(help="Rank by demand and liking together, or one: liking, rating, demand.")
     ] = Score.EXPECTED,
     liked: Annotated[
-        str | None,
-        typer.Option(metavar="LABEL", help="From which rating on something is liked."),
+        str | None, typer.Option(metavar="LABEL", help="From which rating on something is liked.")
     ] = None,
-    seen: Annotated[
-        bool, typer.Option("--seen", help="Also items that the user has rated.")
-    ] = False,
+    seen: Annotated[bool, typer.Option("--seen", help="Also items that the user has rated.")] = False,
     threads: options.ThreadsOption = None,
     device: options.DeviceOption = "cpu",
     writing: options.Writing,
@@ -90,8 +82,7 @@ def recommend(
     if out is not None:
         write_table(out, best, writing.escape_formulas)
         output.result(
-            {"out": str(out), "lines": len(best)},
-            text=f"{len(best):,} recommendations are in {out}.",
+            {"out": str(out), "lines": len(best)}, text=f"{len(best):,} recommendations are in {out}."
         )
         return
     shown = best[["user", "item", "rank", "score"]]

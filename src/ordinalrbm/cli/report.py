@@ -33,12 +33,9 @@ class Shown:
     """What a page is about, beside the data."""
 
     group: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Survey: background variable that makes the groups."),
+        str | None, typer.Option(metavar="COLUMN", help="Survey: background variable that makes the groups.")
     ] = None
-    user: Annotated[
-        str | None, typer.Option(metavar="ID", help="Ratings: the user to explain.")
-    ] = None
+    user: Annotated[str | None, typer.Option(metavar="ID", help="Ratings: the user to explain.")] = None
     title: Annotated[str | None, typer.Option(help="By default, the name of the file.")] = None
 
 
@@ -99,9 +96,14 @@ def _of_survey(material: inputs.Material, settings: Settings, about: Shown, outp
     n_factors = settings.factors or readable_factors(survey.encoded.shape[1])
     model = learn_survey(replace(survey, encoded=shown), replace(settings, factors=n_factors))
     return survey_page(
-        model, survey, held_out=held_out, group=about.group, title=about.title,
-        progress=output.step, random_state=settings.seed,
-    )  # fmt: skip
+        model,
+        survey,
+        held_out=held_out,
+        group=about.group,
+        title=about.title,
+        progress=output.step,
+        random_state=settings.seed,
+    )
 
 
 def _of_ratings(material: inputs.Material, settings: Settings, about: Shown, output: Output) -> str:
@@ -115,9 +117,13 @@ def _of_ratings(material: inputs.Material, settings: Settings, about: Shown, out
     output.say(f"Learning from all ratings but {len(test):,}, which are hidden ...")
     model = learn_ratings(train, settings, features=material.features)
     return ratings_page(
-        model, test=test, left_out=(), title=about.title or material.source.name,
-        example_user=_known_user(about.user, model), progress=output.step,
-    )  # fmt: skip
+        model,
+        test=test,
+        left_out=(),
+        title=about.title or material.source.name,
+        example_user=_known_user(about.user, model),
+        progress=output.step,
+    )
 
 
 def _known_user(user: str | None, model: Any) -> Any:
@@ -130,9 +136,13 @@ def _known_user(user: str | None, model: Any) -> Any:
 
 
 def _of_model(
-    ctx: typer.Context, path: Path, data: Path | None, columns: LongRatingColumns, about: Shown,
+    ctx: typer.Context,
+    path: Path,
+    data: Path | None,
+    columns: LongRatingColumns,
+    about: Shown,
     output: Output,
-) -> str:  # fmt: skip
+) -> str:
     from ordinalrbm.report import model_page, ratings_page, survey_page
 
     model = orbm.load(path)

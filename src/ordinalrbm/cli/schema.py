@@ -26,16 +26,13 @@ def schema(
     data: options.DataFile,
     *,
     schema: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A TOML file that corrects what would be proposed."),
+        Path | None, typer.Option(metavar="FILE", help="A TOML file that corrects what would be proposed.")
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the schema to a TOML file, for you to correct."),
+        Path | None, typer.Option(metavar="FILE", help="Write the schema to a TOML file, for you to correct.")
     ] = None,
     page: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write a page with all columns and their counts."),
+        Path | None, typer.Option(metavar="FILE", help="Write a page with all columns and their counts.")
     ] = None,
     telling: options.Telling,
 ) -> None:

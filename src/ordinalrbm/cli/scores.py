@@ -31,27 +31,26 @@ def scores(
     data: options.DataFile,
     *,
     out: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE", help="A .sav, .zsav, .dta, .csv, .tsv or .parquet file."
-        ),
+        Path, typer.Option(metavar="FILE", help="A .sav, .zsav, .dta, .csv, .tsv or .parquet file.")
     ],
     number: Annotated[
         int | None,
         typer.Option(
-            "--factors", "-k", min=1, metavar="K",
+            "--factors",
+            "-k",
+            min=1,
+            metavar="K",
             help="Fewer factors than the model has: those that explain most.",
         ),
     ] = None,
     rotation: options.RotationOption = Rotation.VARIMAX,
     draws: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="M", help="So many plausible values of each factor as well."),
+        int | None, typer.Option(min=1, metavar="M", help="So many plausible values of each factor as well.")
     ] = None,
     seed: options.SeedOption = 0,
     threads: options.ThreadsOption = None,
     writing: options.Writing,
-) -> None:  # fmt: skip
+) -> None:
     """Write each respondent's scores on the rotated factors.
 
     A factor has mean 0 and standard deviation 1 among the people that the model was learnt from.
@@ -79,9 +78,8 @@ def scores(
 
 
 def _scored(
-    model: Any, survey: Survey, names: dict[str, str], chosen: dict[str, Any], draws: int | None,
-    seed: int,
-) -> tuple[pd.DataFrame, dict[str, str]]:  # fmt: skip
+    model: Any, survey: Survey, names: dict[str, str], chosen: dict[str, Any], draws: int | None, seed: int
+) -> tuple[pd.DataFrame, dict[str, str]]:
     """A line per respondent, and what the columns are called."""
     import numpy as np
     import pandas as pd

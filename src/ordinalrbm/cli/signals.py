@@ -34,8 +34,7 @@ def stop_at_once() -> Iterator[None]:
     ours = [
         number
         for number, ordinary in _SIGNALS.items()
-        if threading.current_thread() is threading.main_thread()
-        and signal.getsignal(number) is ordinary
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(number) is ordinary
     ]
     asked: list[int] = []
 

@@ -36,9 +36,7 @@ def read_timeout(text: str) -> timedelta:
     """How long the processes wait for one another, of what stands behind ``--timeout``."""
     seconds = seconds_of(text.strip().lower())
     if not seconds:  # nor do they wait for no time at all
-        raise DataError(
-            f"--timeout must be a time such as '30 s', '10 min' or '1 h', not '{text}'."
-        )
+        raise DataError(f"--timeout must be a time such as '30 s', '10 min' or '1 h', not '{text}'.")
     return timedelta(seconds=seconds)
 
 
@@ -75,6 +73,9 @@ def _join(dist: Any, backend: str, timeout: timedelta) -> None:
     # After a restart the store still holds the addresses of those that have ended.
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     dist.init_process_group(
-        backend, store=dist.PrefixStore(f"attempt-{attempt}", store), rank=rank, world_size=size,
+        backend,
+        store=dist.PrefixStore(f"attempt-{attempt}", store),
+        rank=rank,
+        world_size=size,
         timeout=timeout,
-    )  # fmt: skip
+    )

@@ -35,15 +35,14 @@ _FEW: dict[str, Any] = {"n_epochs": 2, "random_state": 0}
 _SURVEYS: dict[str, dict[str, Any]] = {
     "surveys": {},
     "surveys, by chains": {
-        "inference": "mcmc", "n_draws": 3, "free_phase": "persistent", "unanswered": "latent",
+        "inference": "mcmc",
+        "n_draws": 3,
+        "free_phase": "persistent",
+        "unanswered": "latent",
     },
-    "surveys, response styles": {
-        "response_styles": 3, "units_per_factor": 4, "inference": "linear_response",
-    },
-    "surveys, mixed columns": {
-        "nominal": ["party"], "numeric": ["age"], "background": ["country"],
-    },
-}  # fmt: skip
+    "surveys, response styles": {"response_styles": 3, "units_per_factor": 4, "inference": "linear_response"},
+    "surveys, mixed columns": {"nominal": ["party"], "numeric": ["age"], "background": ["country"]},
+}
 # Widths of the sampled posterior are drawn for the first time in the second sweep.
 _SAMPLED: dict[str, Any] = {"posterior": "sampled", "n_draws": 2, "n_epochs": 4, "random_state": 0}
 _RATINGS: dict[str, Callable[..., Any]] = {
@@ -104,11 +103,7 @@ def compile_kernels(
         seconds = []
         for _ in range(2):
             begun = time.perf_counter()
-            with (
-                warnings.catch_warnings(),
-                compiling_both(),
-                tempfile.TemporaryDirectory() as folder,
-            ):
+            with warnings.catch_warnings(), compiling_both(), tempfile.TemporaryDirectory() as folder:
                 warnings.simplefilter("ignore")  # of so few answers, much may be said
                 work(Path(folder))
             seconds.append(time.perf_counter() - begun)
@@ -122,9 +117,10 @@ def _survey(answers: np.ndarray, settings: dict[str, Any], folder: Path) -> None
     table: Any = answers
     if "background" in settings:
         table = pd.DataFrame(answers, columns=list("abcde")).assign(
-            party=np.resize(["x", "y", "z"], len(answers)), age=np.arange(len(answers)) * 0.5,
+            party=np.resize(["x", "y", "z"], len(answers)),
+            age=np.arange(len(answers)) * 0.5,
             country=np.resize(["k", "l"], len(answers)),
-        )  # fmt: skip
+        )
     model = orbm.CumulativeRBM(2, **_FEW, **settings).fit(table, np.linspace(0.5, 2, len(table)))
     model.predict_proba(table)
     model.impute(table, n_draws=2, random_state=0)

@@ -34,9 +34,7 @@ class Answers(Observations):
     covariates: np.ndarray = field(kw_only=True)  # (rows, P) float32
 
     @classmethod
-    def of(
-        cls, levels: Observations, kind: Any = (), numbers: Any = None, covariates: Any = None
-    ) -> Answers:
+    def of(cls, levels: Observations, kind: Any = (), numbers: Any = None, covariates: Any = None) -> Answers:
         """Return levels together with the numbers and covariates of their rows."""
         empty = np.zeros((levels.n_rows, 0))
         return cls(

@@ -82,9 +82,7 @@ def _batteries(usual: Counter[Labels]) -> list[Labels]:
     return sorted((one for one, n in usual.items() if n >= _FEWEST_QUESTIONS), key=len)
 
 
-def _smallest_shares(
-    battery: Labels, columns: Sequence[tuple[Labels, Counts | None]]
-) -> dict[Any, float]:
+def _smallest_shares(battery: Labels, columns: Sequence[tuple[Labels, Counts | None]]) -> dict[Any, float]:
     """The smallest share of each label among the questions in which it was given."""
     counts = [own for scale, own in columns if scale == battery and own is not None]
     return {

@@ -151,8 +151,7 @@ def place(column: Name, row: int | None = None, rows: np.ndarray | None = None) 
 def plain_categories(categories: Any) -> tuple[Any, ...]:
     """Categories as labels; what is neither text nor number (intervals of pandas.cut) as text."""
     return tuple(
-        label if isinstance(label, str | bool | numbers.Real) else str(label)
-        for label in categories.tolist()
+        label if isinstance(label, str | bool | numbers.Real) else str(label) for label in categories.tolist()
     )
 
 

@@ -33,9 +33,7 @@ def load_food_world_cup(background: Literal[False] = False) -> pd.DataFrame: ...
 def load_food_world_cup(background: Literal[True]) -> tuple[pd.DataFrame, pd.DataFrame]: ...
 
 
-def load_food_world_cup(
-    background: bool = False,
-) -> pd.DataFrame | tuple[pd.DataFrame, pd.DataFrame]:
+def load_food_world_cup(background: bool = False) -> pd.DataFrame | tuple[pd.DataFrame, pd.DataFrame]:
     """Who likes which national cuisine: 1,373 Americans on 40 cuisines, asked in 2014.
 
     5 is "I love this country's traditional cuisine", 4 "I like", 3 "I'm OK with", 2 "I dislike",

@@ -49,9 +49,7 @@ def last_of_each(ratings: pd.DataFrame, times: np.ndarray | None) -> pd.DataFram
     return ratings.iloc[np.sort(order[~repeated])]
 
 
-def mean_of_each(
-    ratings: pd.DataFrame, times: np.ndarray | None, labels: np.ndarray
-) -> pd.DataFrame:
+def mean_of_each(ratings: pd.DataFrame, times: np.ndarray | None, labels: np.ndarray) -> pd.DataFrame:
     """Of each pair the latest row, with the label that is nearest to the mean of all its ratings.
 
     Of two labels that are equally near, the higher one.

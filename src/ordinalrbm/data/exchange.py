@@ -280,9 +280,7 @@ def _on_lists(coded: _Coded, users: Ids, items: Ids) -> tuple[np.ndarray, np.nda
 def _joined_values(own: Values, group: Group) -> Values:
     """The own ratings as codes of the distinct ratings of all processes."""
     said = [
-        each
-        for each in group.all_gather_object((own.distinct, own.is_ordered, own.is_unordered))
-        if each[0]
+        each for each in group.all_gather_object((own.distinct, own.is_ordered, own.is_unordered)) if each[0]
     ]
     known: dict[Any, int] = {}
     for distinct, *_ in said:
@@ -310,9 +308,7 @@ def _with_own_users(known: Catalogue, cells: Cells, group: Group) -> Ratings:
 
     with group.together():
         _refuse_repeated(known, own)
-        observations = Observations.from_triples(
-            *own, known.n_users, known.n_items, known.level_counts()
-        )
+        observations = Observations.from_triples(*own, known.n_users, known.n_items, known.level_counts())
     return Ratings.of(known, observations)
 
 

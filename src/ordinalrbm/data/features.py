@@ -616,8 +616,7 @@ def _check_frame(given: Any, what: What) -> tuple[Frame, str]:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise DataError(
-            f"The {what} features have more than one column named {twice[0]!r}; rename or drop "
-            "all but one."
+            f"The {what} features have more than one column named {twice[0]!r}; rename or drop all but one."
         )
     ids = candidates(names, what)
     if not ids:
@@ -682,9 +681,7 @@ def read_feature(values: Any, name: Any) -> Read:
     if column.kind in ("category", "ordered"):
         return _read_categorical(column, own)
     if column.kind == "text":
-        return Texts(
-            own, column.codes, *_stripped(np.arange(len(column.distinct)), column.distinct)
-        )
+        return Texts(own, column.codes, *_stripped(np.arange(len(column.distinct)), column.distinct))
     if column.kind == "list":
         return _read_lists(column.values, ~column.missing, own)
     wide = column.values.astype(np.float64)

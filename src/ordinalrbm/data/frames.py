@@ -131,9 +131,7 @@ def frame_of(data: Any, what: str) -> Frame:
     """A frame, or an error that says ``what`` must be one."""
     frame = as_frame(data)
     if frame is None:
-        raise DataTypeError(
-            f"{what} must be {FRAMES}, not {type(data).__name__}; convert it first."
-        )
+        raise DataTypeError(f"{what} must be {FRAMES}, not {type(data).__name__}; convert it first.")
     return frame
 
 

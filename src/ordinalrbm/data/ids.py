@@ -290,8 +290,7 @@ def _check_64_bits(values: np.ndarray, what: str) -> None:
 
 def _too_large(value: int, what: str) -> DataError:
     return DataError(
-        f"The {what} {value} does not fit into 64 bits with a sign; make the {what}s text with "
-        "astype(str)."
+        f"The {what} {value} does not fit into 64 bits with a sign; make the {what}s text with astype(str)."
     )
 
 

@@ -139,6 +139,4 @@ def _in_one_column(
     log_chance = size[:, None] * np.log1p(-share)
     never = (counts == 0) & (log_chance < np.log(chance / counts.size))
     never &= (size >= _FEWEST)[:, None] & (others > 0)
-    return [
-        (group[g], size[g], np.flatnonzero(never[g])) for g in np.flatnonzero(never.any(axis=1))
-    ]
+    return [(group[g], size[g], np.flatnonzero(never[g])) for g in np.flatnonzero(never.any(axis=1))]

@@ -325,8 +325,7 @@ class Observations:
         if twice >= 0:
             d = int(np.searchsorted(row_start, twice, side="right")) - 1
             raise DataError(
-                f"Row {d} answers column {column[twice]} more than once; keep one "
-                "answer per row and column."
+                f"Row {d} answers column {column[twice]} more than once; keep one answer per row and column."
             )
         return cls(row_start, column, level, n_levels)
 
@@ -585,9 +584,13 @@ def _by_row(
 
 
 def _reordered(
-    rows: np.ndarray, row_start: np.ndarray, column: np.ndarray, level: np.ndarray,
-    position: np.ndarray, n_columns: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    rows: np.ndarray,
+    row_start: np.ndarray,
+    column: np.ndarray,
+    level: np.ndarray,
+    position: np.ndarray,
+    n_columns: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows in this order, columns at these positions (-1: left out) and sorted by them."""
     counts = row_start[rows + 1] - row_start[rows]
     with _side_by_side(len(column)):
@@ -598,9 +601,7 @@ def _reordered(
         stretches = _even_stretches(new_start)
         new_column = np.empty(new_start[-1], dtype=np.int32)
         new_level = np.empty(new_start[-1], dtype=level.dtype)
-        _place_rows(
-            stretches, rows, row_start, column, level, position, new_start, new_column, new_level
-        )
+        _place_rows(stretches, rows, row_start, column, level, position, new_start, new_column, new_level)
         _sort_rows(stretches, new_start, new_column, new_level, n_columns)
     return new_start, new_column, new_level
 
@@ -653,9 +654,8 @@ def _counts(keys: np.ndarray, n_keys: int) -> np.ndarray:
 
 @compiled()
 def _count_levels(
-    column_start: np.ndarray, entry: np.ndarray, level: np.ndarray, columns: np.ndarray,
-    counts: np.ndarray,
-) -> None:  # fmt: skip
+    column_start: np.ndarray, entry: np.ndarray, level: np.ndarray, columns: np.ndarray, counts: np.ndarray
+) -> None:
     for k in range(columns.size):
         for e in range(column_start[columns[k]], column_start[columns[k] + 1]):
             counts[k, level[entry[e]]] += 1
@@ -674,9 +674,8 @@ def _fill_column(
 
 @compiled()
 def _fill_column_view(
-    row_start: np.ndarray, column: np.ndarray, cursor: np.ndarray, row: np.ndarray,
-    entry: np.ndarray,
-) -> None:  # fmt: skip
+    row_start: np.ndarray, column: np.ndarray, cursor: np.ndarray, row: np.ndarray, entry: np.ndarray
+) -> None:
     for d in range(len(row_start) - 1):
         for e in range(row_start[d], row_start[d + 1]):
             slot = cursor[column[e]]
@@ -687,9 +686,14 @@ def _fill_column_view(
 
 @compiled(parallel=True)
 def _fill_transposed(
-    bounds: np.ndarray, row_start: np.ndarray, column: np.ndarray, level: np.ndarray,
-    cursor: np.ndarray, new_row: np.ndarray, new_level: np.ndarray,
-) -> None:  # fmt: skip
+    bounds: np.ndarray,
+    row_start: np.ndarray,
+    column: np.ndarray,
+    level: np.ndarray,
+    cursor: np.ndarray,
+    new_row: np.ndarray,
+    new_level: np.ndarray,
+) -> None:
     for chunk in prange(bounds.size - 1):
         for d in range(bounds[chunk], bounds[chunk + 1]):
             for e in range(row_start[d], row_start[d + 1]):
@@ -701,9 +705,14 @@ def _fill_transposed(
 
 @compiled()
 def _copy_rows(
-    index: np.ndarray, row_start: np.ndarray, column: np.ndarray, level: np.ndarray,
-    new_start: np.ndarray, new_column: np.ndarray, new_level: np.ndarray,
-) -> None:  # fmt: skip
+    index: np.ndarray,
+    row_start: np.ndarray,
+    column: np.ndarray,
+    level: np.ndarray,
+    new_start: np.ndarray,
+    new_column: np.ndarray,
+    new_level: np.ndarray,
+) -> None:
     for d in range(len(index)):
         shift = row_start[index[d]] - new_start[d]
         for e in range(new_start[d], new_start[d + 1]):
@@ -712,9 +721,7 @@ def _copy_rows(
 
 
 @compiled(parallel=True)
-def _count_keys(
-    bounds: np.ndarray, keys: np.ndarray, counts: np.ndarray,
-) -> None:  # fmt: skip
+def _count_keys(bounds: np.ndarray, keys: np.ndarray, counts: np.ndarray) -> None:
     for chunk in prange(bounds.size - 1):
         for e in range(bounds[chunk], bounds[chunk + 1]):
             counts[chunk, keys[e]] += 1
@@ -722,9 +729,14 @@ def _count_keys(
 
 @compiled(parallel=True)
 def _fill_by_row(
-    bounds: np.ndarray, rows: np.ndarray, columns: np.ndarray, levels: np.ndarray,
-    cursor: np.ndarray, column: np.ndarray, level: np.ndarray,
-) -> None:  # fmt: skip
+    bounds: np.ndarray,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    levels: np.ndarray,
+    cursor: np.ndarray,
+    column: np.ndarray,
+    level: np.ndarray,
+) -> None:
     for chunk in prange(bounds.size - 1):
         for e in range(bounds[chunk], bounds[chunk + 1]):
             slot = cursor[chunk, rows[e]]
@@ -735,9 +747,13 @@ def _fill_by_row(
 
 @compiled(parallel=True)
 def _count_placed(
-    stretches: np.ndarray, rows: np.ndarray, row_start: np.ndarray, column: np.ndarray,
-    position: np.ndarray, counts: np.ndarray,
-) -> None:  # fmt: skip
+    stretches: np.ndarray,
+    rows: np.ndarray,
+    row_start: np.ndarray,
+    column: np.ndarray,
+    position: np.ndarray,
+    counts: np.ndarray,
+) -> None:
     for part in prange(stretches.size - 1):
         for k in range(stretches[part], stretches[part + 1]):
             counts[k] = 0
@@ -747,10 +763,16 @@ def _count_placed(
 
 @compiled(parallel=True)
 def _place_rows(
-    stretches: np.ndarray, rows: np.ndarray, row_start: np.ndarray, column: np.ndarray,
-    level: np.ndarray, position: np.ndarray, new_start: np.ndarray, new_column: np.ndarray,
+    stretches: np.ndarray,
+    rows: np.ndarray,
+    row_start: np.ndarray,
+    column: np.ndarray,
+    level: np.ndarray,
+    position: np.ndarray,
+    new_start: np.ndarray,
+    new_column: np.ndarray,
     new_level: np.ndarray,
-) -> None:  # fmt: skip
+) -> None:
     for part in prange(stretches.size - 1):
         for k in range(stretches[part], stretches[part + 1]):
             slot = new_start[k]
@@ -782,9 +804,8 @@ def _sorted_by_digits(both: np.ndarray, n_columns: int) -> np.ndarray:
 
 @compiled(parallel=True)
 def _sort_rows(
-    stretches: np.ndarray, row_start: np.ndarray, column: np.ndarray, level: np.ndarray,
-    n_columns: int,
-) -> None:  # fmt: skip
+    stretches: np.ndarray, row_start: np.ndarray, column: np.ndarray, level: np.ndarray, n_columns: int
+) -> None:
     """Sort the answers of every row by column, in place."""
     for part in prange(stretches.size - 1):
         for d in range(stretches[part], stretches[part + 1]):
@@ -805,9 +826,8 @@ def _sort_rows(
 
 @compiled()
 def _places(
-    row_start: np.ndarray, column: np.ndarray, rows: np.ndarray, columns: np.ndarray,
-    place: np.ndarray,
-) -> None:  # fmt: skip
+    row_start: np.ndarray, column: np.ndarray, rows: np.ndarray, columns: np.ndarray, place: np.ndarray
+) -> None:
     """Where cells would be among those that are there, in their order; −1 for those that are."""
     for k in range(rows.size):
         low, high = row_start[rows[k]], row_start[rows[k] + 1]

@@ -126,8 +126,7 @@ class Questionnaire:
     def _lacking_levels(self) -> list[Collection[Label]]:
         """Of each column, levels of its battery that are not on its own scale."""
         ordered = [
-            scale if kind == "ordinal" else None
-            for scale, kind in zip(self.scales, self.kinds, strict=True)
+            scale if kind == "ordinal" else None for scale, kind in zip(self.scales, self.kinds, strict=True)
         ]
         found = iter(lacking_levels([scale.labels for scale in ordered if scale is not None]))
         return [() if scale is None else next(found) for scale in ordered]
@@ -176,9 +175,11 @@ class Questionnaire:
         if not isinstance(numbers, list):
             raise wrong
         found = cls(
-            tuple(kinds), tuple(scales), tuple(map(NumberScale.from_json, numbers)),
+            tuple(kinds),
+            tuple(scales),
+            tuple(map(NumberScale.from_json, numbers)),
             background=None if background is None else Background.from_json(background),
-        )  # fmt: skip
+        )
         n_background = kinds.count("background")
         own = 0 if found.background is None else len(found.background.columns)
         if len(numbers) != kinds.count("numeric") or own != n_background or not found.questions:
@@ -215,9 +216,11 @@ def read_questionnaire(
     told = [j for j, kind in enumerate(kinds) if kind == "background"]
     codes = frozenset(table.name(j) for j in _positions(table, nominal, "nominal"))
     found = Questionnaire(
-        tuple(kinds), tuple(own), tuple(numbers),
+        tuple(kinds),
+        tuple(own),
+        tuple(numbers),
         background=learn_background(_columns(table, told), codes) if told else None,
-    )  # fmt: skip
+    )
     observations = found.encode(table)
     if told:
         _refuse_without_difference(table, found, observations, told, codes)
@@ -246,9 +249,7 @@ def _positions(table: Table, columns: Any, what: str) -> list[int]:
     if columns is None:
         return []
     if isinstance(columns, str) or not isinstance(columns, list | tuple | np.ndarray | pd.Index):
-        raise DataError(
-            f"The '{what}' parameter must be a list of columns. Got {columns!r} instead."
-        )
+        raise DataError(f"The '{what}' parameter must be a list of columns. Got {columns!r} instead.")
     found = [_position(table, column, what) for column in columns]
     twice = next((name for j, name in enumerate(columns) if found[j] in found[:j]), None)
     if twice is not None:
@@ -264,8 +265,7 @@ def _position(table: Table, column: Any, what: str) -> int:
         return int(column)
     there = shorten(range(table.n_columns) if table.names is None else table.names)
     raise DataError(
-        f"The '{what}' parameter names {column!r}, but there is no such column; the columns are "
-        f"{there}."
+        f"The '{what}' parameter names {column!r}, but there is no such column; the columns are {there}."
     )
 
 
@@ -334,9 +334,8 @@ def _columns(table: Table, positions: list[int]) -> dict[Name, Any]:
 
 
 def _refuse_without_difference(
-    table: Table, found: Questionnaire, answers: Observations, told: list[int],
-    codes: frozenset[Name],
-) -> None:  # fmt: skip
+    table: Table, found: Questionnaire, answers: Observations, told: list[int], codes: frozenset[Name]
+) -> None:
     """Refuse a question that has one answer within every group of the background."""
     levels = answers.to_dense()
     values = levels.astype(np.float64)
@@ -403,9 +402,7 @@ class Background:
         """(rows, P) float32 of a table's columns."""
         parts = [
             _numbers(coded, missing, table[name], name)
-            for name, coded, missing in zip(
-                self.columns, self.coding.columns, self.has_missing, strict=True
-            )
+            for name, coded, missing in zip(self.columns, self.coding.columns, self.has_missing, strict=True)
         ]
         return np.hstack(parts) - np.array(self.means, dtype=np.float32)
 
@@ -421,17 +418,12 @@ class Background:
     def from_json(cls, content: Any) -> Background:
         """The background that `to_json` wrote; a file may hold anything instead."""
         wrong = DataError(f"its header has {content!r:.80} as the background")
-        if not isinstance(content, dict) or set(content) != {
-            "columns", "coding", "has_missing", "means",
-        }:  # fmt: skip
+        if not isinstance(content, dict) or set(content) != {"columns", "coding", "has_missing", "means"}:
             raise wrong
         coding = Coding.from_json(content["coding"])
         columns, missing, means = (content[name] for name in ("columns", "has_missing", "means"))
         kinds = ((columns, (str, int)), (missing, (bool,)), (means, (int, float)))
-        if not all(
-            isinstance(part, list) and all(type(one) in kind for one in part)
-            for part, kind in kinds
-        ):
+        if not all(isinstance(part, list) and all(type(one) in kind for one in part) for part, kind in kinds):
             raise wrong
         found = cls(tuple(columns), coding, tuple(missing), tuple(map(float, means)))
         n = len(coding.columns)
@@ -591,8 +583,7 @@ def learn_number_scale(values: np.ndarray, name: Name) -> NumberScale:
         mean, deviation = float(known.mean()), float(known.std())
     if not (_SMALLEST < deviation < _LARGEST and abs(mean) < _LARGEST):
         raise DataError(
-            f"{place(name)} has numbers too large or too close to be told apart; give it in other "
-            "units."
+            f"{place(name)} has numbers too large or too close to be told apart; give it in other units."
         )
     found = NumberScale(mean, deviation)
     if not abs(float(skew((known - mean) / deviation))) > _SKEWED:

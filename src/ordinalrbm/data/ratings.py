@@ -24,24 +24,12 @@ import scipy.sparse as sp
 
 from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.column_roles import candidates
-from ordinalrbm.data.columns import (
-    as_column,
-    factorise,
-    shown,
-    warn_of_padding,
-)
+from ordinalrbm.data.columns import as_column, factorise, shown, warn_of_padding
 from ordinalrbm.data.frames import FRAMES, as_frame
 from ordinalrbm.data.ids import Ids, find, number_ids
 from ordinalrbm.data.observations import Cells, Observations, is_any_twice, level_type
 from ordinalrbm.data.recency import ages, ages_by_cell, older
-from ordinalrbm.data.scales import (
-    MANY_LEVELS,
-    MAX_LEVELS,
-    Scale,
-    check_labels,
-    plain_categories,
-    shorten,
-)
+from ordinalrbm.data.scales import MANY_LEVELS, MAX_LEVELS, Scale, check_labels, plain_categories, shorten
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 from ordinalrbm.runtime.blocks import MANY, blocks, each_block
 from ordinalrbm.runtime.timing import stage
@@ -75,9 +63,7 @@ class Ratings(Catalogue):
     age: np.ndarray | None = None
 
     @classmethod
-    def of(
-        cls, known: Catalogue, observations: Observations, age: np.ndarray | None = None
-    ) -> Ratings:
+    def of(cls, known: Catalogue, observations: Observations, age: np.ndarray | None = None) -> Ratings:
         """Ratings on the users, items and scales of a catalogue."""
         return cls(known.users, known.items, known.scales, known.default_scale, observations, age)
 
@@ -163,9 +149,7 @@ def read_ratings(
     cells = _without_gaps(cells)
     try:
         with stage("by user and item"):
-            observations = Observations.from_triples(
-                *cells, len(users), len(items), catalogue.level_counts()
-            )
+            observations = Observations.from_triples(*cells, len(users), len(items), catalogue.level_counts())
     except DataError:
         _refuse_repeated_cells(table, cells.row, cells.column)
         raise
@@ -226,9 +210,7 @@ def _few_on(known: Catalogue, data: Any) -> tuple[Cells, Ids] | None:
     levels = {label: level for level, label in enumerate(scale.labels)}
     if row is None or column is None or not len(users) == len(items) == len(values):
         return None
-    if len(set(zip(users, items, strict=True))) < len(users) or any(
-        v not in levels for v in values
-    ):
+    if len(set(zip(users, items, strict=True))) < len(users) or any(v not in levels for v in values):
         return None
     new = sorted({user for user, at in zip(users, row.tolist(), strict=True) if at < 0})
     place = {user: len(known.users) + k for k, user in enumerate(new)}
@@ -370,24 +352,19 @@ def _check_columns(columns: Sequence[str], names: list[Any]) -> None:
 
 def _from_arrays(data: tuple[Any, ...]) -> Triples:
     if len(data) != 3:
-        raise DataError(
-            f"The ratings are a tuple of {len(data)}; give three arrays, (user, item, rating)."
-        )
+        raise DataError(f"The ratings are a tuple of {len(data)}; give three arrays, (user, item, rating).")
     named = zip(data, ("users", "items", "ratings"), strict=True)
     user, item, rating = (as_column(values, f"The {what}") for values, what in named)
     if not len(user) == len(item) == len(rating):
         raise DataError(
-            f"There are {len(user)} users, {len(item)} items and {len(rating)} ratings; give as "
-            "many of each."
+            f"There are {len(user)} users, {len(item)} items and {len(rating)} ratings; give as many of each."
         )
     return Triples(user, item, rating)
 
 
 def _from_sparse(matrix: Any) -> Triples:
     if matrix.ndim != 2:
-        raise DataError(
-            f"The sparse ratings have shape {matrix.shape}; give users x items, two dimensions."
-        )
+        raise DataError(f"The sparse ratings have shape {matrix.shape}; give users x items, two dimensions.")
     coo = matrix.tocoo(copy=False)
     if matrix.format == "bsr":  # which stores zeros only to fill its blocks
         coo = coo.copy()
@@ -716,9 +693,7 @@ def _ages_of_new(new: Cells, table: Triples) -> np.ndarray:
     return np.zeros(new.row.size, dtype=np.uint8) if found is None else found
 
 
-def _ages_of_both(
-    old: np.ndarray, new: np.ndarray, is_new: np.ndarray, row: np.ndarray
-) -> np.ndarray:
+def _ages_of_both(old: np.ndarray, new: np.ndarray, is_new: np.ndarray, row: np.ndarray) -> np.ndarray:
     """Ages of old and new ratings where they are; old ones are older by as many as are new."""
     found = np.empty(is_new.size, dtype=np.uint8)
     found[is_new] = new
@@ -727,9 +702,7 @@ def _ages_of_both(
     return found
 
 
-def with_ids(
-    known: Ratings, users: Ids | None, items: Ids | None, *, is_learnt: bool = False
-) -> Ratings:
+def with_ids(known: Ratings, users: Ids | None, items: Ids | None, *, is_learnt: bool = False) -> Ratings:
     """The same ratings with more users and items, who have none, after those known.
 
     If a model of them is learnt already, items must be on a scale of which it knows.

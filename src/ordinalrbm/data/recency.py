@@ -105,9 +105,13 @@ def _numbers_of_later(row_start: np.ndarray, time: np.ndarray) -> np.ndarray:
 
 @compiled()
 def _place(
-    row_start: np.ndarray, column: np.ndarray, rows: np.ndarray, columns: np.ndarray,
-    values: np.ndarray, by_cell: np.ndarray,
-) -> None:  # fmt: skip
+    row_start: np.ndarray,
+    column: np.ndarray,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    values: np.ndarray,
+    by_cell: np.ndarray,
+) -> None:
     """Put values where their cells are; columns ascend within rows."""
     for k in range(rows.size):
         low, high = row_start[rows[k]], row_start[rows[k] + 1]

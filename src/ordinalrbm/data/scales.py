@@ -86,11 +86,7 @@ class Scale:
         return np.arange(1, self.n_levels + 1, dtype=np.float64)
 
     def encode(
-        self,
-        values: Any,
-        column: Name,
-        rows: np.ndarray | None = None,
-        known: Collection[Label] = (),
+        self, values: Any, column: Name, rows: np.ndarray | None = None, known: Collection[Label] = ()
     ) -> np.ndarray:
         """Levels 0..L-1 of the values, -1 where unanswered (NaN, None, pd.NA, NaT).
 
@@ -133,9 +129,7 @@ class Scale:
             )
         return levels.astype(np.int16, copy=False)
 
-    def _take_nearest(
-        self, levels: np.ndarray, values: np.ndarray, known: set[Label], column: Name
-    ) -> None:
+    def _take_nearest(self, levels: np.ndarray, values: np.ndarray, known: set[Label], column: Name) -> None:
         """Levels of numbers that only the battery has; in place, with a warning."""
         for value in sorted(set(values[levels == -2].tolist()) & known):
             same = values == value
@@ -221,9 +215,7 @@ def _inferred(column_values: Any, name: Name) -> tuple[tuple[Label, ...], Counts
         raise _no_order(answers, name)
     is_category = answers.kind == "ordered"
     if not (len(answers.distinct) if is_category else pd.notna(answers.values).any()):
-        raise DataError(
-            f"{place(name)} has no answer at all; drop it or give its scale with {remedy(name)}."
-        )
+        raise DataError(f"{place(name)} has no answer at all; drop it or give its scale with {remedy(name)}.")
     if is_category:
         labels = check_labels(answers.distinct, place(name))
     elif answers.kind == "boolean":
@@ -239,9 +231,7 @@ def _inferred(column_values: Any, name: Name) -> tuple[tuple[Label, ...], Counts
     return labels, counts
 
 
-def resolve_scales(
-    columns: Iterable[Any], names: Sequence[str] | None, given: Any = None
-) -> list[Scale]:
+def resolve_scales(columns: Iterable[Any], names: Sequence[str] | None, given: Any = None) -> list[Scale]:
     """The scale of every column: given where it is given, inferred elsewhere.
 
     A list, tuple or ordered ``pandas.CategoricalDtype`` is given for all columns, a dict for some,
@@ -266,9 +256,7 @@ def resolve_scales(
     for name in given:
         if name not in keys:
             raise _unknown_name(name, keys)
-    fixed = {
-        name: Scale(check_labels(labels, f"scales[{name!r}]")) for name, labels in given.items()
-    }
+    fixed = {name: Scale(check_labels(labels, f"scales[{name!r}]")) for name, labels in given.items()}
     found = [
         (fixed[name].labels, None) if name in fixed else _inferred(values, name)
         for name, values in zip(keys, columns, strict=True)
@@ -285,9 +273,7 @@ def check_labels(labels: Any, where: str) -> tuple[Label, ...]:
                 "categories from lowest to highest."
             )
         labels = plain_categories(labels.categories)
-    if isinstance(labels, str | bytes | Mapping | set | frozenset) or not isinstance(
-        labels, Iterable
-    ):
+    if isinstance(labels, str | bytes | Mapping | set | frozenset) or not isinstance(labels, Iterable):
         raise DataError(
             f"{where} must be a list of labels from lowest to highest, not {labels!r}; write for "
             "example [1, 2, 3] or ['no', 'maybe', 'yes']."
@@ -406,8 +392,7 @@ def _plain_label(label: Any, where: str) -> Label:
     if isinstance(label, numbers.Real | Decimal):
         if math.isinf(label):
             raise DataError(
-                f"{where} holds the label {label!r}; labels must be finite, so "
-                "remove or replace it."
+                f"{where} holds the label {label!r}; labels must be finite, so remove or replace it."
             )
         return float(label)
     raise DataError(
@@ -464,9 +449,7 @@ def _match_numbers(values: np.ndarray, labels: tuple[Any, ...]) -> np.ndarray:
     return levels
 
 
-def _labels_of_numbers(
-    values: np.ndarray, name: Name
-) -> tuple[tuple[Label, ...], dict[int, int] | None]:
+def _labels_of_numbers(values: np.ndarray, name: Name) -> tuple[tuple[Label, ...], dict[int, int] | None]:
     given = values[~np.isnan(values)] if values.dtype.kind == "f" else values
     distinct, counts = np.unique(given, return_counts=True)
     if len(distinct) > MAX_LEVELS:
@@ -517,7 +500,5 @@ def _float_grid(distinct: list[float]) -> tuple[float, ...]:
         if (np.abs(values[0] + position * step - values) <= tolerance).all():
             known = dict(zip(position.tolist(), distinct, strict=True))
             # Twelve digits, so that a filled-in level reads 0.3 and not 0.30000000000000004.
-            return tuple(
-                known.get(k, float(f"{distinct[0] + k * step:.12g}")) for k in range(n_steps + 1)
-            )
+            return tuple(known.get(k, float(f"{distinct[0] + k * step:.12g}")) for k in range(n_steps + 1))
     return tuple(distinct)

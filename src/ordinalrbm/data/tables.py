@@ -18,14 +18,7 @@ import scipy.sparse as sp
 from ordinalrbm.data.columns import Column, read_column, unmasked, warn_of_padding
 from ordinalrbm.data.frames import Frame, as_frame
 from ordinalrbm.data.observations import Cells, Observations, level_type
-from ordinalrbm.data.scales import (
-    Label,
-    Name,
-    Scale,
-    check_finite,
-    plain_categories,
-    resolve_scales,
-)
+from ordinalrbm.data.scales import Label, Name, Scale, check_finite, plain_categories, resolve_scales
 from ordinalrbm.errors import DataError, DataTypeError
 
 _RESHAPE = (
@@ -246,9 +239,11 @@ def encode(
 
 
 def decode(
-    levels_dense: Any, scales: Sequence[Scale | None], like: Any,
+    levels_dense: Any,
+    scales: Sequence[Scale | None],
+    like: Any,
     numbers: Mapping[int, np.ndarray] = _NO_NUMBERS,
-) -> Any:  # fmt: skip
+) -> Any:
     """Levels (n x n_columns; -1 becomes missing) back to labels, in a container like `like`.
 
     Columns that have no scale are numbers, by their position (whole ones in a column of integers
@@ -299,8 +294,7 @@ def _string_names(names: list[Any]) -> list[str] | None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise DataError(
-            f"X has more than one column named {', '.join(map(repr, twice))}; rename "
-            "or drop all but one."
+            f"X has more than one column named {', '.join(map(repr, twice))}; rename or drop all but one."
         )
     types = sorted({type(name).__name__ for name in names})
     if types == ["str"]:
@@ -397,9 +391,7 @@ def _check_numbers(table: Table) -> None:
 
 def _check_scales(n_columns: int, scales: Sequence[Scale | None]) -> None:
     if len(scales) != n_columns:
-        raise DataError(
-            f"There are {len(scales)} scales for {n_columns} columns; give one scale per column."
-        )
+        raise DataError(f"There are {len(scales)} scales for {n_columns} columns; give one scale per column.")
 
 
 def _encode_sparse(

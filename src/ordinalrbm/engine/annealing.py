@@ -52,9 +52,7 @@ def _log_known(side, row, mean):
     return total
 
 
-def log_levels(
-    side: Side, factors: np.ndarray, start: int, stop: int, stretches: np.ndarray
-) -> np.ndarray:
+def log_levels(side: Side, factors: np.ndarray, start: int, stop: int, stretches: np.ndarray) -> np.ndarray:
     """Return (rows, G) log P(answers | factors) of each row, for each stretch of its thresholds."""
     result = np.zeros((stop - start, stretches.size))
     scratch = scratch_for(side, start, stop)
@@ -66,9 +64,7 @@ def log_levels(
 @compiled(parallel=True)
 def _log_levels(side, factors, start, stop, stretches, scratch, low, high, result):
     for row in prange(start, stop):
-        _log_levels_row(
-            side, factors, np.int64(row), stretches, scratch, low, high, result[row - start]
-        )
+        _log_levels_row(side, factors, np.int64(row), stretches, scratch, low, high, result[row - start])
 
 
 @called
@@ -84,9 +80,7 @@ def _log_levels_row(side, factors, row, stretches, scratch, all_low, all_high, r
     for g in range(stretches.size):
         # Alone, without a branch or a sum, this becomes vector code.
         for e in range(n):
-            log_mass[e] = double.log_mass(
-                stretches[g] * low[e] - mean[e], stretches[g] * high[e] - mean[e]
-            )
+            log_mass[e] = double.log_mass(stretches[g] * low[e] - mean[e], stretches[g] * high[e] - mean[e])
         total = known
         for e in range(n):
             total += log_mass[e]

@@ -16,14 +16,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ordinalrbm.engine import thresholds
-from ordinalrbm.engine.gaussian_state import (
-    FactorPosterior,
-    Moments,
-    Prior,
-    Rotation,
-    Shares,
-    gaps_of,
-)
+from ordinalrbm.engine.gaussian_state import FactorPosterior, Moments, Prior, Rotation, Shares, gaps_of
 from ordinalrbm.runtime.process_group import ALONE
 
 # Steps of conjugate gradients. The next sweep goes on where this one ends, so that few will do.
@@ -100,9 +93,7 @@ class HalfSweepEngine(ABC):
     def move_gaps(self, this: FactorPosterior, prior: Prior, system: Any, rows: slice) -> Any:
         """One Newton step on the log gaps of some rows; returns variances of their cutpoints."""
 
-    def squared_error(
-        self, answers: Any, this: FactorPosterior, other: Any, values: np.ndarray
-    ) -> float:
+    def squared_error(self, answers: Any, this: FactorPosterior, other: Any, values: np.ndarray) -> float:
         """Expected squared distance of the answers' values from their means, summed."""
         raise NotImplementedError("Levels with known utilities are learnt on cores only.")
 
@@ -132,9 +123,7 @@ class HalfSweepEngine(ABC):
         """Sums over all rows, in float64."""
         mean = posterior.mean
         products = self.host(mean.T @ mean).astype(np.float64)
-        return Moments(
-            len(mean), self.totals_here(mean), products, self.totals_here(posterior.variance)
-        )
+        return Moments(len(mean), self.totals_here(mean), products, self.totals_here(posterior.variance))
 
     def broadcast(self, *rotations: Rotation) -> tuple[Rotation, ...]:
         """The rotations of rank 0, which without other processes is the only one."""
@@ -142,12 +131,8 @@ class HalfSweepEngine(ABC):
 
     def rotate(self, posterior: FactorPosterior, rotation: Rotation) -> FactorPosterior:
         """The same factors in other axes."""
-        matrix, shift, squares = (
-            self.array(part.astype(np.float32), posterior.mean) for part in rotation
-        )
-        return posterior._replace(
-            mean=posterior.mean @ matrix + shift, variance=posterior.variance @ squares
-        )
+        matrix, shift, squares = (self.array(part.astype(np.float32), posterior.mean) for part in rotation)
+        return posterior._replace(mean=posterior.mean @ matrix + shift, variance=posterior.variance @ squares)
 
     def cutpoint_squares(
         self, posterior: FactorPosterior, prior: Prior, cutpoints_variance: Any
@@ -164,11 +149,7 @@ class HalfSweepEngine(ABC):
         return Shares(len(cutpoints), float(bias[0]), self.host(cutpoints.sum(0)))
 
     def shift(
-        self,
-        posterior: FactorPosterior,
-        bias: float,
-        cutpoints: np.ndarray,
-        n_levels: int | None = None,
+        self, posterior: FactorPosterior, bias: float, cutpoints: np.ndarray, n_levels: int | None = None
     ) -> None:
         """Add to biases and cutpoints, of all rows or of those with so many levels; in place."""
         some = _with_levels(posterior, n_levels)
@@ -185,9 +166,14 @@ class HalfSweepEngine(ABC):
     # ---- the half-sweep in stages ----------------------------------------------------------------
 
     def staged_half_sweep(
-        self, answers: Any, this: FactorPosterior, other: Any, prior: Prior, spread: bool = True,
+        self,
+        answers: Any,
+        this: FactorPosterior,
+        other: Any,
+        prior: Prior,
+        spread: bool = True,
         among: Any = ALONE,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """The half-sweep where a row's answers are not all in one place.
 
         On cores a row is updated from its first answer to its last cutpoint. On a GPU long rows are
@@ -223,9 +209,16 @@ class HalfSweepEngine(ABC):
         return variance
 
     def _solved(
-        self, answers: Any, other: Any, ridge: Any, slope: Any, diagonal: Any, own: Any,
-        stays: Any, among: Any,
-    ) -> Any:  # fmt: skip
+        self,
+        answers: Any,
+        other: Any,
+        ridge: Any,
+        slope: Any,
+        diagonal: Any,
+        own: Any,
+        stays: Any,
+        among: Any,
+    ) -> Any:
         """Conjugate gradients with the diagonal as preconditioner, for all of this process' rows.
 
         Ridge is of all rows; slope and diagonal of those that it looks after, ``own`` what the

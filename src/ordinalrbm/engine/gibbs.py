@@ -17,14 +17,7 @@ from scipy.special import gammaln
 from ordinalrbm.engine import categories, philox, thresholds
 from ordinalrbm.engine.normal import double, single
 from ordinalrbm.engine.philox import Purpose, split_seed
-from ordinalrbm.engine.side import (
-    CATEGORY,
-    NUMBER,
-    Batch,
-    Side,
-    Statistics,
-    empty_statistics,
-)
+from ordinalrbm.engine.side import CATEGORY, NUMBER, Batch, Side, Statistics, empty_statistics
 from ordinalrbm.engine.thresholds import add_scaled, dot
 from ordinalrbm.runtime.jit import called, compiled, inlined
 
@@ -77,11 +70,7 @@ class _Answers(NamedTuple):
 
 
 def clamped_phase(
-    side: Side,
-    factors: np.ndarray,
-    batch: Batch,
-    expected: np.ndarray = NOT_WANTED,
-    keep: float = 0.0,
+    side: Side, factors: np.ndarray, batch: Batch, expected: np.ndarray = NOT_WANTED, keep: float = 0.0
 ) -> Statistics:
     """Gibbs steps with the answers given, then the expectations given the last factors.
 
@@ -119,9 +108,13 @@ def _phase(
 
 
 def _prepared(
-    side: Side, batch: Batch, clamped: bool, n_expected: int, expected: np.ndarray = NOT_WANTED,
+    side: Side,
+    batch: Batch,
+    clamped: bool,
+    n_expected: int,
+    expected: np.ndarray = NOT_WANTED,
     keep: float = 0.0,
-) -> tuple[int, int, _Draws, bool, _Scratch, _Answers]:  # fmt: skip
+) -> tuple[int, int, _Draws, bool, _Scratch, _Answers]:
     """What the row pass needs, with room for what it leaves of so many answers."""
     start, stop = batch.start, batch.stop
     factors = np.empty((stop - start, side.factor_bias.size), dtype=np.float32)
@@ -146,12 +139,21 @@ def scratch_for(side: Side, start: int, stop: int) -> _Scratch:
     activation, last_step, previous_step = np.empty((3, threads, n_factors), dtype=np.float32)
     mean, warm = np.empty((2, threads, longest))
     return _Scratch(
-        mean, warm, lower, upper, utility, at_low, at_high,
-        np.empty((threads, max(longest, n_factors + 4))), activation, last_step, previous_step,
+        mean,
+        warm,
+        lower,
+        upper,
+        utility,
+        at_low,
+        at_high,
+        np.empty((threads, max(longest, n_factors + 4))),
+        activation,
+        last_step,
+        previous_step,
         # In how many ways so many units are on, and by what that grows with one more.
         gammaln(side.units + 1.0) - gammaln(on + 1.0) - gammaln(side.units - on + 1.0),
         (side.units - on) / (on + 1.0),
-    )  # fmt: skip
+    )
 
 
 @inlined
@@ -493,9 +495,14 @@ def _sum_factors(side, start, stop, answers, statistics):
 
 
 def add_probabilities(
-    side: Side, factors: np.ndarray, row_start: np.ndarray, column: np.ndarray, total: np.ndarray,
-    spread: np.ndarray | None = None, weight: np.ndarray | None = None,
-) -> None:  # fmt: skip
+    side: Side,
+    factors: np.ndarray,
+    row_start: np.ndarray,
+    column: np.ndarray,
+    total: np.ndarray,
+    spread: np.ndarray | None = None,
+    weight: np.ndarray | None = None,
+) -> None:
     """Add P(level | factors) of the cells in ``row_start``, ``column`` to ``total`` (cells, L).
 
     ``spread`` is the standard deviation of each cell's utility, ``weight`` how much each row
@@ -510,9 +517,7 @@ def _add_probabilities(side, factors, row_start, column, total, spread, weight):
     for row in prange(row_start.size - 1):
         share = weight[row] if weight.size > 0 else 1.0
         if share > 0.0:
-            _add_probabilities_row(
-                side, np.int64(row), factors[row], row_start, column, total, spread, share
-            )
+            _add_probabilities_row(side, np.int64(row), factors[row], row_start, column, total, spread, share)
 
 
 @called

@@ -24,19 +24,8 @@ from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
-from ordinalrbm.engine.base import (
-    LARGEST_MOVE,
-    LEAST_PIVOT,
-    SOLVED,
-    STEPS,
-    UNDERSTATED,
-    HalfSweepEngine,
-)
-from ordinalrbm.engine.gaussian_state import (
-    NO_VALUES,
-    FactorPosterior,
-    Prior,
-)
+from ordinalrbm.engine.base import LARGEST_MOVE, LEAST_PIVOT, SOLVED, STEPS, UNDERSTATED, HalfSweepEngine
+from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior, Prior
 from ordinalrbm.engine.normal import double, single
 from ordinalrbm.engine.rated_sets import FeatureTable, add_lines
 from ordinalrbm.engine.thresholds import add_scaled, dot
@@ -79,28 +68,25 @@ class CpuEngine(HalfSweepEngine):
         """``values`` are (L,) float32, the utility that each level stands for, if known exactly."""
         cutpoints_variance = np.zeros_like(this.cutpoints)
         _half_sweep(
-            answers.row_start, answers.column, answers.level, this, other, prior, spread, values,
-            _work(this), cutpoints_variance,
-        )  # fmt: skip
-        return cutpoints_variance
-
-    def squared_error(
-        self,
-        answers: Observations,
-        this: FactorPosterior,
-        other: FactorPosterior,
-        values: np.ndarray,
-    ) -> float:
-        total = np.zeros(len(this.mean))
-        _squared_errors(
             answers.row_start,
             answers.column,
             answers.level,
             this,
             other,
+            prior,
+            spread,
             values,
             _work(this),
-            total,
+            cutpoints_variance,
+        )
+        return cutpoints_variance
+
+    def squared_error(
+        self, answers: Observations, this: FactorPosterior, other: FactorPosterior, values: np.ndarray
+    ) -> float:
+        total = np.zeros(len(this.mean))
+        _squared_errors(
+            answers.row_start, answers.column, answers.level, this, other, values, _work(this), total
         )
         return float(total.sum())
 
@@ -118,17 +104,21 @@ class CpuEngine(HalfSweepEngine):
         ridge = np.empty((n_rows, width), dtype=np.float32)
         no_prior = np.zeros(width, dtype=np.float32)
         _gather_rows(
-            answers.row_start, answers.column, answers.level, this, other, no_prior, NO_VALUES,
-            _work(this), sums, ridge,
-        )  # fmt: skip
+            answers.row_start,
+            answers.column,
+            answers.level,
+            this,
+            other,
+            no_prior,
+            NO_VALUES,
+            _work(this),
+            sums,
+            ridge,
+        )
         return sums, ridge
 
     def apply(
-        self,
-        answers: Observations,
-        other: FactorPosterior,
-        ridge: np.ndarray,
-        direction: np.ndarray,
+        self, answers: Observations, other: FactorPosterior, ridge: np.ndarray, direction: np.ndarray
     ) -> np.ndarray:
         image = np.empty_like(direction)
         _apply_rows(answers.row_start, answers.column, other.mean, ridge, direction, image)
@@ -139,14 +129,10 @@ class CpuEngine(HalfSweepEngine):
     ) -> np.ndarray:
         work = _work(this)
         system = np.zeros((rows.stop - rows.start, *work.system.shape[1:]))
-        _sum_gaps(
-            answers.row_start, answers.column, answers.level, this, other, rows.start, work, system
-        )
+        _sum_gaps(answers.row_start, answers.column, answers.level, this, other, rows.start, work, system)
         return system
 
-    def move_gaps(
-        self, this: FactorPosterior, prior: Prior, system: np.ndarray, rows: slice
-    ) -> np.ndarray:
+    def move_gaps(self, this: FactorPosterior, prior: Prior, system: np.ndarray, rows: slice) -> np.ndarray:
         precision, cutpoints = prior.cutpoints_precision, this.cutpoints[rows]
         first = thresholds.moving_gaps(cutpoints.shape[1])
         pull = precision[1:] * (prior.cutpoints[rows] - cutpoints)[:, 1:]
@@ -161,14 +147,15 @@ class CpuEngine(HalfSweepEngine):
         add_lines(answers.row_start, answers.column, np.ascontiguousarray(table), found)
         return found
 
-    def rated_products(
-        self, answers: Observations, table: np.ndarray, of_rows: np.ndarray
-    ) -> np.ndarray:
+    def rated_products(self, answers: Observations, table: np.ndarray, of_rows: np.ndarray) -> np.ndarray:
         found = np.empty((answers.n_rows, table.shape[1]), dtype=np.float32)
         _add_products(
-            answers.row_start, answers.column, np.ascontiguousarray(table),
-            np.ascontiguousarray(of_rows), found,
-        )  # fmt: skip
+            answers.row_start,
+            answers.column,
+            np.ascontiguousarray(table),
+            np.ascontiguousarray(of_rows),
+            found,
+        )
         return found
 
     def feature_table(self, table: csr_array, like: np.ndarray) -> FeatureTable:
@@ -192,15 +179,21 @@ def _work(this: FactorPosterior) -> _Work:
 
 
 @compiled(parallel=True)
-def _half_sweep(
-    row_start, column, level, this, other, prior, spread, values, work, cutpoints_variance
-):
+def _half_sweep(row_start, column, level, this, other, prior, spread, values, work, cutpoints_variance):
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
         _half_sweep_row(
-            column[entries], level[entries], this, other, prior, spread, values, work,
-            cutpoints_variance, np.int64(d),
-        )  # fmt: skip
+            column[entries],
+            level[entries],
+            this,
+            other,
+            prior,
+            spread,
+            values,
+            work,
+            cutpoints_variance,
+            np.int64(d),
+        )
 
 
 @inlined
@@ -208,12 +201,10 @@ def _half_sweep_row(column, level, this, other, prior, spread, values, work, cut
     thread = numba.get_thread_id()
     slope, ridge, diagonal = work.slope[thread], work.ridge[thread], work.diagonal[thread]
     move, mean, variance = work.move[thread], this.mean[d], this.variance[d]
-    _gather(column, level, this, other, prior.precision, values, slope, ridge, diagonal,
-            work.tile[thread], d)  # fmt: skip
+    _gather(column, level, this, other, prior.precision, values, slope, ridge, diagonal, work.tile[thread], d)
     if prior.mean.size > 0:
         _towards(prior.mean[d], prior.precision, slope)
-    _solve(column, other.mean, slope, ridge, diagonal, work.direction[thread], work.image[thread],
-           move)  # fmt: skip
+    _solve(column, other.mean, slope, ridge, diagonal, work.direction[thread], work.image[thread], move)
     add_scaled(mean, np.float32(1.0), move)
     if spread:
         _keep_variances(prior.precision, diagonal, variance)
@@ -378,9 +369,13 @@ def _apply(column, features, ridge, direction, image):
     last = column.size - column.size % 4
     for e in range(0, last, 4):
         _add_projections(
-            features[column[e]], features[column[e + 1]], features[column[e + 2]],
-            features[column[e + 3]], direction, image,
-        )  # fmt: skip
+            features[column[e]],
+            features[column[e + 1]],
+            features[column[e + 2]],
+            features[column[e + 3]],
+            direction,
+            image,
+        )
     for e in range(last, column.size):
         _add_projection(features[column[e]], direction, image)
 
@@ -467,9 +462,17 @@ def _add_to_gaps(column, level, this, other, work, thread, d):
         _expect(some.size, low, high, at_low, at_high, at)
         for e in range(some.size):
             _add_answer(
-                np.int64(level[first + e]), this.gaps[d], other.gaps[some[e]], scale[e],
-                low[e], high[e], at_low[e], at_high[e], work, thread,
-            )  # fmt: skip
+                np.int64(level[first + e]),
+                this.gaps[d],
+                other.gaps[some[e]],
+                scale[e],
+                low[e],
+                high[e],
+                at_low[e],
+                at_high[e],
+                work,
+                thread,
+            )
 
 
 @inlined
@@ -507,9 +510,10 @@ def _add_answer(level, gaps, other_gaps, scale, low, high, at_low, at_high, work
         slope[g] += at_high * above[g] - at_low * below[g]
         for c in range(1, g + 1):
             system[g, c] += (
-                curved_low * below[g] * below[c] + curved_high * above[g] * above[c]
+                curved_low * below[g] * below[c]
+                + curved_high * above[g] * above[c]
                 - at_low * at_high * (below[g] * above[c] + above[g] * below[c])
-            )  # fmt: skip
+            )
 
 
 @inlined
@@ -557,9 +561,14 @@ def _squared_errors(row_start, column, level, this, other, values, work, total):
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
         total[d] = _squared_error(
-            column[entries], level[entries], this, other, values,
-            work.square[numba.get_thread_id()], np.int64(d),
-        )  # fmt: skip
+            column[entries],
+            level[entries],
+            this,
+            other,
+            values,
+            work.square[numba.get_thread_id()],
+            np.int64(d),
+        )
 
 
 @inlined
@@ -582,9 +591,18 @@ def _gather_rows(row_start, column, level, this, other, precision, values, work,
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
         _gather(
-            column[entries], level[entries], this, other, precision, values, sums[d, 0],
-            ridge[d], sums[d, 1], work.tile[numba.get_thread_id()], np.int64(d),
-        )  # fmt: skip
+            column[entries],
+            level[entries],
+            this,
+            other,
+            precision,
+            values,
+            sums[d, 0],
+            ridge[d],
+            sums[d, 1],
+            work.tile[numba.get_thread_id()],
+            np.int64(d),
+        )
 
 
 @compiled(parallel=True)
@@ -598,9 +616,7 @@ def _apply_rows(row_start, column, features, ridge, direction, image):
 def _sum_gaps(row_start, column, level, this, other, first, work, system):
     for k in prange(system.shape[0]):
         entries = slice(row_start[first + k], row_start[first + k + 1])
-        _sum_gaps_of_row(
-            column[entries], level[entries], this, other, work, system[k], np.int64(first + k)
-        )
+        _sum_gaps_of_row(column[entries], level[entries], this, other, work, system[k], np.int64(first + k))
 
 
 @inlined

@@ -44,9 +44,7 @@ def fixed_point(
 def _fixed_point(side, rows, probabilities, tolerance, max_iterations, scratch, change):
     for place in prange(rows.size):
         row = rows[place]
-        change[row] = _fixed_point_row(
-            side, row, probabilities[row], tolerance, max_iterations, scratch
-        )
+        change[row] = _fixed_point_row(side, row, probabilities[row], tolerance, max_iterations, scratch)
 
 
 @called
@@ -66,11 +64,7 @@ def _fixed_point_row(side, row, active, tolerance, max_iterations, scratch):
         iteration += 1
         change = _move_to_fixed_point(side.units, active, activation, last_step)
         # Not at the end: the change that is reported must be that of the point returned.
-        if (
-            iteration % _EXTRAPOLATE_EVERY == 0
-            and tolerance < change
-            and iteration < max_iterations
-        ):
+        if iteration % _EXTRAPOLATE_EVERY == 0 and tolerance < change and iteration < max_iterations:
             ratio = min(dot(last_step, previous) / dot(previous, previous), _LARGEST_RATIO)
             if change * ratio**_ROUNDS_OF_A_JUMP > tolerance:
                 _extrapolate(side, row, active, last_step, ratio, activation, mean)

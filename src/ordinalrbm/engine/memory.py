@@ -278,8 +278,7 @@ def check(n_bytes: int, size: Size, words: tuple[str, str, str]) -> None:
     if free is None or n_bytes <= _TIGHT * free:
         return
     sentence = (
-        f"{_task(size, words)} takes about {in_words(n_bytes)} of memory, and only "
-        f"{in_words(free)} are free"
+        f"{_task(size, words)} takes about {in_words(n_bytes)} of memory, and only {in_words(free)} are free"
     )
     remedy = f"take fewer factors or fewer {words[1]}, or a computer with more memory"
     if n_bytes > _HOPELESS * free:

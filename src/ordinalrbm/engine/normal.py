@@ -29,21 +29,42 @@ EXP = tuple(1 / n for n in (39916800, 3628800, 362880, 40320, 5040, 720, 120, 24
 # (1 + x/2) R(x) as a polynomial in (x − s)/(x + s): Chebyshev interpolation. With s = 4.5 the error
 # is 6e-10, with s = 3.75 and fewer terms 3e-7.
 MILLS = (
-    0.6908543864366039, -0.3138297327468176, 0.18121486946598855, -0.07370758984679993,
-    0.012690995518270992, 0.008118737077485375, -0.00797028444235134, 0.003049786822912488,
-    -0.00021722341594520856, -0.00030748817175794816, 9.547296082246178e-05,
-    1.9218529765401226e-05, -1.1148245821130589e-05,
-)  # fmt: skip
+    0.6908543864366039,
+    -0.3138297327468176,
+    0.18121486946598855,
+    -0.07370758984679993,
+    0.012690995518270992,
+    0.008118737077485375,
+    -0.00797028444235134,
+    0.003049786822912488,
+    -0.00021722341594520856,
+    -0.00030748817175794816,
+    9.547296082246178e-05,
+    1.9218529765401226e-05,
+    -1.1148245821130589e-05,
+)
 _MILLS_SINGLE = (
-    0.720938195401399, -0.34575980408530665, 0.1671234676534109, -0.042365313606423885,
-    -0.008320487422843467, 0.012050997150914554, -0.003533761152635395, -0.000583025591515481,
+    0.720938195401399,
+    -0.34575980408530665,
+    0.1671234676534109,
+    -0.042365313606423885,
+    -0.008320487422843467,
+    0.012050997150914554,
+    -0.003533761152635395,
+    -0.000583025591515481,
     0.0004498891544774646,
-)  # fmt: skip
+)
 # |x|/√l as a polynomial in l/(l + 4), l = −log 4u(1 − u), for x = Φ⁻¹(u); to 1.3e-6 relative.
 NORMAL = (
-    1.2533126342613605, 0.0593872071623592, 0.046326447980398526, 0.1003996929827361,
-    -0.2604473970156892, 0.6978755254278348, -0.8454553421997139, 0.3591750585834674,
-)  # fmt: skip
+    1.2533126342613605,
+    0.0593872071623592,
+    0.046326447980398526,
+    0.1003996929827361,
+    -0.2604473970156892,
+    0.6978755254278348,
+    -0.8454553421997139,
+    0.3591750585834674,
+)
 
 
 class Functions(NamedTuple):
@@ -106,25 +127,45 @@ def _bitcast(real: Any, integer: Any) -> tuple[Any, Any]:
 
 
 _DOUBLE = _Format(
-    np.float64, np.int64, *_bitcast(np.float64, np.int64),
-    mantissa_bits=52, exponent_bias=1023, root_half_bits=0x3FE6A09E667F3BCD,
-    rounder=6755399441055744.0, ln2_parts=(0.693147180369123816490, 1.90821492927058770002e-10),
-    lowest_exponent=-700.0, tiny=1e-300, infinity=1e6, narrow=1e-6, far=1e5,
+    np.float64,
+    np.int64,
+    *_bitcast(np.float64, np.int64),
+    mantissa_bits=52,
+    exponent_bias=1023,
+    root_half_bits=0x3FE6A09E667F3BCD,
+    rounder=6755399441055744.0,
+    ln2_parts=(0.693147180369123816490, 1.90821492927058770002e-10),
+    lowest_exponent=-700.0,
+    tiny=1e-300,
+    infinity=1e6,
+    narrow=1e-6,
+    far=1e5,
     least=1e-12,
     exp=EXP,
     log=tuple(2 / n for n in (15, 13, 11, 9, 7, 5, 3)),
-    mills_shift=4.5, mills=MILLS,
-)  # fmt: skip
+    mills_shift=4.5,
+    mills=MILLS,
+)
 _SINGLE = _Format(
-    np.float32, np.int32, *_bitcast(np.float32, np.int32),
-    mantissa_bits=23, exponent_bias=127, root_half_bits=0x3F3504F3,
-    rounder=12582912.0, ln2_parts=(0.693359375, -2.12194440e-4),
-    lowest_exponent=-80.0, tiny=1e-30, infinity=1e4, narrow=0.2, far=7.0,
+    np.float32,
+    np.int32,
+    *_bitcast(np.float32, np.int32),
+    mantissa_bits=23,
+    exponent_bias=127,
+    root_half_bits=0x3F3504F3,
+    rounder=12582912.0,
+    ln2_parts=(0.693359375, -2.12194440e-4),
+    lowest_exponent=-80.0,
+    tiny=1e-30,
+    infinity=1e4,
+    narrow=0.2,
+    far=7.0,
     least=1e-6,
     exp=EXP[4:],
     log=tuple(2 / n for n in (9, 7, 5, 3)),
-    mills_shift=3.75, mills=_MILLS_SINGLE,
-)  # fmt: skip
+    mills_shift=3.75,
+    mills=_MILLS_SINGLE,
+)
 # R(0) as the polynomial has it, so that differences at zero are exactly zero.
 MILLS_0 = float(np.polynomial.polynomial.polyval(-1.0, MILLS))
 
@@ -335,9 +376,18 @@ def _functions(form: _Format) -> Functions:
         return -x if flipped else x
 
     return Functions(
-        ordinary, exp_and_fall, log, mills_ratio, logistic, standard_normal, interval,
-        edge_densities, mass, log_mass, truncated_draw,
-    )  # fmt: skip
+        ordinary,
+        exp_and_fall,
+        log,
+        mills_ratio,
+        logistic,
+        standard_normal,
+        interval,
+        edge_densities,
+        mass,
+        log_mass,
+        truncated_draw,
+    )
 
 
 double = _functions(_DOUBLE)

@@ -84,9 +84,7 @@ def truncated_draw(a: ArrayLike, b: ArrayLike, uniform: ArrayLike) -> np.ndarray
     """
     m = _mirror(a, b)
     uniform = np.asarray(uniform, dtype=np.float64)
-    share, a, b, drop = np.broadcast_arrays(
-        np.where(m.flipped, 1.0 - uniform, uniform), m.a, m.b, m.drop
-    )
+    share, a, b, drop = np.broadcast_arrays(np.where(m.flipped, 1.0 - uniform, uniform), m.a, m.b, m.drop)
     x = np.clip(np.where(a < 0, _draw_across(a, b, share), _draw_tail(a, b, drop, share)), a, b)
     narrow = b - a < _NARROW_DRAW
     if narrow.any():

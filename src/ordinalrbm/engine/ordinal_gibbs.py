@@ -108,9 +108,15 @@ class GibbsEngine(ABC):
 
     @abstractmethod
     def draw_rows(
-        self, answers: Any, this: DrawnSide, other: DrawnSide, thresholds: Any, prior_mean: Any,
-        precision: Any, sweep: Sweep,
-    ) -> None:  # fmt: skip
+        self,
+        answers: Any,
+        this: DrawnSide,
+        other: DrawnSide,
+        thresholds: Any,
+        prior_mean: Any,
+        precision: Any,
+        sweep: Sweep,
+    ) -> None:
         """Draw the biases and factors of all rows, in place.
 
         Parameters
@@ -122,9 +128,8 @@ class GibbsEngine(ABC):
 
     @abstractmethod
     def move_widths(
-        self, answers: Any, this: DrawnSide, other: DrawnSide, thresholds: Any, precision: float,
-        sweep: Sweep,
-    ) -> Any:  # fmt: skip
+        self, answers: Any, this: DrawnSide, other: DrawnSide, thresholds: Any, precision: float, sweep: Sweep
+    ) -> Any:
         """Move the rows' widths, in place; returns (n,) whether each proposal was accepted.
 
         Their logarithms have a Gaussian prior around zero with this precision.
@@ -169,24 +174,51 @@ class CpuGibbs(GibbsEngine):
     """Draws on the cores of this machine."""
 
     def draw_rows(
-        self, answers: Observations, this: DrawnSide, other: DrawnSide, thresholds: np.ndarray,
-        prior_mean: np.ndarray, precision: np.ndarray, sweep: Sweep,
-    ) -> None:  # fmt: skip
+        self,
+        answers: Observations,
+        this: DrawnSide,
+        other: DrawnSide,
+        thresholds: np.ndarray,
+        prior_mean: np.ndarray,
+        precision: np.ndarray,
+        sweep: Sweep,
+    ) -> None:
         work = _work(answers, this.factors.shape[1])
         _draw_rows(
-            answers.row_start, answers.column, answers.level, this, other, thresholds, prior_mean,
-            precision, _words(sweep), work,
-        )  # fmt: skip
+            answers.row_start,
+            answers.column,
+            answers.level,
+            this,
+            other,
+            thresholds,
+            prior_mean,
+            precision,
+            _words(sweep),
+            work,
+        )
 
     def move_widths(
-        self, answers: Observations, this: DrawnSide, other: DrawnSide, thresholds: np.ndarray,
-        precision: float, sweep: Sweep,
-    ) -> np.ndarray:  # fmt: skip
+        self,
+        answers: Observations,
+        this: DrawnSide,
+        other: DrawnSide,
+        thresholds: np.ndarray,
+        precision: float,
+        sweep: Sweep,
+    ) -> np.ndarray:
         work, taken = _work(answers, this.factors.shape[1]), np.zeros(answers.n_rows, dtype=bool)
         _move_widths(
-            answers.row_start, answers.column, answers.level, this, other, thresholds,
-            np.float64(precision), _words(sweep), work, taken,
-        )  # fmt: skip
+            answers.row_start,
+            answers.column,
+            answers.level,
+            this,
+            other,
+            thresholds,
+            np.float64(precision),
+            _words(sweep),
+            work,
+            taken,
+        )
         return taken
 
     def threshold_sums(
@@ -196,14 +228,20 @@ class CpuGibbs(GibbsEngine):
         work = _work(answers, this.factors.shape[1])
         ends = np.linspace(0, answers.n_rows, _PARTS + 1).astype(np.int64)
         total = np.zeros(_PARTS)
-        slope, squares = (
-            np.zeros((_PARTS, n_scales, n_bounds)),
-            np.zeros((_PARTS, n_scales, n_bounds, 2)),
-        )
+        slope, squares = (np.zeros((_PARTS, n_scales, n_bounds)), np.zeros((_PARTS, n_scales, n_bounds, 2)))
         _threshold_sums(
-            answers.row_start, answers.column, answers.level, this, other, thresholds, ends, work,
-            total, slope, squares,
-        )  # fmt: skip
+            answers.row_start,
+            answers.column,
+            answers.level,
+            this,
+            other,
+            thresholds,
+            ends,
+            work,
+            total,
+            slope,
+            squares,
+        )
         return ThresholdSums(float(total.sum()), slope.sum(axis=0), squares.sum(axis=0))
 
     def array(self, values: np.ndarray, like: np.ndarray) -> np.ndarray:
@@ -235,8 +273,7 @@ CPU_GIBBS = CpuGibbs()
 
 def _words(sweep: Sweep) -> _Words:
     utility, factor, width = (
-        np.uint64(stream(purpose, sweep.kind))
-        for purpose in (Purpose.UTILITY, Purpose.FACTOR, Purpose.WIDTH)
+        np.uint64(stream(purpose, sweep.kind)) for purpose in (Purpose.UTILITY, Purpose.FACTOR, Purpose.WIDTH)
     )
     return _Words(np.uint64(sweep.number), utility, factor, width, *split_seed(sweep.seed))
 
@@ -260,15 +297,21 @@ def _work(answers: Observations, width: int) -> _Work:
 
 
 @compiled(parallel=True)
-def _draw_rows(
-    row_start, column, level, this, other, thresholds, prior_mean, precision, words, work
-):
+def _draw_rows(row_start, column, level, this, other, thresholds, prior_mean, precision, words, work):
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
         _draw_row(
-            column[entries], level[entries], this, other, thresholds, prior_mean, precision, words,
-            work, np.int64(d),
-        )  # fmt: skip
+            column[entries],
+            level[entries],
+            this,
+            other,
+            thresholds,
+            prior_mean,
+            precision,
+            words,
+            work,
+            np.int64(d),
+        )
 
 
 @inlined
@@ -277,9 +320,7 @@ def _draw_row(column, level, this, other, thresholds, prior_mean, precision, wor
     system, right = work.system[thread], work.solution[thread]
     uniform, features = work.uniform[thread], work.features[thread]
     own, width = this.factors[d], this.factors.shape[1]
-    philox.fill_uniforms(
-        uniform, column.size, d, words.sweep, words.utility, words.key0, words.key1
-    )
+    philox.fill_uniforms(uniform, column.size, d, words.sweep, words.utility, words.key0, words.key1)
     system[:] = np.float32(0.0)
     right[:] = np.float32(0.0)
     for a in range(width):
@@ -290,8 +331,7 @@ def _draw_row(column, level, this, other, thresholds, prior_mean, precision, wor
         n = min(_TILE, column.size - first)
         numbers = work.numbers[thread]
         _gather(column[first : first + n], other.factors, own, features, numbers)
-        _set_bounds(column[first : first + n], level[first : first + n], this, other, thresholds,
-                    d, numbers)  # fmt: skip
+        _set_bounds(column[first : first + n], level[first : first + n], this, other, thresholds, d, numbers)
         _draw_utilities(n, uniform[first : first + n], numbers)
         _add_answers(features, numbers[5], n, system, right)
     _factorise(system, width)
@@ -339,9 +379,7 @@ def _draw_utilities(n, uniform, numbers):
         # Beside one, float32 has too few numbers for what is far out.
         is_rare = uniform[e] < _RARE or uniform[e] > 1.0 - _RARE
         if is_rare or not single.ordinary(low[e], high[e]):
-            drawn[e] = np.float32(
-                double.truncated_draw(np.float64(low[e]), np.float64(high[e]), uniform[e])
-            )
+            drawn[e] = np.float32(double.truncated_draw(np.float64(low[e]), np.float64(high[e]), uniform[e]))
     for e in range(n):
         drawn[e] += mean[e] - offset[e]
     for e in range(n, -(-n // _AT_A_TIME) * _AT_A_TIME):
@@ -355,10 +393,16 @@ def _add_answers(features, drawn, n, system, right):
     for a in range(0, right.size, _LINES):
         for b in range(0, a + _LINES, _LINES):
             _add_block(
-                features[a, :n], features[a + 1, :n], features[a + 2, :n], features[a + 3, :n],
-                features[b, :n], features[b + 1, :n], features[b + 2, :n], features[b + 3, :n],
+                features[a, :n],
+                features[a + 1, :n],
+                features[a + 2, :n],
+                features[a + 3, :n],
+                features[b, :n],
+                features[b + 1, :n],
+                features[b + 2, :n],
+                features[b + 3, :n],
                 system[a : a + _LINES, b : b + _LINES],
-            )  # fmt: skip
+            )
     for a in range(right.size):
         right[a] += dot(features[a, :n], drawn[:n])
 
@@ -441,9 +485,8 @@ def _move_widths(row_start, column, level, this, other, thresholds, precision, w
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
         taken[d] = _move_width(
-            column[entries], level[entries], this, other, thresholds, precision, words, work,
-            np.int64(d),
-        )  # fmt: skip
+            column[entries], level[entries], this, other, thresholds, precision, words, work, np.int64(d)
+        )
 
 
 @inlined
@@ -454,9 +497,7 @@ def _move_width(column, level, this, other, thresholds, precision, words, work, 
     philox.fill_uniforms(uniform, 2, d, words.sweep, words.width, words.key0, words.key1)
     choice, chance = uniform[0], uniform[1]
     here = np.log(np.float64(this.width[d]))
-    at_here, forward, narrow = _of_width(
-        column, level, this, other, thresholds, precision, work, d, here
-    )
+    at_here, forward, narrow = _of_width(column, level, this, other, thresholds, precision, work, d, here)
     forward *= 0.5
     there = here + forward + double.standard_normal(choice) / np.sqrt(narrow)
     at_there, backward, narrow_there = _of_width(
@@ -532,16 +573,21 @@ def _measure(n, numbers):
 
 
 @compiled(parallel=True)
-def _threshold_sums(
-    row_start, column, level, this, other, thresholds, ends, work, total, slope, squares
-):
+def _threshold_sums(row_start, column, level, this, other, thresholds, ends, work, total, slope, squares):
     for part in prange(ends.size - 1):
         for d in range(ends[part], ends[part + 1]):
             entries = slice(row_start[d], row_start[d + 1])
             total[part] += _add_to_thresholds(
-                column[entries], level[entries], this, other, thresholds, work, slope[part],
-                squares[part], np.int64(d),
-            )  # fmt: skip
+                column[entries],
+                level[entries],
+                this,
+                other,
+                thresholds,
+                work,
+                slope[part],
+                squares[part],
+                np.int64(d),
+            )
 
 
 @inlined

@@ -62,9 +62,7 @@ def raters_of(
     columns, place = np.unique(rows.column, return_inverse=True)
     of_columns = np.empty((columns.size, factors.shape[1]), dtype=np.float32)
     view = known.column_view
-    _set_mean_raters(
-        view.column_start, view.row, columns, factors, average.astype(np.float32), of_columns
-    )
+    _set_mean_raters(view.column_start, view.row, columns, factors, average.astype(np.float32), of_columns)
     found = np.empty((rows.n_rows, factors.shape[1]), dtype=np.float32)
     add_lines(rows.row_start, place, of_columns, found)
     counts = rows.row_counts[:, None]
@@ -117,9 +115,7 @@ class RatedSets(NamedTuple):
         self, weights: np.ndarray, left: np.ndarray, ridge: float, which: WeightDraws
     ) -> tuple[np.ndarray, np.ndarray]:
         """Weights drawn anew, and what they leave; see :func:`_drawn_weights`."""
-        by_features = _ByFeatures(
-            self.transposed.row_start, self.transposed.column, self.lengths, True
-        )
+        by_features = _ByFeatures(self.transposed.row_start, self.transposed.column, self.lengths, True)
         return _drawn_weights(by_features, weights, left, ridge, which)
 
 
@@ -186,10 +182,7 @@ def _drawn_weights(
     width = weights.shape[1]
     n_parts = -(-width // _TOGETHER)
     parts, of_rows = _in_parts(weights, n_parts), _in_parts(left, n_parts)
-    words = (
-        np.uint64(which.sweep), np.uint64(stream(Purpose.WEIGHT, which.kind)),
-        *split_seed(which.seed),
-    )  # fmt: skip
+    words = (np.uint64(which.sweep), np.uint64(stream(Purpose.WEIGHT, which.kind)), *split_seed(which.seed))
     _draw_weights(features, np.float32(ridge), parts, of_rows, words)
     return _in_lines(parts, width), _in_lines(of_rows, width)
 
@@ -259,9 +252,7 @@ def _add_lines_of_row(column, table, total):
         total[a] = np.float32(0.0)
     last = column.size - column.size % 4
     for e in range(0, last, 4):
-        x, y, z, w = (
-            table[column[e]], table[column[e + 1]], table[column[e + 2]], table[column[e + 3]],
-        )  # fmt: skip
+        x, y, z, w = (table[column[e]], table[column[e + 1]], table[column[e + 2]], table[column[e + 3]])
         for a in range(total.size):
             total[a] += x[a] + y[a] + z[a] + w[a]
     for e in range(last, column.size):

@@ -13,22 +13,11 @@ from scipy.special import expit, gammaln
 
 from ordinalrbm.engine import normal_reference
 from ordinalrbm.engine.philox import Purpose, uniforms
-from ordinalrbm.engine.side import (
-    CATEGORY,
-    NUMBER,
-    Batch,
-    Side,
-    Statistics,
-    empty_statistics,
-)
+from ordinalrbm.engine.side import CATEGORY, NUMBER, Batch, Side, Statistics, empty_statistics
 
 
 def clamped_phase(
-    side: Side,
-    factors: np.ndarray,
-    batch: Batch,
-    expected: np.ndarray | None = None,
-    keep: float = 0.0,
+    side: Side, factors: np.ndarray, batch: Batch, expected: np.ndarray | None = None, keep: float = 0.0
 ) -> Statistics:
     activation = _gibbs(side, factors, batch, clamped=True)
     if expected is not None and activation is not None:
@@ -39,9 +28,7 @@ def clamped_phase(
     low, high = answers.bounds(mean)
     at_low, at_high = normal_reference.edge_densities(low, high)
     # An answer that was hidden from the factors is regressed on them.
-    utility = answers.expected_kinds(
-        mean, mean + normal_reference.truncated_mean(low, high), clamped=True
-    )
+    utility = answers.expected_kinds(mean, mean + normal_reference.truncated_mean(low, high), clamped=True)
     told = np.where(answers.is_category, utility, utility - mean)
     statistics = _summed(side, answers, factors, utility, told)
     at_low, at_high = (np.where(answers.is_known, 0.0, at) for at in (at_low, at_high))
@@ -58,9 +45,7 @@ def free_phase(side: Side, factors: np.ndarray, batch: Batch) -> Statistics:
     return _summed(side, answers, factors, utility, utility)
 
 
-def mean_field(
-    side: Side, probabilities: np.ndarray, tolerance: float, max_iterations: int
-) -> np.ndarray:
+def mean_field(side: Side, probabilities: np.ndarray, tolerance: float, max_iterations: int) -> np.ndarray:
     """Move factors to the fixed point of mean-field, in place; return each row's last change."""
     answers = _Answers(side, 0, side.n_rows)
     change = np.full(side.n_rows, np.inf)
@@ -168,9 +153,7 @@ class _Answers:
             own[:, 2:] = own[:, 1:2] + np.cumsum(row_gaps * gaps, axis=1)
         return own
 
-    def sum_thresholds(
-        self, at_low: np.ndarray, at_high: np.ndarray, statistics: Statistics
-    ) -> None:
+    def sum_thresholds(self, at_low: np.ndarray, at_high: np.ndarray, statistics: Statistics) -> None:
         total = statistics.thresholds
         if not self.side.row_gaps.size:
             np.add.at(total, (self.column, self.level), at_low * self.stretch)
@@ -203,9 +186,7 @@ def _gibbs(side: Side, factors: np.ndarray, batch: Batch, *, clamped: bool) -> n
     utility_purpose = Purpose.CLAMPED_UTILITY if clamped else Purpose.FREE_UTILITY
     factor_purpose = Purpose.CLAMPED_FACTOR if clamped else Purpose.FREE_FACTOR
     for step in range(batch.gibbs_steps):
-        uniform = uniforms(
-            batch.seed, answers.row, answers.position, batch.sweep, utility_purpose, step
-        )
+        uniform = uniforms(batch.seed, answers.row, answers.position, batch.sweep, utility_purpose, step)
         mean = answers.mean(factors)
         if clamped:
             utility = mean + normal_reference.truncated_draw(*answers.bounds(mean), uniform)
@@ -234,9 +215,7 @@ def _units_on(activation: np.ndarray, uniform: np.ndarray, units: int) -> np.nda
     return np.take_along_axis(order, place, axis=-1)[..., 0]
 
 
-def log_levels(
-    side: Side, factors: np.ndarray, start: int, stop: int, stretches: np.ndarray
-) -> np.ndarray:
+def log_levels(side: Side, factors: np.ndarray, start: int, stop: int, stretches: np.ndarray) -> np.ndarray:
     answers = _Answers(side, start, stop)
     mean = answers.mean(factors)
     result = np.zeros((stop - start, stretches.size))
@@ -261,9 +240,8 @@ def _log_known(answers: _Answers, mean: np.ndarray) -> np.ndarray:
 
 
 def _summed(
-    side: Side, answers: _Answers, factors: np.ndarray, expected_utility: np.ndarray,
-    told: np.ndarray,
-) -> Statistics:  # fmt: skip
+    side: Side, answers: _Answers, factors: np.ndarray, expected_utility: np.ndarray, told: np.ndarray
+) -> Statistics:
     """Sums over the rows; ``told`` is what meets the covariates."""
     statistics = empty_statistics(side)
     rows = slice(answers.start, answers.stop)

@@ -79,9 +79,7 @@ class Rows(_Sharded):
     def moments(self, posterior: FactorPosterior) -> Moments:
         return Moments(*self._summed(*self.engine.moments(posterior)))
 
-    def cutpoint_squares(
-        self, posterior: FactorPosterior, prior: Prior, cutpoints_variance: Any
-    ) -> Any:
+    def cutpoint_squares(self, posterior: FactorPosterior, prior: Prior, cutpoints_variance: Any) -> Any:
         return self._summed(*self.engine.cutpoint_squares(posterior, prior, cutpoints_variance))
 
     def totals(self, table: Any) -> np.ndarray:
@@ -109,12 +107,7 @@ class Columns(_Sharded):
     """Columns that every rank has, each with other answers: updated by what all answers say."""
 
     def half_sweep(
-        self,
-        answers: Any,
-        this: FactorPosterior,
-        other: FactorPosterior,
-        prior: Prior,
-        spread: bool = True,
+        self, answers: Any, this: FactorPosterior, other: FactorPosterior, prior: Prior, spread: bool = True
     ) -> Any:
         """Update the columns; afterwards all ranks have the same, to the last bit.
 

@@ -143,7 +143,5 @@ def empty_statistics(side: Side) -> Statistics:
         factor_bias=np.zeros_like(side.factor_bias),
         answers=np.zeros_like(side.bias),
         slopes=np.zeros((side.bias.size, side.covariates.shape[1]), dtype=side.bias.dtype),
-        factor_slopes=np.zeros(
-            (side.factor_bias.size, side.covariates.shape[1]), dtype=side.bias.dtype
-        ),
+        factor_slopes=np.zeros((side.factor_bias.size, side.covariates.shape[1]), dtype=side.bias.dtype),
     )

@@ -119,9 +119,7 @@ def even(n_levels: np.ndarray) -> np.ndarray:
     return cutpoints
 
 
-def cutpoint_gradient(
-    cutpoints: np.ndarray, table_gradient: np.ndarray, n_levels: np.ndarray
-) -> np.ndarray:
+def cutpoint_gradient(cutpoints: np.ndarray, table_gradient: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
     """Return the gradient by the cutpoints, given the gradient by the bounds.
 
     A cutpoint moves every threshold from its own upwards; the first does not move.

@@ -196,9 +196,7 @@ class RatingEnsemble(RatingModel):
 
     def _placed_models(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
         placed = super()._placed_models(ratings, lines)
-        return [
-            model._replace(share=own.share) for model, own in zip(placed, self.models_, strict=True)
-        ]
+        return [model._replace(share=own.share) for model, own in zip(placed, self.models_, strict=True)]
 
     def _effects(self, cell: ExplainedCell) -> tuple[float, np.ndarray]:
         found = [each._effects(cell) for each in self.estimators_]

@@ -125,12 +125,7 @@ class FactorReading:
         return poles.answer_at(self._asked[item].scale, float(self.loadings.iat[place]))
 
     def name(
-        self,
-        factor: str,
-        n_items: int = 2,
-        *,
-        texts: Mapping[str, str] | None = None,
-        width: int = 60,
+        self, factor: str, n_items: int = 2, *, texts: Mapping[str, str] | None = None, width: int = 60
     ) -> str:
         """What a factor is about: its strongest questions, with the answers at its high end.
 
@@ -337,9 +332,8 @@ class ReadableFactors:
             weight = check_weights(sample_weight, answers.n_rows)
             with threads(self.n_jobs):
                 errors = loading_errors(
-                    self.model_, self._side(answers), people, solution, rotation, gamma=gamma,
-                    weight=weight,
-                )  # fmt: skip
+                    self.model_, self._side(answers), people, solution, rotation, gamma=gamma, weight=weight
+                )
             self._warn_of_shrinkage(people, solution, by_weight(answers, weight))
         return FactorReading(
             loadings=pd.DataFrame(solution.loadings, names, factors),
@@ -348,18 +342,14 @@ class ReadableFactors:
             reliability=_reliability(solution, factors, self.model_, answers, weight),
             standard_errors=_framed(errors, "loadings", names, factors),
             correlation_errors=_framed(errors, "correlation", factors, factors),
-            questions=_with_categories(
-                self._questions() if questions is None else dict(questions), asked
-            ),
+            questions=_with_categories(self._questions() if questions is None else dict(questions), asked),
             rotation=rotation,
             _model=self.model_,
             _solution=solution,
             _asked=asked,
         )
 
-    def _warn_of_shrinkage(
-        self, people: Population, solution: Solution, answers: Observations
-    ) -> None:
+    def _warn_of_shrinkage(self, people: Population, solution: Solution, answers: Observations) -> None:
         """Say it when loadings are clearly too small because most answers are missing."""
         missing = 1.0 - answers.n_entries / (answers.n_rows * answers.n_columns)
         if missing < _SPARSE or self.model_.n_covariates:  # within groups, answers differ less
@@ -439,9 +429,7 @@ class ReadableFactors:
         if n_draws is not None:
             check_whole("n_draws", n_draws, 1)
             if return_std:
-                raise DataError(
-                    "Draws have no standard errors; leave out n_draws, or return_std=True."
-                )
+                raise DataError("Draws have no standard errors; leave out n_draws, or return_std=True.")
         observations = self._read(X)
         solution = self._solution(self._population(), rotation, n_factors, gamma)
         index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(observations.n_rows)
@@ -502,14 +490,10 @@ class ReadableFactors:
         scales = [one.scale for one in self._asked().values() if one.column >= 0]
         return poles.naturally_turned(solution, scales)
 
-    def _learn_population(
-        self, observations: Observations, weight: np.ndarray | None, seed: int
-    ) -> None:
+    def _learn_population(self, observations: Observations, weight: np.ndarray | None, seed: int) -> None:
         """Keep how the factors are distributed among those who were learnt from."""
         with threads(self.n_jobs):
-            self.population_ = reading.population_of(
-                self.model_, observations, weight, self.unanswered, seed
-            )
+            self.population_ = reading.population_of(self.model_, observations, weight, self.unanswered, seed)
 
     def _population(self) -> Population:
         """How factors are distributed; of files that do not say it, as the model would have it."""
@@ -601,9 +585,12 @@ def _with_categories(questions: dict[str, str], asked: Mapping[str, _Asked]) -> 
 
 
 def _reliability(
-    solution: Solution, factors: list[str], model: VectorModel, answers: Observations | None,
+    solution: Solution,
+    factors: list[str],
+    model: VectorModel,
+    answers: Observations | None,
     weight: np.ndarray | None,
-) -> pd.DataFrame:  # fmt: skip
+) -> pd.DataFrame:
     plan = model.layout
     kind = plan.kind[plan.question]
     # Categories of one question exclude each other: nobody would add them up.

@@ -14,13 +14,7 @@ from ordinalrbm.data.ratings import Ratings, encode
 from ordinalrbm.engine.memory import Fit
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel
-from ordinalrbm.estimators.validation import (
-    check_choice,
-    check_whole,
-    keep_parameters,
-    settings_of,
-    to_arviz,
-)
+from ordinalrbm.estimators.validation import check_choice, check_whole, keep_parameters, settings_of, to_arviz
 from ordinalrbm.matrix import binary_learner, joint, likelihood
 from ordinalrbm.matrix.binary_learner import BinarySettings
 from ordinalrbm.matrix.fitted import Fitted
@@ -162,9 +156,7 @@ class MatrixCumulativeRBM(RatingModel):
         keep_parameters(self, locals())
 
     @classmethod
-    def paper(
-        cls, n_user_factors: int = 50, n_item_factors: int = 50, **others: Any
-    ) -> MatrixCumulativeRBM:
+    def paper(cls, n_user_factors: int = 50, n_item_factors: int = 50, **others: Any) -> MatrixCumulativeRBM:
         """The paper's procedure, as near to it as works.
 
         Plain stochastic gradient from one contrastive step, thresholds that start evenly spaced,
@@ -364,8 +356,7 @@ class MatrixCumulativeRBM(RatingModel):
         if found.size and found.min() < 0:
             unknown = as_list(ids)[int(found.argmin())]
             raise DataError(
-                f"The {what} {unknown!r} is not known; give one of {what}s_, or learn of it with "
-                "fold_in()."
+                f"The {what} {unknown!r} is not known; give one of {what}s_, or learn of it with fold_in()."
             )
         return found
 
@@ -394,17 +385,13 @@ class MatrixCumulativeRBM(RatingModel):
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         if not data.observations.n_entries:
-            return Fitted(
-                [MatrixModel.blank(self.n_user_factors, self.n_item_factors)], 0, [], False
-            )
+            return Fitted([MatrixModel.blank(self.n_user_factors, self.n_item_factors)], 0, [], False)
         n_factors = {"n_row_factors": self.n_user_factors, "n_column_factors": self.n_item_factors}
         settings = settings_of(BinarySettings, self, **n_factors, seed=seed)
         assert isinstance(data.observations, Observations), "every process has all ratings"
         return binary_learner.fit(data.observations, data.validation, settings, checkpoints)
 
-    def _in_order(
-        self, posterior: Any, data: TrainingData, known: Ratings, fitted: Fitted
-    ) -> MatrixModel:
+    def _in_order(self, posterior: Any, data: TrainingData, known: Ratings, fitted: Fitted) -> MatrixModel:
         ordered = super()._in_order(posterior, data, known, fitted)
         return ordered.with_priors(*fitted.precisions)
 

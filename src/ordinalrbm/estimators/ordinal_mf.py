@@ -123,7 +123,8 @@ class _FactorModel(RatingModel):
         learnt = ("all",) if data.is_given else ("all", "held-out")
         factors = self.factor_precision or (self._factors_of_points if is_point else 1.0)
         settings = settings_of(
-            GaussianSettings, self,
+            GaussianSettings,
+            self,
             precisions=Precisions(self.bias_precision, factors, self.gap_precision),
             is_point=is_point,
             n_epochs=self.n_epochs or (60 if is_point else 30),
@@ -132,10 +133,8 @@ class _FactorModel(RatingModel):
             values=self._values,
             rated_sets=self.rated_sets and not is_point,
             learns_validation=not is_point and self.refit in learnt,
-        )  # fmt: skip
-        return variational_learner.fit(
-            data.observations, data.validation, settings, checkpoints, data.tables
         )
+        return variational_learner.fit(data.observations, data.validation, settings, checkpoints, data.tables)
 
 
 class OrdinalMF(_FactorModel):

@@ -110,9 +110,7 @@ def _read_catalogue(stored: Stored) -> Catalogue:
     common = None if default is None else Scale.from_json(default)
     if one_scale and common not in (None, distinct[0]):
         raise DataError("its items are on one scale, and unknown items on another")
-    return Catalogue(
-        users, items, distinct[0] if one_scale else tuple(distinct[k] for k in which), common
-    )
+    return Catalogue(users, items, distinct[0] if one_scale else tuple(distinct[k] for k in which), common)
 
 
 def rating_parameters(estimator: Any, catalogue: Catalogue) -> dict[str, Any]:

@@ -115,9 +115,7 @@ def in_short(texts: Mapping[str, str], width: int = 60) -> dict[str, str]:
     '… tea?'
     """
     words = {name: _NUMBER.sub("", text).split(" ") for name, text in texts.items()}
-    openings = Counter(
-        tuple(one[:size]) for one in words.values() for size in range(_FEWEST_WORDS, len(one))
-    )
+    openings = Counter(tuple(one[:size]) for one in words.values() for size in range(_FEWEST_WORDS, len(one)))
     return {name: _shortened(own, openings, width) for name, own in words.items()}
 
 

@@ -24,19 +24,10 @@ from ordinalrbm.estimators import side_features
 from ordinalrbm.estimators.persistence import kept_ratings, restored_ratings
 from ordinalrbm.estimators.recommendation import Serving, reading
 from ordinalrbm.estimators.side_features import NO_FEATURES, SideFeatures, extended, read_side
-from ordinalrbm.estimators.validation import (
-    check_choice,
-    check_device,
-    check_parameters,
-    check_whole,
-)
+from ordinalrbm.estimators.validation import check_choice, check_device, check_parameters, check_whole
 from ordinalrbm.matrix import implicit_als
 from ordinalrbm.matrix.backends import backend_for, single_backend
-from ordinalrbm.matrix.cold_start import (
-    WORTH_FOR_UNKNOWN_COLUMNS,
-    WORTH_FOR_UNKNOWN_ROWS,
-    from_answers,
-)
+from ordinalrbm.matrix.cold_start import WORTH_FOR_UNKNOWN_COLUMNS, WORTH_FOR_UNKNOWN_ROWS, from_answers
 from ordinalrbm.matrix.explain import Explanation, largest
 from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.fitted import Fitted, Loaded
@@ -211,9 +202,7 @@ class RatingModel(Serving, BaseEstimator):
     def _read_models(self, stored: Stored, n_users: int, n_levels: np.ndarray) -> None:
         n_models = stored.whole("n_models", 1, len(stored.arrays))  # each has arrays
         parts = [stored.under(f"{number}.") for number in range(n_models)]
-        self._keep_posteriors(
-            [self._model_type.from_stored(part, n_users, n_levels) for part in parts]
-        )
+        self._keep_posteriors([self._model_type.from_stored(part, n_users, n_levels) for part in parts])
 
     def _keep_posteriors(self, posteriors: list[Any]) -> None:
         self._posteriors = posteriors
@@ -292,9 +281,7 @@ class RatingModel(Serving, BaseEstimator):
         if checkpoints.are_kept:
             whole, tables = at_first(known, among), self._features.tables
             checkpoints.belong_to(
-                among.broadcast_object(
-                    lambda: identity_of_ratings(self, seed, whole, given, tables)
-                )
+                among.broadcast_object(lambda: identity_of_ratings(self, seed, whole, given, tables))
             )
         with among.together():
             memory.check_ratings(known.observations, *self._fit_sizes())
@@ -342,9 +329,7 @@ class RatingModel(Serving, BaseEstimator):
         n_factors = min(self.demand_factors, known.n_rows, known.n_columns)
         return implicit_als.start(known, n_factors, seed)
 
-    def _learn_demand(
-        self, data: TrainingData, first: implicit_als.Factors, loaded: Loaded | None
-    ) -> Demand:
+    def _learn_demand(self, data: TrainingData, first: implicit_als.Factors, loaded: Loaded | None) -> Demand:
         """Which items users choose, in the order of the ids; nothing of it if Ctrl-C comes."""
         none = Demand.none(data.row_position.size, data.column_position.size)
         n_factors = first.columns.shape[1]
@@ -491,9 +476,7 @@ class RatingModel(Serving, BaseEstimator):
         """
         check_is_fitted(self, "models_")
         cells = encode(self.ratings_, ratings)
-        found = np.take_along_axis(
-            self._distribution(cells), cells.level[:, None].astype(np.intp), axis=1
-        )
+        found = np.take_along_axis(self._distribution(cells), cells.level[:, None].astype(np.intp), axis=1)
         return float(np.log(np.maximum(found, SMALLEST_PROBABILITY)).mean())
 
     def _point(self, cells: Cells, rule: Rule) -> np.ndarray:
@@ -601,8 +584,7 @@ class RatingModel(Serving, BaseEstimator):
     def _update(self, known: Observations, touched: Touched, tables: Tables) -> None:
         """Make the models such as know the new ratings."""
         raise DataError(
-            f"{type(self).__name__} cannot be updated; fit() it anew with all ratings, or use "
-            "OrdinalMF."
+            f"{type(self).__name__} cannot be updated; fit() it anew with all ratings, or use OrdinalMF."
         )
 
     def _backend(self) -> Any:
@@ -654,9 +636,7 @@ class RatingModel(Serving, BaseEstimator):
         worth = self.ratings_.scale_of(column).values
         with threads(self.n_jobs):
             line, is_rated = self._features.line_of_user(row), not others.all()
-            expected, effect = self._effects(
-                ExplainedCell(row, column, items, levels, worth, line, is_rated)
-            )
+            expected, effect = self._effects(ExplainedCell(row, column, items, levels, worth, line, is_rated))
             baseline = self._baseline(row, column)
         first = np.argsort(-np.abs(effect), kind="stable")[:n]
         ratings = pd.DataFrame(
@@ -757,9 +737,7 @@ class RatingModel(Serving, BaseEstimator):
         by_item = self._unknown_users(cells.row) & (cells.column >= 0)
         if by_item.any():
             counts = self.ratings_.observations.levels_of_columns(cells.column[by_item])
-            found[by_item] = from_answers(
-                found[by_item], counts[:, : found.shape[1]], WORTH_FOR_UNKNOWN_ROWS
-            )
+            found[by_item] = from_answers(found[by_item], counts[:, : found.shape[1]], WORTH_FOR_UNKNOWN_ROWS)
         by_user = self._unknown_items(cells.column) & self.ratings_.have_rated(cells.row)
         if not by_user.any() or isinstance(self.ratings_, RatingsElsewhere):
             return

@@ -376,9 +376,7 @@ class Serving:
             return self.demand_.rows if what == "user" else self.demand_.columns
         table = getattr(self, f"{what}_factors_", None)
         if table is None:
-            raise DataError(
-                f"{type(self).__name__} has no factors of {what}s to compare; use by='demand'."
-            )
+            raise DataError(f"{type(self).__name__} has no factors of {what}s to compare; use by='demand'.")
         return table
 
     def _threads(self, n_users: int) -> AbstractContextManager[None]:
@@ -392,9 +390,7 @@ class Serving:
         lines = None if vectors is None else self._lines(rows, vectors)
         if vectors is not None and lines is not None:
             with self._threads(rows.row.size):
-                best = recommending.best_products(
-                    lines, vectors.items, rows.row, wanted.n, left_out
-                )
+                best = recommending.best_products(lines, vectors.items, rows.row, wanted.n, left_out)
             return best._replace(score=vectors.expected(best.score))
         if there is not None and wanted.score != "demand":
             demand = self.demand_ if wanted.score == "expected" else None
@@ -404,14 +400,10 @@ class Serving:
             return recommending.listed(*best)
         with self._threads(rows.row.size):
             if wanted.score in ("liked", "rating"):
-                return recommending.best_items(
-                    rows.models, rows.row, wanted.n, wanted.worth, left_out
-                )
+                return recommending.best_items(rows.models, rows.row, wanted.n, wanted.worth, left_out)
             return self._best_wanted(rows, wanted, left_out)
 
-    def _best_wanted(
-        self, rows: _Rows, wanted: _Wanted, left_out: recommending.LeftOut
-    ) -> recommending.Best:
+    def _best_wanted(self, rows: _Rows, wanted: _Wanted, left_out: recommending.LeftOut) -> recommending.Best:
         def most_wanted(place: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
             factors = (rows.demand, self.demand_.columns)
             return recommending.most_wanted(*factors, rows.row[place], n, left_out)
@@ -527,9 +519,8 @@ def _new_ratings(known: Ratings, data: Any) -> tuple[np.ndarray, _NewRatings, np
     _, first = np.unique(key, return_index=True)
     first = first[column[first] >= 0]
     observations = Observations.from_triples(
-        row[first], column[first], level[first], who.size, len(known.items),
-        known.observations.n_levels,
-    )  # fmt: skip
+        row[first], column[first], level[first], who.size, len(known.items), known.observations.n_levels
+    )
     labels = np.concatenate([known.users.labels, new_users.labels])[who]
     if known.age is None:
         return who, _NewRatings(observations, None), labels

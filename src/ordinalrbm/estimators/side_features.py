@@ -8,15 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from ordinalrbm.data.columns import shown
-from ordinalrbm.data.features import (
-    FURTHEST,
-    Coding,
-    Features,
-    What,
-    aligned,
-    encode_features,
-    read_features,
-)
+from ordinalrbm.data.features import FURTHEST, Coding, Features, What, aligned, encode_features, read_features
 from ordinalrbm.data.ratings import Ratings, with_ids
 from ordinalrbm.errors import DataError
 from ordinalrbm.matrix.feature_priors import Tables
@@ -60,9 +52,7 @@ def read_side(known: Ratings, frames: tuple[Any, Any]) -> tuple[Ratings, SideFea
     return _joined(known, SideFeatures(users, items))
 
 
-def extended(
-    known: SideFeatures, ratings: Ratings, frames: tuple[Any, Any]
-) -> tuple[Ratings, SideFeatures]:
+def extended(known: SideFeatures, ratings: Ratings, frames: tuple[Any, Any]) -> tuple[Ratings, SideFeatures]:
     """With those of newcomers; what was known of others stays, whatever the frames say of them."""
     found = []
     for own, frame, what in zip(known, frames, _WHAT, strict=True):
@@ -133,10 +123,7 @@ def check_weights(features: SideFeatures, of_users: int, of_items: int) -> None:
 def from_stored(stored: Stored, ratings: Any) -> SideFeatures:
     """The features in a model file, of these users and items."""
     return SideFeatures(
-        *(
-            _read(stored, what, ids)
-            for what, ids in zip(_WHAT, (ratings.users, ratings.items), strict=True)
-        )
+        *(_read(stored, what, ids) for what, ids in zip(_WHAT, (ratings.users, ratings.items), strict=True))
     )
 
 

@@ -357,15 +357,12 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         observations = answers.observations
         n_factors = self.n_factors or min(MOST_FACTORS, observations.n_columns)
         memory.check_survey(
-            observations, n_factors, self.units_per_factor,
-            is_latent=self.unanswered == "latent",
-        )  # fmt: skip
+            observations, n_factors, self.units_per_factor, is_latent=self.unanswered == "latent"
+        )
         if checkpoints.are_kept:
             weights = ("sample_weight", () if weight is None else (weight,))
             checkpoints.belong_to(identity_of(self, seed, observations, answers.scales, weights))
-        settings = settings_of(
-            Settings, self, n_factors=n_factors, units=self.units_per_factor, seed=seed
-        )
+        settings = settings_of(Settings, self, n_factors=n_factors, units=self.units_per_factor, seed=seed)
         with threads(self.n_jobs):
             return fit(observations, weight, settings, checkpoints)
 
@@ -596,9 +593,13 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
     def _settings_to_draw_by(self, seed: int) -> Settings:
         """Those of the fit, for as many epochs as the model took that it has kept."""
         return settings_of(
-            Settings, self, n_factors=self.model_.n_factors, units=self.model_.units, seed=seed,
+            Settings,
+            self,
+            n_factors=self.model_.n_factors,
+            units=self.model_.units,
+            seed=seed,
             n_epochs=max(1, self.best_epoch_),
-        )  # fmt: skip
+        )
 
     def _points(self, found: np.ndarray, question: np.ndarray, rule: Rule) -> np.ndarray:
         """One level or number for each cell."""
@@ -693,9 +694,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
 
     # What the model says by itself
 
-    def sample(
-        self, n: int = 1, *, n_steps: int = sampling.FREE_STEPS, random_state: Any = None
-    ) -> Any:
+    def sample(self, n: int = 1, *, n_steps: int = sampling.FREE_STEPS, random_state: Any = None) -> Any:
         """Rows that the model makes up: a DataFrame when it was fitted on one, else an array.
 
         Background is left empty: they are rows of an average one.
@@ -784,9 +783,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         estimator.questionnaire_ = known = Questionnaire.from_stored(stored)
         estimator.scales_ = list(known.scales)
         estimator.n_features_in_ = len(estimator.scales_)
-        estimator.model_ = VectorModel.from_stored(
-            stored, known.n_levels, known.kind, known.n_covariates
-        )
+        estimator.model_ = VectorModel.from_stored(stored, known.n_levels, known.kind, known.n_covariates)
         estimator._restore_population(stored)
         names = _read_names(stored, estimator.n_features_in_)
         if names is not None:
@@ -861,9 +858,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
                 stacklevel=user_stacklevel(),
             )
 
-    def _distributions(
-        self, this: Side, cells: prediction.Cells
-    ) -> Iterator[tuple[slice, np.ndarray]]:
+    def _distributions(self, this: Side, cells: prediction.Cells) -> Iterator[tuple[slice, np.ndarray]]:
         """Distributions of cells, for one part of the rows after the other."""
         if self.inference == "mcmc":  # chains of all rows, whose draws are numbered by row
             draws = posterior.draws(self.model_, this, self.n_draws, self._inference_seed())
@@ -886,9 +881,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         return int(self.random_state) if isinstance(self.random_state, Integral) else 0
 
 
-def _in_random_order(
-    answers: Encoded, sample_weight: Any, seed: int
-) -> tuple[Encoded, np.ndarray | None]:
+def _in_random_order(answers: Encoded, sample_weight: Any, seed: int) -> tuple[Encoded, np.ndarray | None]:
     """Rows as they are learnt from, and their weights.
 
     Batches are neighbouring rows, and files are often sorted.
@@ -984,8 +977,7 @@ def weights_to_draw_by(
     unanswered = np.flatnonzero(observations.column_counts == 0)
     if unanswered.size:
         raise DataError(
-            f"Column {names[unanswered[0]]!r} has no answers in X to draw its parameters from; "
-            f"{remedy}"
+            f"Column {names[unanswered[0]]!r} has no answers in X to draw its parameters from; {remedy}"
         )
     return weight
 
@@ -996,8 +988,7 @@ def stack(tables: Sequence[Any]) -> Any:
     frames = [_as_frame(table) for table in tables]
     if IMPUTATION in frames[0].names:
         raise DataError(
-            f"X has a column {IMPUTATION!r} already, the name of the one that counts imputations; "
-            "rename it."
+            f"X has a column {IMPUTATION!r} already, the name of the one that counts imputations; rename it."
         )
     return below_each_other([frame.native for frame in frames], IMPUTATION, number)
 

@@ -133,8 +133,7 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
         raise DataError(f"sample_weight must hold numbers, one per row ({error}).") from error
     if weight.shape != (n_rows,):
         raise DataError(
-            f"sample_weight has shape {weight.shape}, but X has {n_rows} rows; "
-            "give one number per row."
+            f"sample_weight has shape {weight.shape}, but X has {n_rows} rows; give one number per row."
         )
     bad = ~(np.isfinite(weight) & (weight >= 0))
     if bad.any():
@@ -180,9 +179,7 @@ def to_arviz(draws: dict[str, np.ndarray], dims: dict[str, list[str]]) -> Any:
         raise DataError(
             "Chain diagnostics need ArviZ; install it with pip install 'ordinalrbm[diagnostics]'."
         ) from error
-    values: dict[str, Any] = {
-        "posterior": {name: part.astype(np.float64) for name, part in draws.items()}
-    }
+    values: dict[str, Any] = {"posterior": {name: part.astype(np.float64) for name, part in draws.items()}}
     if int(arviz.__version__.split(".")[0]) >= 1:
         return arviz.from_dict(values, dims=dims)
     return arviz.from_dict(**values, dims=dims)

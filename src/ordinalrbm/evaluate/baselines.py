@@ -138,12 +138,7 @@ def popular(train: Any, users: Any, n: int = 10) -> pd.DataFrame:
     query, rank = np.nonzero(unseen < known.n_items)
     item = by_popularity[unseen[query, rank]]
     return pd.DataFrame(
-        {
-            "user": labels[query],
-            "item": known.items.take(item),
-            "rank": rank + 1,
-            "score": counts[item],
-        }
+        {"user": labels[query], "item": known.items.take(item), "rank": rank + 1, "score": counts[item]}
     )
 
 

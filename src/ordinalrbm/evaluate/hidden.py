@@ -79,9 +79,7 @@ def hide_answers(answers: Any, share: float = 0.05, random_state: int = 0) -> tu
     return encoded.with_observations(given.select(~is_hidden)), cells_of(given, is_hidden)
 
 
-def hide_ratings(
-    ratings: pd.DataFrame, share: float, seed: int
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def hide_ratings(ratings: pd.DataFrame, share: float, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """What is left, and a few ratings of users and items that have others.
 
     Examples
@@ -150,9 +148,7 @@ def unlearnt(known: Ratings, test: Any) -> Unlearnt:
         )
     if (cells.level < 0).any():
         item = table.item[int((cells.level < 0).argmax())]
-        raise DataError(
-            f"The item {shown(item)} is new, and items have different scales; leave it out."
-        )
+        raise DataError(f"The item {shown(item)} is new, and items have different scales; leave it out.")
     if not learnt.any():
         return Unlearnt(table, cells, 0)
     table = Triples(*(part[~learnt] for part in (table.user, table.item, table.rating)))
@@ -175,9 +171,11 @@ def restored(answers: Encoded, hidden: Cells) -> Encoded:
             np.concatenate([rows_of(rest), hidden.row]),
             np.concatenate([rest.column, hidden.column]),
             np.concatenate([rest.level, hidden.level]),
-            rest.n_rows, rest.n_columns, rest.n_levels,
+            rest.n_rows,
+            rest.n_columns,
+            rest.n_levels,
         )
-    )  # fmt: skip
+    )
 
 
 def score_hidden(model: Predictor, answers: Encoded, hidden: Cells) -> HiddenScores:
@@ -218,9 +216,7 @@ class OtherScores(NamedTuple):
     numeric: pd.DataFrame
 
 
-def hide_others(
-    columns: pd.DataFrame, share: float, random_state: int
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def hide_others(columns: pd.DataFrame, share: float, random_state: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Columns of categories and numbers with some of the values hidden, and where these were.
 
     Examples
@@ -239,18 +235,15 @@ def hide_others(
 
 
 def score_others(
-    model: Predictor, answers: Encoded, whole: pd.DataFrame, hidden: pd.DataFrame,
-    numeric: Collection[str],
-) -> OtherScores:  # fmt: skip
+    model: Predictor, answers: Encoded, whole: pd.DataFrame, hidden: pd.DataFrame, numeric: Collection[str]
+) -> OtherScores:
     """Predict hidden categories and numbers from all that is shown of the same people.
 
     ``answers`` has the columns beside it, those that are hidden missing; ``whole`` has them all,
     some of which are ``numeric``.
     """
     rows = np.flatnonzero(hidden.any(axis=1))
-    parts = [
-        rows[start : start + _ROWS_AT_A_TIME] for start in range(0, len(rows), _ROWS_AT_A_TIME)
-    ]
+    parts = [rows[start : start + _ROWS_AT_A_TIME] for start in range(0, len(rows), _ROWS_AT_A_TIME)]
     predicted = pd.concat([model.predict(answers.subset(part), rule="mean") for part in parts])
     lines: dict[bool, dict[str, dict[str, float]]] = {False: {}, True: {}}
     for name in hidden.columns[hidden.any()]:

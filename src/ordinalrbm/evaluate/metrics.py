@@ -111,9 +111,7 @@ def point_scores(predicted: Any, truth: Any, values: Any = None) -> dict[str, fl
     }
 
 
-def reliability(
-    probabilities: Any, truth: Any, values: Any = None, n_bins: int = _N_BINS
-) -> pd.DataFrame:
+def reliability(probabilities: Any, truth: Any, values: Any = None, n_bins: int = _N_BINS) -> pd.DataFrame:
     """Predicted probabilities beside how often it happened, for a reliability plot.
 
     The probabilities of all levels of all answers are put into equal bins between 0 and 1; a

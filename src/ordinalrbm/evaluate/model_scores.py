@@ -88,8 +88,7 @@ def score_model(
     known = getattr(model, "ratings_", None)
     if not isinstance(known, Ratings) or not known.n_ratings:
         raise DataError(
-            f"{type(model).__name__} has no training ratings to compare with; give a fitted model "
-            "of ratings."
+            f"{type(model).__name__} has no training ratings to compare with; give a fitted model of ratings."
         )
     new = unlearnt(known, test)
     task = RankingTask.of(known, new, k, liked)
@@ -107,9 +106,7 @@ def score_model(
     return ModelScores(truth.size, new.n_learnt, scores, _rankings(model, task, validation))
 
 
-def _rankings(
-    model: RatingPredictor, task: RankingTask, validation: Any
-) -> dict[str, RankingScores]:
+def _rankings(model: RatingPredictor, task: RankingTask, validation: Any) -> dict[str, RankingScores]:
     if not task.n_users:
         return {}
     users, watched, more = task.users.labels, None, 0

@@ -100,15 +100,11 @@ def split(
     part[order] = _parts(n_ratings, is_tested, n_validation, n_test)
     if other_users == "drop":
         part[~is_tested[user]] = _DROPPED
-    train, validation, test = (
-        frame.filter(part == which) for which in (_TRAIN, _VALIDATION, _TEST)
-    )
+    train, validation, test = (frame.filter(part == which) for which in (_TRAIN, _VALIDATION, _TEST))
     return train, validation, test
 
 
-def _parts(
-    n_ratings: np.ndarray, is_tested: np.ndarray, n_validation: int, n_test: int
-) -> np.ndarray:
+def _parts(n_ratings: np.ndarray, is_tested: np.ndarray, n_validation: int, n_test: int) -> np.ndarray:
     """The part of each rating when they are sorted by user and time."""
     part = np.full(int(n_ratings.sum()), _TRAIN, dtype=np.int8)
     end = np.cumsum(n_ratings)[is_tested]

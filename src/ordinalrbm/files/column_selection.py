@@ -14,10 +14,7 @@ from ordinalrbm.schema.schema import Role, Schema, did_you_mean
 OF_PEOPLE: tuple[Role, ...] = ("nominal", "numeric", "background")  # what is no ordered question
 _How = Literal["include", "background"]
 # Words that stand for all columns with a role.
-_WORDS: dict[_How, tuple[Role, ...]] = {
-    "include": ("nominal", "numeric"),
-    "background": ("background",),
-}
+_WORDS: dict[_How, tuple[Role, ...]] = {"include": ("nominal", "numeric"), "background": ("background",)}
 
 
 class Chosen(NamedTuple):
@@ -67,9 +64,7 @@ class Chosen(NamedTuple):
 NOTHING = Chosen()
 
 
-def choose(
-    schema: Schema, values: pd.DataFrame, include: Sequence[str], background: Sequence[str]
-) -> Chosen:
+def choose(schema: Schema, values: pd.DataFrame, include: Sequence[str], background: Sequence[str]) -> Chosen:
     """The columns that words, names and patterns stand for; several may be in a text, with commas.
 
     A word, such as nominal, stands for all columns with that role that are not named otherwise.
@@ -154,9 +149,7 @@ def _matched(schema: Schema, values: pd.DataFrame, entry: str, how: _How) -> lis
 def _refused(name: str, role: Role, how: _How) -> str:
     """Why a column of the file cannot be chosen."""
     if role == "ordinal" and how == "include":
-        return (
-            f"include names {name!r}, an ordinal question, which takes part anyway; leave it out."
-        )
+        return f"include names {name!r}, an ordinal question, which takes part anyway; leave it out."
     remedy = "give it the role background in a schema, or leave it out."
     if role == "ordinal":
         return f"background names {name!r}, an ordinal question; {remedy}"

@@ -133,9 +133,7 @@ def _utf8(path: Path, content: bytes) -> tuple[bytes, tuple[str, ...]]:
     try:
         text = content.decode("cp1252")
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"File '{path}' is neither UTF-8 nor Windows-1252 text; save it as UTF-8."
-        ) from error
+        raise DataError(f"File '{path}' is neither UTF-8 nor Windows-1252 text; save it as UTF-8.") from error
     remark = f"File '{path}' is not UTF-8 and was read as Windows-1252; check its accents."
     return text.encode(), (remark,)
 
@@ -173,9 +171,7 @@ def _table(path: Path, content: bytes, delimiter: str) -> pa.Table:
 
 def _may_have_blanks(content: bytes, delimiter: str) -> bool:
     """Whether cells may have blanks around them: a look that is much faster than trimming."""
-    return not content.isascii() or any(
-        blank in content for blank in _BLANKS if blank != delimiter.encode()
-    )
+    return not content.isascii() or any(blank in content for blank in _BLANKS if blank != delimiter.encode())
 
 
 def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -201,9 +197,7 @@ def _parsed(content: bytes, delimiter: str, n_columns: int, use_threads: bool = 
     return arrow_csv.read_csv(
         io.BytesIO(content),
         # The header is read as a row, because its names need not differ.
-        arrow_csv.ReadOptions(
-            autogenerate_column_names=True, block_size=_BLOCK, use_threads=use_threads
-        ),
+        arrow_csv.ReadOptions(autogenerate_column_names=True, block_size=_BLOCK, use_threads=use_threads),
         arrow_csv.ParseOptions(
             delimiter=delimiter,
             newlines_in_values=True,

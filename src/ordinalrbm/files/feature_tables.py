@@ -11,9 +11,7 @@ from ordinalrbm.files.ratings import AS_IT_IS, Layout, column_of, refuse_nested
 from ordinalrbm.schema.source import Source, StrPath
 
 
-def read_side_table(
-    path: StrPath, what: str, rated: pd.Series, layout: Layout = AS_IT_IS
-) -> pd.DataFrame:
+def read_side_table(path: StrPath, what: str, rated: pd.Series, layout: Layout = AS_IT_IS) -> pd.DataFrame:
     r"""A table of users or items, as ``fit`` takes it, from any file that is read.
 
     Parameters

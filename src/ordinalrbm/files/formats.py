@@ -26,16 +26,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.files import delimited
 from ordinalrbm.runtime.blocks import each
 from ordinalrbm.schema.codes import plain_code
-from ordinalrbm.schema.source import (
-    Format,
-    Source,
-    StrPath,
-    format_of,
-    name_of,
-    shortened,
-    unreadable,
-    what,
-)
+from ordinalrbm.schema.source import Format, Source, StrPath, format_of, name_of, shortened, unreadable, what
 
 __all__ = ["Source", "from_frame", "read"]
 
@@ -120,8 +111,7 @@ def format_on_disk(path: Path) -> Format:
         if path.is_dir():
             if not parquet_files(path):
                 raise DataError(
-                    f"Folder '{path}' holds no Parquet file; give a file, or a folder of Parquet "
-                    "files."
+                    f"Folder '{path}' holds no Parquet file; give a file, or a folder of Parquet files."
                 )
             return "parquet"
         if not path.exists():
@@ -148,8 +138,7 @@ def _checked(source: Source) -> Source:
         raise DataError(f"{source.where} has no columns; give a table with at least one.")
     if not len(source.frame):
         raise DataError(
-            f"{source.where} has no rows, only the columns {shorten(names)}; give a table with "
-            "answers."
+            f"{source.where} has no rows, only the columns {shorten(names)}; give a table with answers."
         )
     return source
 

@@ -85,8 +85,7 @@ class ParquetRatings:
             self._columns = columns_of(self.source, layout=layout)
             # Types that suit all files, so that all processes have the same.
             self._types = pa.concat_tables(
-                [self._chosen(outline.empty_table()) for outline in outlines],
-                promote_options="permissive",
+                [self._chosen(outline.empty_table()) for outline in outlines], promote_options="permissive"
             )
 
     def _outline(self, file: Path) -> pa.Schema:

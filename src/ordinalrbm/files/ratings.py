@@ -69,9 +69,7 @@ class Layout:
 
     def or_survey(self) -> str:
         """How to say that there are no ratings at all, where that can be said."""
-        return (
-            f", or {self.options['survey']} if it is a survey" if "survey" in self.options else ""
-        )
+        return f", or {self.options['survey']} if it is a survey" if "survey" in self.options else ""
 
 
 AS_IT_IS = Layout()
@@ -196,16 +194,13 @@ def refuse_nested(source: Source, column: str, name: str) -> None:
     )
 
 
-def columns_of(
-    source: Source, names: tuple[str, ...] = COLUMNS, layout: Layout = AS_IT_IS
-) -> list[str]:
+def columns_of(source: Source, names: tuple[str, ...] = COLUMNS, layout: Layout = AS_IT_IS) -> list[str]:
     """The file's own names of columns that must be there."""
     columns = [column_of(source, name, layout) for name in names]
     for (name, column), (other, same) in combinations(zip(names, columns, strict=True), 2):
         if column == same:
             raise DataError(
-                f"{source.where}: column {column!r} cannot be the {name} and the {other}; name "
-                "another one."
+                f"{source.where}: column {column!r} cannot be the {name} and the {other}; name another one."
             )
     return columns
 
@@ -216,9 +211,7 @@ def column_of(source: Source, name: str, layout: Layout = AS_IT_IS) -> str:
     said = layout.columns.get(name)
     if said is not None:
         if said not in there:
-            raise DataError(
-                f"{source.where} has no column {said!r}, only {there[:12]}; correct it."
-            )
+            raise DataError(f"{source.where} has no column {said!r}, only {there[:12]}; correct it.")
         return said
     found = candidates(there, name)
     if not found:
@@ -311,8 +304,7 @@ def _as_numbers(source: Source, values: pd.Series, layout: Layout) -> pd.Series:
     if layout.scale is not None:
         labels = shorten(layout.scale.labels)
         raise DataError(
-            f"{where}: the rating {value} is not on the scale {labels}; correct it"
-            f"{_or_whole_scale(layout)}."
+            f"{where}: the rating {value} is not on the scale {labels}; correct it{_or_whole_scale(layout)}."
         )
     how = layout.saying("scale", "LOWEST,...,HIGHEST")
     if not unread.all():
@@ -322,8 +314,7 @@ def _as_numbers(source: Source, values: pd.Series, layout: Layout) -> pd.Series:
         )
     labels = shorten(sorted(map(str, values.unique())))
     raise DataError(
-        f"{where}: the ratings are text, {labels}, whose order cannot be guessed; give it with "
-        f"{how}."
+        f"{where}: the ratings are text, {labels}, whose order cannot be guessed; give it with {how}."
     )
 
 

@@ -39,19 +39,13 @@ def read(path: Path, kind: Format) -> Source:
         kind,
         name_of(path),
         frame,
-        value_labels={
-            name: _labels(labels, kind) for name, labels in meta.variable_value_labels.items()
-        },
-        questions={
-            name: label.strip() for name, label in meta.column_names_to_labels.items() if label
-        },
+        value_labels={name: _labels(labels, kind) for name, labels in meta.variable_value_labels.items()},
+        questions={name: label.strip() for name, label in meta.column_names_to_labels.items() if label},
         missing={name: _missing(entries) for name, entries in meta.missing_ranges.items()},
         measure={name: m for name, m in meta.variable_measure.items() if m and m != "unknown"},
         dates=_dates(meta.original_variable_types, _STATA_DATES if kind == "dta" else _SPSS_DATES),
         tags=tags,
-        variable_formats={
-            name: form for name, form in meta.original_variable_types.items() if form
-        },
+        variable_formats={name: form for name, form in meta.original_variable_types.items() if form},
         display_widths=dict(meta.variable_display_width),
         file_label=meta.file_label or "",
         file_notes=tuple(meta.notes or ()),
@@ -81,9 +75,7 @@ def _parsed(path: Path, kind: Format) -> tuple[pd.DataFrame, Any, tuple[str, ...
     return frame, meta, (remark + "Windows-1252; check its accents.",)
 
 
-def _untagged(
-    path: Path, frame: pd.DataFrame, meta: Any
-) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
+def _untagged(path: Path, frame: pd.DataFrame, meta: Any) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
     """The frame with empty cells where Stata has .a to .z, and these by column.
 
     Beside tags, pyreadstat gives 0 for plainly missing whole numbers; read without tags, they

@@ -20,13 +20,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.files.column_selection import NOTHING, OF_PEOPLE, Chosen, choose
 from ordinalrbm.files.formats import from_frame, read
 from ordinalrbm.schema.batteries import skipped_rows
-from ordinalrbm.schema.codes import (
-    as_number,
-    count_codes,
-    factorise_codes,
-    is_among,
-    position_finder,
-)
+from ordinalrbm.schema.codes import as_number, count_codes, factorise_codes, is_among, position_finder
 from ordinalrbm.schema.infer import propose
 from ordinalrbm.schema.missing_labels import SORTS, Sort, sort_of
 from ordinalrbm.schema.schema import BLANK, Code, Column, Schema, did_you_mean
@@ -186,9 +180,7 @@ class Survey:
         return self.encoded.to_frame(self.background.index)
 
 
-def read_survey(
-    data: Any, schema_path: StrPath | None = None, schema: Schema | None = None
-) -> Survey:
+def read_survey(data: Any, schema_path: StrPath | None = None, schema: Schema | None = None) -> Survey:
     r"""Read a survey: its file, what its columns are, and the answers they hold.
 
     Parameters
@@ -274,9 +266,7 @@ def _silent_rows(encoded: Encoded) -> list[str]:
     silent = int((encoded.observations.row_counts == 0).sum())
     if not silent:
         return []
-    rows, they, them = (
-        ("row has", "it is", "it") if silent == 1 else ("rows have", "they are", "them")
-    )
+    rows, they, them = ("row has", "it is", "it") if silent == 1 else ("rows have", "they are", "them")
     said = f"{silent:,} {rows} no answer to any question"
     return [f"{said}: {they} kept, but nothing is learnt from {them}."]
 

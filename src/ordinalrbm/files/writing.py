@@ -43,13 +43,7 @@ from ordinalrbm.files.survey import (
     missing_codes,
     with_all_codes,
 )
-from ordinalrbm.schema.codes import (
-    as_number,
-    count_codes,
-    factorise_codes,
-    is_among,
-    plain_code,
-)
+from ordinalrbm.schema.codes import as_number, count_codes, factorise_codes, is_among, plain_code
 from ordinalrbm.schema.schema import BLANK, Code, Column, Schema
 from ordinalrbm.schema.source import Format, Source, StrPath, format_of
 from ordinalrbm.storage.atomic import atomic_write
@@ -277,9 +271,7 @@ def write_labelled(
         pass
 
 
-def _table_writer(
-    target: Path, frame: pd.DataFrame, escape_formulas: bool
-) -> Callable[[Path], None]:
+def _table_writer(target: Path, frame: pd.DataFrame, escape_formulas: bool) -> Callable[[Path], None]:
     kind = check_table_format(target)
     if kind == "parquet":
         return lambda file: frame.to_parquet(file, index=False)
@@ -334,8 +326,7 @@ def check_table_format(path: Path) -> Format:
     kind = format_of(path)
     if kind not in ("csv", "tsv", "parquet"):
         raise DataError(
-            f"File '{path}' cannot hold a plain table; write to .csv, .tsv (with or without .gz) "
-            "or .parquet."
+            f"File '{path}' cannot hold a plain table; write to .csv, .tsv (with or without .gz) or .parquet."
         )
     return kind
 
@@ -357,8 +348,7 @@ def _filled(
     for name in answers.columns:
         if name not in known or name not in frame:
             raise DataError(
-                f"The answers have a column {name!r}, which is no question of {source.name!r}; "
-                "leave it out."
+                f"The answers have a column {name!r}, which is no question of {source.name!r}; leave it out."
             )
         column = schema.column(name)
         values, filled[name], counted = _new_values(answers[name], source, column, fill)
@@ -469,18 +459,14 @@ def cells_to_fill(
     return np.column_stack([where for where, _ in parts]), sum((n for _, n in parts), FilledCells())
 
 
-def _to_fill_in(
-    source: Source, column: Column, fill: Collection[Reason]
-) -> tuple[np.ndarray, FilledCells]:
+def _to_fill_in(source: Source, column: Column, fill: Collection[Reason]) -> tuple[np.ndarray, FilledCells]:
     if column.role != "ordinal":
         column = _with_categories(source.frame[column.name].iloc[:0], source, column)
     held = Held.of(source, column)
     return _to_fill(np.maximum(held.level, 0), held, fill)
 
 
-def _to_fill(
-    level: np.ndarray, held: Held, fill: Collection[Reason]
-) -> tuple[np.ndarray, FilledCells]:
+def _to_fill(level: np.ndarray, held: Held, fill: Collection[Reason]) -> tuple[np.ndarray, FilledCells]:
     """Which cells get their level, and how many of them had no answer."""
     given = level >= 0
     is_filled = np.isin(held.reason, [REASONS.index(reason) for reason in fill])
@@ -567,9 +553,7 @@ def _moments(seconds: pd.Series, epoch: np.datetime64) -> pd.Series:
 # ---- SPSS and Stata ---------------------------------------------------------------------------
 
 
-def _spss_writer(
-    target: Path, frame: pd.DataFrame, source: Source, schema: Schema
-) -> Callable[[Path], None]:
+def _spss_writer(target: Path, frame: pd.DataFrame, source: Source, schema: Schema) -> Callable[[Path], None]:
     is_spss = source.format in ("sav", "zsav")
     is_packed = target.name.lower().endswith(".zsav")
     questions = [name for name in schema.names("ordinal") if name in source.frame]
@@ -697,9 +681,7 @@ def _questions(source: Source, schema: Schema, most: int) -> dict[str, str | Non
     }
 
 
-def _value_labels(
-    frame: pd.DataFrame, source: Source, schema: Schema
-) -> dict[str, dict[Code, str]]:
+def _value_labels(frame: pd.DataFrame, source: Source, schema: Schema) -> dict[str, dict[Code, str]]:
     """The source's own labels, and names of levels where it has none."""
     labels = {name: dict(by_code) for name, by_code in source.value_labels.items()}
     for column in schema.columns:
@@ -707,9 +689,7 @@ def _value_labels(
             continue
         codes, names = column.levels + column.missing, column.names + column.missing_names
         pairs = zip(codes, names, strict=True)
-        labels[column.name] = {
-            code: name for code, name in pairs if code != BLANK and name != str(code)
-        }
+        labels[column.name] = {code: name for code, name in pairs if code != BLANK and name != str(code)}
     return {name: by_code for name, by_code in labels.items() if by_code}
 
 

@@ -18,18 +18,28 @@ from ordinalrbm.runtime.jit import compiled, inlined
 
 
 def ascend(
-    half: Half, sums: Half, clamped: Statistics, free: Statistics, n_answers: np.ndarray,
-    priors: Priors, steps: Steps,
-) -> None:  # fmt: skip
+    half: Half,
+    sums: Half,
+    clamped: Statistics,
+    free: Statistics,
+    n_answers: np.ndarray,
+    priors: Priors,
+    steps: Steps,
+) -> None:
     """Move the columns that a batch has touched, and the factors' biases; in place.
 
     ``sums`` are those of squared gradients; ``n_answers`` are those of each column in all batches.
     """
     _move_columns(
-        half, sums, clamped, free, n_answers, priors.common_cutpoints,
+        half,
+        sums,
+        clamped,
+        free,
+        n_answers,
+        priors.common_cutpoints,
         (priors.weights, priors.bias, priors.cutpoints, priors.common_bias),
         tuple(np.float32(number) for number in steps),
-    )  # fmt: skip
+    )
     gradient = clamped.factor_bias - free.factor_bias
     sums.factor_bias[:] += np.float32(steps.adaptive) * gradient * gradient
     half.factor_bias[:] += np.float32(steps.rate) * gradient / np.sqrt(sums.factor_bias)
@@ -37,9 +47,8 @@ def ascend(
 
 @compiled(parallel=True)
 def _move_columns(
-    half: Any, sums: Any, clamped: Any, free: Any, n_answers: Any, common: Any, priors: Any,
-    steps: Any,
-) -> None:  # fmt: skip
+    half: Any, sums: Any, clamped: Any, free: Any, n_answers: Any, common: Any, priors: Any, steps: Any
+) -> None:
     for column in prange(half.bias.size):
         if clamped.answers[column] > 0:
             _move_column(half, sums, clamped, free, n_answers, common, priors, steps, column)
@@ -47,9 +56,16 @@ def _move_columns(
 
 @inlined
 def _move_column(
-    half: Any, sums: Any, clamped: Any, free: Any, n_answers: Any, common: Any, priors: Any,
-    steps: Any, i: Any,
-) -> None:  # fmt: skip
+    half: Any,
+    sums: Any,
+    clamped: Any,
+    free: Any,
+    n_answers: Any,
+    common: Any,
+    priors: Any,
+    steps: Any,
+    i: Any,
+) -> None:
     # The prior is spread over the answers, so that an epoch counts it once.
     part = np.float32(clamped.answers[i] / n_answers[i])
     weights, sum_weights = half.weights[i], sums.weights[i]

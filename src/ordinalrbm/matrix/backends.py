@@ -87,9 +87,7 @@ class Distributed:
         self.rows = group.share(observations.n_rows)
         own = with_cells(observations.own, self._own_cells(cells))
         by_level = {int(n): group.summed(own.level_counts(n)) for n in np.unique(own.n_levels)}
-        return SharedRows(
-            own, group.all_gather(own.row_counts), group.summed(own.column_counts), by_level
-        )
+        return SharedRows(own, group.all_gather(own.row_counts), group.summed(own.column_counts), by_level)
 
     def data_with(
         self, data: Data, observations: Any, cells: Cells, n_factors: int

@@ -61,9 +61,7 @@ def infer_rows(rows: Observations, columns: Facing, new: NewRows, usual: ColdSta
 
 
 @compiled(parallel=True)
-def _infer_rows(
-    row_start: Any, column: Any, level: Any, columns: Any, new: Any, usual: Any
-) -> None:
+def _infer_rows(row_start: Any, column: Any, level: Any, columns: Any, new: Any, usual: Any) -> None:
     for row in prange(row_start.size - 1):
         entries = slice(row_start[row], row_start[row + 1])
         _infer_row(column[entries], level[entries], columns, new, usual, row)
@@ -85,8 +83,9 @@ def _infer_row(column: Any, level: Any, columns: Any, new: Any, usual: Any, row:
     for turn in range(MOST_TURNS):
         for step in range(MEAN_FIELD_STEPS + 1):
             _act(column, columns, factors, by_factors)
-            _expect(column, level, columns, new.n_levels[row], cutpoints, by_factors, by_own, low,
-                    high, utility)  # fmt: skip
+            _expect(
+                column, level, columns, new.n_levels[row], cutpoints, by_factors, by_own, low, high, utility
+            )
             if step < MEAN_FIELD_STEPS:
                 _infer_factors(column, columns, utility, factors)
         if usual.bias_precision[0] < np.inf:
@@ -96,8 +95,9 @@ def _infer_row(column: Any, level: Any, columns: Any, new: Any, usual: Any, row:
             for e in range(n):
                 by_own[e] = dot(design[e], own)
             # Gaps and bias speak of the same thing: one after the other, or both overshoot.
-            _expect(column, level, columns, new.n_levels[row], cutpoints, by_factors, by_own, low,
-                    high, utility)  # fmt: skip
+            _expect(
+                column, level, columns, new.n_levels[row], cutpoints, by_factors, by_own, low, high, utility
+            )
             _move_cutpoints(
                 column, level, columns, low, high, usual.cutpoints_precision[0], common, cutpoints
             )
@@ -143,9 +143,17 @@ def _act(column: Any, columns: Any, factors: Any, mean: Any) -> None:
 
 @inlined
 def _expect(
-    column: Any, level: Any, columns: Any, row_levels: Any, cutpoints: Any, by_factors: Any,
-    by_own: Any, low: Any, high: Any, utility: Any,
-) -> None:  # fmt: skip
+    column: Any,
+    level: Any,
+    columns: Any,
+    row_levels: Any,
+    cutpoints: Any,
+    by_factors: Any,
+    by_own: Any,
+    low: Any,
+    high: Any,
+    utility: Any,
+) -> None:
     """Bounds of each answer's level, seen from its mean, and its expected utility."""
     for e in range(column.size):
         i, mean = column[e], by_factors[e] + by_own[e]
@@ -209,9 +217,8 @@ def _newton(
 
 @inlined
 def _move_cutpoints(
-    column: Any, level: Any, columns: Any, low: Any, high: Any, precision: Any, common: Any,
-    cutpoints: Any,
-) -> None:  # fmt: skip
+    column: Any, level: Any, columns: Any, low: Any, high: Any, precision: Any, common: Any, cutpoints: Any
+) -> None:
     """One damped step for the logarithms of the gaps; the first threshold stays."""
     slope, curvature = np.zeros(cutpoints.size), np.full(cutpoints.size, precision)
     for m in range(1, cutpoints.size):

@@ -25,12 +25,7 @@ from ordinalrbm.matrix.fitted import Fitted, evenly_shared
 from ordinalrbm.matrix.model import Half, MatrixModel, Precisions, start
 from ordinalrbm.storage.reader import wrong
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
-from ordinalrbm.training.divergence import (
-    lower_of,
-    refuse_divergence,
-    refuse_nonsense,
-    usual_rating,
-)
+from ordinalrbm.training.divergence import lower_of, refuse_divergence, refuse_nonsense, usual_rating
 from ordinalrbm.training.loop import learn
 from ordinalrbm.training.schedule import MOST_OFTEN, RateSchedule, Schedule
 from ordinalrbm.training.state import (
@@ -102,19 +97,23 @@ class Record(NamedTuple):
 
 
 def fit(
-    observations: Observations, validation: Cells | None, settings: BinarySettings,
+    observations: Observations,
+    validation: Cells | None,
+    settings: BinarySettings,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
-) -> Fitted:  # fmt: skip
+) -> Fitted:
     """Learn a model; rows and columns must already be in random order."""
     model = start(
-        observations, settings.n_row_factors, settings.n_column_factors, settings.seed,
-        at_marginals=settings.thresholds == "marginal", balanced=settings.biases == "balanced",
-    )  # fmt: skip
+        observations,
+        settings.n_row_factors,
+        settings.n_column_factors,
+        settings.seed,
+        at_marginals=settings.thresholds == "marginal",
+        balanced=settings.biases == "balanced",
+    )
     learner = _Learner(model, observations, validation, settings)
     schedule, writer = learner.schedule, checkpoints.of("binary")
-    interrupted = learn(
-        learner, writer, schedule.n_epochs, verbose=settings.verbose, watched="validation"
-    )
+    interrupted = learn(learner, writer, schedule.n_epochs, verbose=settings.verbose, watched="validation")
     found = [learner.precisions(process) for process in learner.processes]
     of_columns, of_rows = [*found, None][:2]
     models = evenly_shared(learner.models())
@@ -233,10 +232,7 @@ class _Learner:
         binary = BinaryState(
             unflatten_model("model", state, there.model),
             [self._unflatten_chains(k, state, chains) for k, chains in enumerate(there.chains)],
-            [
-                _unflatten_priors(f"priors.{k}", state, prior)
-                for k, prior in enumerate(there.priors)
-            ],
+            [_unflatten_priors(f"priors.{k}", state, prior) for k, prior in enumerate(there.priors)],
         )
         self.binary = self.backend.to_device(binary)
         self.kept = [self.backend.to_device(model) for model in kept]
@@ -278,9 +274,7 @@ def _begun(
     rng = np.random.default_rng(settings.seed)
     are_learnt = settings.priors == "learnt"
     chains, priors = [], []
-    for half, counts in zip(
-        halves, (observations.column_counts, observations.row_counts), strict=False
-    ):
+    for half, counts in zip(halves, (observations.column_counts, observations.row_counts), strict=False):
         clamped = rng.integers(0, 2, size=half.factors.shape, dtype=np.uint8)
         chains.append(Chains(clamped, clamped.copy(), _first_sums(half, counts, settings)))
         priors.append(starting_priors(half, settings.weight_decay, are_learnt=are_learnt))
@@ -304,9 +298,8 @@ def _first_sums(half: Half, n_answers: np.ndarray, settings: BinarySettings) -> 
 
 
 def _pass(
-    backend: Cpu, process: Process, state: BinaryState, epoch: int, rate: float,
-    settings: BinarySettings,
-) -> None:  # fmt: skip
+    backend: Cpu, process: Process, state: BinaryState, epoch: int, rate: float, settings: BinarySettings
+) -> None:
     """One process over all its rows, in batches of neighbours taken in random order."""
     starts = np.arange(0, process.n_rows, settings.batch_size)
     order = np.random.default_rng([settings.seed, process.number, epoch]).permutation(starts.size)

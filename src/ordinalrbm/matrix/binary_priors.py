@@ -44,9 +44,7 @@ def starting_priors(half: Half, strength: float | None, *, are_learnt: bool) -> 
     return Priors(weights, bias, cutpoints, common, half.cutpoints.copy())
 
 
-def updated(
-    priors: Priors, half: Half, n_answers: Array, n_levels: Array, scales: np.ndarray
-) -> Priors:
+def updated(priors: Priors, half: Half, n_answers: Array, n_levels: Array, scales: np.ndarray) -> Priors:
     """Priors that fit the current parameters.
 
     Columns with the same number of levels, one of ``scales``, have the same common gaps. Arrays

@@ -75,10 +75,14 @@ class Judge(NamedTuple):
         at_low, at_high = edge_densities(low, high)
         by_mean = (at_low - at_high) / deviation
         by_spread = at_low * _finite(low) - at_high * _finite(high)
-        slope = np.array([
-            gains[0] * (by_mean @ parts.by_rows), gains[1] * (by_mean @ parts.by_columns),
-            by_spread.sum(), *(self.activity @ by_mean),
-        ])  # fmt: skip
+        slope = np.array(
+            [
+                gains[0] * (by_mean @ parts.by_rows),
+                gains[1] * (by_mean @ parts.by_columns),
+                by_spread.sum(),
+                *(self.activity @ by_mean),
+            ]
+        )
         drawn = _PRIOR_RATINGS * found
         value = float(-log_mass(low, high).sum() + drawn @ found)
         return value / mean.size, (2.0 * drawn - slope) / mean.size
@@ -112,9 +116,7 @@ class Calibration(NamedTuple):
 NO_CALIBRATION = Calibration(np.full(_PRIOR_RATINGS.size, np.nan))
 
 
-def calibration(
-    model: AnyModel, observations: Counted, validation: Cells
-) -> Callable[[], Calibration]:
+def calibration(model: AnyModel, observations: Counted, validation: Cells) -> Callable[[], Calibration]:
     """What finds gains, spread and biases that suit the validation ratings.
 
     It may be called later, and in another thread: what it takes of the model, it has. Rows and
@@ -135,9 +137,7 @@ def calibration(
     return find
 
 
-def shifts_of_draws(
-    models: Sequence[UtilityModel], observations: Counted, validation: Cells
-) -> np.ndarray:
+def shifts_of_draws(models: Sequence[UtilityModel], observations: Counted, validation: Cells) -> np.ndarray:
     """Shifts of the biases of rows and of columns in every draw, for the same reason.
 
     Draws are judged together: by the mean of a cell's utility, and by its variance over all.
@@ -161,9 +161,7 @@ def shifts_of_draws(
     return shifts_by(found, observations) if np.isfinite(found).all() else NO_SHIFTS
 
 
-def calibrated(
-    models: Sequence[AnyModel], observations: Counted, validation: Cells
-) -> list[AnyModel]:
+def calibrated(models: Sequence[AnyModel], observations: Counted, validation: Cells) -> list[AnyModel]:
     """The models with what suits the validation ratings, judged by the last of them."""
     return calibration(models[-1], observations, validation)().apply(models, observations)
 

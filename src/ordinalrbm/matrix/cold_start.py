@@ -107,9 +107,7 @@ def with_more(array: np.ndarray, more: int, value: Any) -> np.ndarray:
     return longer
 
 
-def with_last_on(
-    n_levels: np.ndarray, cutpoints: np.ndarray, last: int
-) -> tuple[np.ndarray, np.ndarray]:
+def with_last_on(n_levels: np.ndarray, cutpoints: np.ndarray, last: int) -> tuple[np.ndarray, np.ndarray]:
     """Levels and cutpoints of columns, the last being on a scale of so many levels."""
     levels, cutpoints = n_levels.copy(), cutpoints.copy()
     levels[-1] = last

@@ -73,9 +73,7 @@ class Cpu:
         """Ratings for Gaussian factors, so many of which rows and columns will have."""
         return on_cpu(observations)
 
-    def sampled(
-        self, observations: Observations, tables: Tables, *, rated_sets: bool
-    ) -> SampledData:
+    def sampled(self, observations: Observations, tables: Tables, *, rated_sets: bool) -> SampledData:
         """Ratings and features as the sampler takes them."""
         return prepared(observations, rated_sets=rated_sets, tables=tables)
 
@@ -133,9 +131,8 @@ class Cpu:
         return clamped, gibbs.free_phase(side, chains.free, batch)
 
     def ascend(
-        self, process: Process, state: BinaryState, clamped: Statistics, free: Statistics,
-        steps: Steps,
-    ) -> None:  # fmt: skip
+        self, process: Process, state: BinaryState, clamped: Statistics, free: Statistics, steps: Steps
+    ) -> None:
         """Move the parameters of the columns that the batch has touched, in place."""
         half, chains = state.half(process), state.chains[process.number]
         priors = state.priors[process.number]

@@ -151,11 +151,7 @@ class DrawnSides(NamedTuple):
         return np.cumsum(self.is_known != 1)[which] - 1
 
     def expected(
-        self,
-        k: int,
-        sets: RatedSets | None,
-        lines: csr_array | None,
-        others: Others | None = None,
+        self, k: int, sets: RatedSets | None, lines: csr_array | None, others: Others | None = None
     ) -> np.ndarray:
         """(rows, 1 + F) where rows with these features are expected in the k-th draw.
 
@@ -203,9 +199,7 @@ class DrawnSides(NamedTuple):
                 "width_precision", np.float32, (n_draws,), _SMALLEST_WIDTH_PRECISION, np.inf
             ),
             (is_known := stored.checked_array("is_known", np.uint8, (n,), 0, 2)),
-            stored.checked_array(
-                "variance", np.float16, (n_draws, int((is_known != 1).sum()), width), 0.0
-            ),
+            stored.checked_array("variance", np.float16, (n_draws, int((is_known != 1).sum()), width), 0.0),
         )
         if found.weights.shape[1] not in (0, n_features):
             raise wrong("weights", "has not one line for each feature")
@@ -254,12 +248,9 @@ class Draws:
         cls, states: list[SampledState], weights: list[BlockWeights], scale_levels: np.ndarray
     ) -> Draws:
         """Kept states, in the order in which they were drawn, and weights of their blocks."""
-        rows = _stacked(
-            [(state.rows, state.row_hyper) for state in states], [part.rows for part in weights]
-        )
+        rows = _stacked([(state.rows, state.row_hyper) for state in states], [part.rows for part in weights])
         columns = _stacked(
-            [(state.columns, state.column_hyper) for state in states],
-            [part.columns for part in weights],
+            [(state.columns, state.column_hyper) for state in states], [part.columns for part in weights]
         )
         cutpoints = np.stack([state.cutpoints for state in states])
         return cls(rows, columns, cutpoints, scale_levels.astype(np.int32), states[0].columns.scale)
@@ -271,16 +262,22 @@ class Draws:
     def gathered(self, group: Group) -> Draws:
         """With the draws of all processes of a group, which all get."""
         return replace(
-            self, rows=self.rows.gathered(group), columns=self.columns.gathered(group),
+            self,
+            rows=self.rows.gathered(group),
+            columns=self.columns.gathered(group),
             cutpoints=group.all_gather(self.cutpoints),
-        )  # fmt: skip
+        )
 
     def reordered(self, rows: np.ndarray, columns: np.ndarray, n_levels: np.ndarray) -> Draws:
         scale_levels, cutpoints = self._with_scales(np.unique(n_levels))
         return Draws(
-            self.rows.ordered(rows, columns), self.columns.ordered(columns, rows), cutpoints,
-            scale_levels, np.searchsorted(scale_levels, n_levels).astype(np.int32), self.shifts,
-        )  # fmt: skip
+            self.rows.ordered(rows, columns),
+            self.columns.ordered(columns, rows),
+            cutpoints,
+            scale_levels,
+            np.searchsorted(scale_levels, n_levels).astype(np.int32),
+            self.shifts,
+        )
 
     def _with_scales(self, levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Scales that were never seen have evenly spaced thresholds."""
@@ -319,9 +316,14 @@ class Draws:
         )
         learnt = [(side.is_known == 1).all() for side in (self.rows, self.columns)]
         return GaussianModel(
-            rows, columns, row_prior, column_prior, share=1.0 / self.n_draws, is_draw=True,
+            rows,
+            columns,
+            row_prior,
+            column_prior,
+            share=1.0 / self.n_draws,
+            is_draw=True,
             is_exact=all(learnt),
-        )  # fmt: skip
+        )
 
     def utilities(self, k: int, row: int, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean utilities of a row's cells in one draw, and the bounds of all levels, (n, L + 1)."""
@@ -475,9 +477,8 @@ class Draws:
             own.factors[k, which], own.width[k, which] = _as_half(this.factors), this.width
 
     def _placed(
-        self, k: int, new: _Drawn, lines: csr_array | None, known: Observations,
-        table: csr_array | None,
-    ) -> tuple[DrawnSide, np.ndarray]:  # fmt: skip
+        self, k: int, new: _Drawn, lines: csr_array | None, known: Observations, table: csr_array | None
+    ) -> tuple[DrawnSide, np.ndarray]:
         """Newcomers in one draw: means and variances by Gibbs steps, from where they are expected.
 
         Lines are their features, the table has those of others, whose ratings are known. Who has
@@ -549,15 +550,13 @@ class Draws:
         precision = self.rows.precision[k].astype(np.float64)
         prior = self.rows.expected(k, None, cell.line)[0].astype(np.float64)
         features, target = (
-            self.columns.factors[k, which].astype(np.float64)
-            for which in (cell.columns, [cell.column])
+            self.columns.factors[k, which].astype(np.float64) for which in (cell.columns, [cell.column])
         )
         biases = features[:, 0].copy()
         features[:, 0] = target[:, 0] = 1.0  # where the row's own bias meets them
         mean, bounds = self.utilities(k, cell.row, cell.columns)
         low, high = (
-            np.take_along_axis(bounds, (cell.levels + end)[:, None].astype(np.intp), axis=1)[:, 0]
-            - mean
+            np.take_along_axis(bounds, (cell.levels + end)[:, None].astype(np.intp), axis=1)[:, 0] - mean
             for end in (0, 1)
         )
         utility = mean + truncated_mean(low, high) - biases
@@ -569,10 +568,12 @@ class Draws:
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         return {
-            **self.rows.to_arrays("rows"), **self.columns.to_arrays("columns"),
-            "cutpoints": self.cutpoints, "scale_levels": self.scale_levels,
+            **self.rows.to_arrays("rows"),
+            **self.columns.to_arrays("columns"),
+            "cutpoints": self.cutpoints,
+            "scale_levels": self.scale_levels,
             **({"shifts": self.shifts} if self.shifts.any() else {}),
-        }  # fmt: skip
+        }
 
     @classmethod
     def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> Draws:
@@ -585,9 +586,7 @@ class Draws:
         cutpoints = stored.parameter("cutpoints", np.float64, shape, high=most)
         if not len(cutpoints):
             raise wrong("cutpoints", "has no draws")
-        rows = DrawnSides.from_stored(
-            stored.under("rows."), n_rows, n_columns, len(cutpoints), None
-        )
+        rows = DrawnSides.from_stored(stored.under("rows."), n_rows, n_columns, len(cutpoints), None)
         n_factors = rows.factors.shape[2] - 1
         columns = DrawnSides.from_stored(
             stored.under("columns."), n_columns, n_rows, len(cutpoints), n_factors

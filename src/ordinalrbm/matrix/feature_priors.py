@@ -91,9 +91,7 @@ class Weights(NamedTuple):
 NO_WEIGHTS = Weights.zero(0, 0)
 
 
-def with_features(
-    view: View, other_view: View, this: Any, other: Any, table: csr_array | None
-) -> View:
+def with_features(view: View, other_view: View, this: Any, other: Any, table: csr_array | None) -> View:
     """The view of a side, with what its features are; ``this`` and ``other`` are both sides."""
     counts = view.engine.rated_sums(view.answers, 0.0 * other.mean[:, :1] + 1.0)
     library, ones = view.engine.library, 0.0 * this.mean[:, :1] + 1.0
@@ -107,16 +105,13 @@ def with_features(
     return view._replace(table=own, table_squares=view.engine.table_sums(squared, ones))
 
 
-def renewed(
-    view: View, other_view: View, mean: Any, known: Weights, expected: Any
-) -> tuple[Weights, Any]:
+def renewed(view: View, other_view: View, mean: Any, known: Weights, expected: Any) -> tuple[Weights, Any]:
     """Weights nearer to the regression of the means, and what they expect of every row."""
     features = _Features(view, other_view, mean, known)
     weights, centre = known.parts, known.centre
     residual = features.transposed_times(mean - expected)
     residual = [
-        part - ridge * own
-        for part, ridge, own in zip(residual, features.ridges, weights, strict=True)
+        part - ridge * own for part, ridge, own in zip(residual, features.ridges, weights, strict=True)
     ]
     direction = features.scaled(residual)
     size = features.products(residual, direction)
@@ -132,9 +127,7 @@ def renewed(
         image = features.transposed_times(by_rows)
         residual = [
             part - along * (of_rows + ridge * way)
-            for part, of_rows, ridge, way in zip(
-                residual, image, features.ridges, direction, strict=True
-            )
+            for part, of_rows, ridge, way in zip(residual, image, features.ridges, direction, strict=True)
         ]
         scaled = features.scaled(residual)
         before, size = size, features.products(residual, scaled)

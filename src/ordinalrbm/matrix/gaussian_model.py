@@ -110,9 +110,15 @@ class GaussianModel(NamedTuple):
         spread = stored.parameter("spread", np.float64, (1,), _SMALLEST_SPREAD)
         share = stored.checked_array("share", np.float64, (1,), 0.0, 1.0)
         return cls(
-            rows, columns, of_rows, of_columns, values, float(spread[0]), float(share[0]),
+            rows,
+            columns,
+            of_rows,
+            of_columns,
+            values,
+            float(spread[0]),
+            float(share[0]),
             shifts=read_shifts(stored),
-        )  # fmt: skip
+        )
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         arrays = {"values": self.values}
@@ -123,9 +129,7 @@ class GaussianModel(NamedTuple):
             parts = getattr(self, name)._asdict()
             weights = parts.pop("weights", NO_WEIGHTS)
             arrays |= {f"{name}.{part}": parts[part] for part in parts if part not in _FOLLOW}
-            arrays |= {
-                f"{name}.{part}": array for part, array in weights._asdict().items() if array.size
-            }
+            arrays |= {f"{name}.{part}": array for part, array in weights._asdict().items() if array.size}
         return arrays
 
     @property
@@ -211,9 +215,16 @@ class GaussianModel(NamedTuple):
             return predict.add_by_utility(self, cells, total)
         mean, deviation = self.moments(cells)
         predict.add_drawn(
-            mean, deviation, self.rows.gaps, self.columns.gaps, self.n_levels, float(self.share),
-            cells.row, cells.column, total,
-        )  # fmt: skip
+            mean,
+            deviation,
+            self.rows.gaps,
+            self.columns.gaps,
+            self.n_levels,
+            float(self.share),
+            cells.row,
+            cells.column,
+            total,
+        )
 
     def scorer(self, worth: np.ndarray) -> AddScores:
         return top_n.scorer_by_utility(self, worth)
@@ -260,16 +271,13 @@ class GaussianModel(NamedTuple):
     def row_terms(self, rows: Any) -> TableTerms:
         mean, variance = self.rows.mean[rows], self.rows.variance[rows]
         one, bias = 0.0 * mean[:, :1] + 1.0, 1.0 + variance[:, :1]
-        return TableTerms(
-            [mean[:, 1:], mean[:, :1], one], [variance[:, 1:], mean[:, 1:] ** 2, bias, one]
-        )
+        return TableTerms([mean[:, 1:], mean[:, :1], one], [variance[:, 1:], mean[:, 1:] ** 2, bias, one])
 
     def column_terms(self, n_columns: int, first: Any) -> TableTerms:
         mean, variance = self.columns.mean[:n_columns], self.columns.variance[:n_columns]
         one, squares = 0.0 * mean[:, :1] + 1.0, mean[:, 1:] ** 2 + variance[:, 1:]
         return TableTerms(
-            [mean[:, 1:], one, mean[:, :1] - first[:, None]],
-            [squares, variance[:, 1:], one, variance[:, :1]],
+            [mean[:, 1:], one, mean[:, :1] - first[:, None]], [squares, variance[:, 1:], one, variance[:, :1]]
         )
 
     @property
@@ -301,9 +309,7 @@ class GaussianModel(NamedTuple):
         known = self.columns
         return self._replace(columns=posterior_of(known.mean, known.variance, cutpoints, n_levels))
 
-    def reordered(
-        self, rows: np.ndarray, columns: np.ndarray, n_levels: np.ndarray
-    ) -> GaussianModel:
+    def reordered(self, rows: np.ndarray, columns: np.ndarray, n_levels: np.ndarray) -> GaussianModel:
         has_unknown = bool((rows < 0).any() or (columns < 0).any())
         # A model of nothing has only the unknown row and column.
         known = self.with_unknown() if has_unknown and (rows >= 0).any() else self
@@ -332,12 +338,12 @@ class GaussianModel(NamedTuple):
     ) -> GaussianModel:
         wider = self.longer(ratings)
         in_turns(
-            ratings, self.n_rows, self.n_columns,
+            ratings,
+            self.n_rows,
+            self.n_columns,
             lambda rows: wider._fill_in(rows, known, tables.rows, backend),
-            lambda columns: swapped(wider)._fill_in(
-                columns, known.transpose(), tables.columns, backend
-            ),
-        )  # fmt: skip
+            lambda columns: swapped(wider)._fill_in(columns, known.transpose(), tables.columns, backend),
+        )
         return wider
 
     def longer(self, ratings: Observations) -> GaussianModel:
@@ -364,9 +370,7 @@ class GaussianModel(NamedTuple):
             return
         others = None
         if not self.is_point:  # of which all are expected at zero
-            others = Others.of(
-                self.rows.mean[:n_known], known, None if table is None else table[:n_known]
-            )
+            others = Others.of(self.rows.mean[:n_known], known, None if table is None else table[:n_known])
         # Their cutpoints are the usual ones still, or have been found from fewer answers.
         usual = cutpoints_by_levels(self.rows.cutpoints[:n_known], self.rows.n_levels[:n_known])
         found = self._inferred(rows, lines, others, usual[new.n_levels], new.n_levels, backend)
@@ -374,9 +378,14 @@ class GaussianModel(NamedTuple):
             part[told] = own[told]
 
     def _inferred(
-        self, rows: Observations, lines: csr_array | None, others: Others | None,
-        cutpoints: np.ndarray, n_levels: np.ndarray, backend: Any,
-    ) -> FactorPosterior:  # fmt: skip
+        self,
+        rows: Observations,
+        lines: csr_array | None,
+        others: Others | None,
+        cutpoints: np.ndarray,
+        n_levels: np.ndarray,
+        backend: Any,
+    ) -> FactorPosterior:
         """Rows with these ratings and features, which may use so many levels."""
         own = self.row_prior
         expected = own.expected(rows, lines, others)
@@ -397,9 +406,7 @@ class GaussianModel(NamedTuple):
         rows = self._inferred(ratings, lines, compared, cutpoints, most, backend)
         return [self._replace(rows=rows)]
 
-    def updated(
-        self, known: Observations, touched: Touched, tables: Tables, backend: Any
-    ) -> GaussianModel:
+    def updated(self, known: Observations, touched: Touched, tables: Tables, backend: Any) -> GaussianModel:
         return update.updated(self, known, touched, tables, backend)
 
     # ---- calibration ----------------------------------------------------------------------------
@@ -440,9 +447,7 @@ class GaussianModel(NamedTuple):
             slope = (near[1] - near[0]) / (2.0 * NEXT_TO)
         return float(expected), slope * parts
 
-    def _utility_parts(
-        self, cell: ExplainedCell, target: np.ndarray, before: np.ndarray
-    ) -> np.ndarray:
+    def _utility_parts(self, cell: ExplainedCell, target: np.ndarray, before: np.ndarray) -> np.ndarray:
         """What each answer adds to the mean utility, from where the row is expected before."""
         prior, columns = self.row_prior, cell.columns
         biases, regressors = self._regressors(columns)
@@ -454,9 +459,7 @@ class GaussianModel(NamedTuple):
         along = np.zeros(target.size)
         # Precisions may differ by many powers of ten, which says nothing about the solution.
         size = 1.0 / np.sqrt(np.diag(system))
-        along[free] = size * linalg.solve(
-            system * size * size[:, None], size * target[free], assume_a="pos"
-        )
+        along[free] = size * linalg.solve(system * size * size[:, None], size * target[free], assume_a="pos")
         utility = self._expected_utilities(cell) - biases
         parts = (regressors @ along) * (utility - regressors @ before)
         if prior.weights.each.shape[1]:  # that it was rated at all

@@ -17,25 +17,13 @@ from ordinalrbm.matrix.draws import BLOCK, NO_WEIGHTS, BlockWeights, Draws, n_bl
 from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
 from ordinalrbm.matrix.gibbs_sampler import SampledState, start, sweep
 from ordinalrbm.matrix.predict import probabilities
-from ordinalrbm.matrix.variational import (
-    Precisions,
-    tellable_factors,
-    with_features_of,
-    with_weights,
-)
+from ordinalrbm.matrix.variational import Precisions, tellable_factors, with_features_of, with_weights
 from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.process_group import Group
 from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.training.loop import learn
-from ordinalrbm.training.state import (
-    State,
-    began,
-    flatten,
-    flatten_history,
-    unflatten,
-    unflatten_history,
-)
+from ordinalrbm.training.state import State, began, flatten, flatten_history, unflatten, unflatten_history
 
 # Epochs of the variational learner before the first sweep: it need not have converged.
 _WARM_EPOCHS = 8
@@ -72,9 +60,11 @@ class SampledSettings:
         n_draws, device = -(-self.n_draws // group.size), self.device
         # Seeds of fits have 31 bits.
         return replace(
-            self, n_draws=n_draws, seed=self.seed + (group.rank << 32),
+            self,
+            n_draws=n_draws,
+            seed=self.seed + (group.rank << 32),
             device=group.own_gpu() if device == "cuda" else device,
-        )  # fmt: skip
+        )
 
     @property
     def n_sweeps(self) -> int:
@@ -121,9 +111,12 @@ class Sampled(NamedTuple):
 
 
 def fit(
-    observations: Observations, validation: Cells | None, settings: SampledSettings,
-    checkpoints: Checkpoints = NO_CHECKPOINTS, tables: Tables = NO_TABLES,
-) -> Sampled:  # fmt: skip
+    observations: Observations,
+    validation: Cells | None,
+    settings: SampledSettings,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
+    tables: Tables = NO_TABLES,
+) -> Sampled:
     """Sample; Ctrl-C ends it and gives the draws kept so far, or the last one.
 
     Each process of a group has a chain of its own, and all get the draws of all of them.
@@ -136,9 +129,12 @@ def fit(
     # Sums of matrix products must not depend on how many threads there are.
     with threadpool_limits(limits=1, user_api="blas"):
         interrupted = learn(
-            chain if group is None else _Chains(chain, group), checkpoints.of("sampled"),
-            settings.n_sweeps, verbose=settings.verbose, watched="validation",
-        )  # fmt: skip
+            chain if group is None else _Chains(chain, group),
+            checkpoints.of("sampled"),
+            settings.n_sweeps,
+            verbose=settings.verbose,
+            watched="validation",
+        )
     draws = chain.draws() if group is None else chain.draws().gathered(group)
     if validation is not None and settings.calibrate:
         shifts = shifts_of_draws(draws.models, observations, validation)
@@ -152,11 +148,7 @@ class _Learner:
     schedule = None  # there is no learning rate
 
     def __init__(
-        self,
-        observations: Observations,
-        validation: Cells | None,
-        settings: SampledSettings,
-        tables: Tables,
+        self, observations: Observations, validation: Cells | None, settings: SampledSettings, tables: Tables
     ) -> None:
         self.settings, self.tables = settings, tables
         self.backend = single_backend(settings.device)
@@ -196,11 +188,17 @@ class _Learner:
         user_ridge, item_ridge = (float(np.mean(hyper.ridge or [0.0])) for hyper in (rows, columns))
         self.history.append(
             Record(
-                number, self._validation(), self.chain.log_likelihood, rows.width_precision,
-                columns.width_precision, user_ridge, item_ridge, self._scale_width(),
+                number,
+                self._validation(),
+                self.chain.log_likelihood,
+                rows.width_precision,
+                columns.width_precision,
+                user_ridge,
+                item_ridge,
+                self._scale_width(),
                 time.perf_counter() - self.started,
             )
-        )  # fmt: skip
+        )
 
     def _scale_width(self) -> float:
         gaps = self.chain.cutpoints[0, 1 : self.data.scales.n_levels[0] - 1]
@@ -226,10 +224,11 @@ class _Learner:
         """A state on the host as draws are kept, without weights, of which means are kept."""
         as_kept = self.data.engine.as_kept
         return state._replace(
-            rows=as_kept(state.rows), columns=as_kept(state.columns),
+            rows=as_kept(state.rows),
+            columns=as_kept(state.columns),
             row_hyper=state.row_hyper._replace(weights=[]),
             column_hyper=state.column_hyper._replace(weights=[]),
-        )  # fmt: skip
+        )
 
     def _weights(self, state: SampledState) -> BlockWeights:
         return BlockWeights.of_state(state, rated_sets=self.settings.rated_sets)
@@ -316,9 +315,7 @@ class _Chains:
     def state(self) -> State:
         states = self.group.all_gather_object(self.own.state())
         return {
-            f"chain_{rank}.{name}": part
-            for rank, state in enumerate(states)
-            for name, part in state.items()
+            f"chain_{rank}.{name}": part for rank, state in enumerate(states) for name, part in state.items()
         }
 
     def restore(self, state: State) -> None:
@@ -327,9 +324,5 @@ class _Chains:
             raise ValueError(f"it is of {len(ranks)} processes, and these are {self.group.size}")
         first = f"chain_{self.group.rank}."
         self.own.restore(
-            {
-                name.removeprefix(first): part
-                for name, part in state.items()
-                if name.startswith(first)
-            }
+            {name.removeprefix(first): part for name, part in state.items() if name.startswith(first)}
         )

@@ -82,18 +82,14 @@ class SampledData(NamedTuple):
     scales: Scales
 
 
-def sweep(
-    data: SampledData, state: SampledState, number: int, seed: int, *, settling: bool
-) -> SampledState:
+def sweep(data: SampledData, state: SampledState, number: int, seed: int, *, settling: bool) -> SampledState:
     """Draw everything once, given all else; ``number`` counts sweeps from 1."""
     rng = np.random.default_rng([seed, number])
     bounds = data.engine.array(bounds_of(state.cutpoints, data.scales.n_levels), state.rows.factors)
     rows = _View(data.engine, data.answers, data.row_features, bounds)
     columns = _View(data.engine, data.transposed, data.column_features, bounds)
     row_hyper = _half(rows, state.rows, state.columns, state.row_hyper, Sweep(seed, number, 0), rng)
-    column_hyper = _half(
-        columns, state.columns, state.rows, state.column_hyper, Sweep(seed, number, 1), rng
-    )
+    column_hyper = _half(columns, state.columns, state.rows, state.column_hyper, Sweep(seed, number, 1), rng)
     state = state._replace(row_hyper=row_hyper, column_hyper=column_hyper)
     if number % _EVERY_THRESHOLDS == 1:
         state = _moved_thresholds(data, state, rng, settling=settling)
@@ -110,9 +106,8 @@ class _View(NamedTuple):
 
 
 def _half(
-    view: _View, this: DrawnSide, other: DrawnSide, hyper: Hyper, which: Sweep,
-    rng: np.random.Generator,
-) -> Hyper:  # fmt: skip
+    view: _View, this: DrawnSide, other: DrawnSide, hyper: Hyper, which: Sweep, rng: np.random.Generator
+) -> Hyper:
     """Rows, in place, and what is drawn for them as a whole."""
     engine, like = view.engine, this.factors
     by_features = expected_by(view.features, hyper.weights, like)
@@ -175,18 +170,14 @@ def _wishart(scatter: np.ndarray, degrees: float, rng: np.random.Generator) -> n
     return half @ half.T
 
 
-def _drawn_weights(
-    view: _View, hyper: Hyper, left: Any, which: Sweep, rng: np.random.Generator
-) -> Hyper:
+def _drawn_weights(view: _View, hyper: Hyper, left: Any, which: Sweep, rng: np.random.Generator) -> Hyper:
     """Weights of the features, in coordinates in which what they do not explain is white noise."""
     engine, lower = view.engine, linalg.cholesky(hyper.precision, lower=True)
     whiten, colour = (engine.array(part, left) for part in (lower, np.linalg.inv(lower)))
     left = (left - engine.array(hyper.mean, left)) @ whiten
     shape, rate = _RIDGE_PRIOR
     weights, ridges = [], []
-    for number, (kind, own, ridge) in enumerate(
-        zip(view.features, hyper.weights, hyper.ridge, strict=True)
-    ):
+    for number, (kind, own, ridge) in enumerate(zip(view.features, hyper.weights, hyper.ridge, strict=True)):
         draws = WeightDraws(which.seed, which.number, which.kind + 8 * number)
         white, left = kind.draw_weights(own @ whiten, left, ridge, draws)
         squares = float(np.trace(engine.row_sums(white).products))
@@ -230,9 +221,7 @@ def _moved_thresholds(
         before = _proposal(data, state, cutpoints, scale, free)
         noise = rng.standard_normal(n_levels - 1)
         share = 1.0 if settling else 0.5
-        jump = share * before.step + linalg.solve_triangular(
-            before.lower, noise, lower=True, trans=1
-        )
+        jump = share * before.step + linalg.solve_triangular(before.lower, noise, lower=True, trans=1)
         there = cutpoints.copy()
         there[scale, free] += jump
         if settling:
@@ -324,9 +313,8 @@ def prepared(answers: Observations, *, rated_sets: bool, tables: Tables = NO_TAB
         for view, table in zip((answers, transposed), tables, strict=True)
     )
     return SampledData(
-        CPU_GIBBS, answers, transposed, of_rows, of_columns, answers.n_entries,
-        scales_of(answers),
-    )  # fmt: skip
+        CPU_GIBBS, answers, transposed, of_rows, of_columns, answers.n_entries, scales_of(answers)
+    )
 
 
 def _features_of(
@@ -377,9 +365,7 @@ def _mean_gaps(cutpoints: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
     return (cutpoints[:, 1:] * used).sum(axis=1) / np.maximum(used.sum(axis=1), 1)
 
 
-def _first_hyper(
-    engine: GibbsEngine, factors: Any, features: list[Any], weights: list[Any]
-) -> Hyper:
+def _first_hyper(engine: GibbsEngine, factors: Any, features: list[Any], weights: list[Any]) -> Hyper:
     """What would be expected of these factors by the weights that were found."""
     n, total, products = engine.row_sums(factors - expected_by(features, weights, factors))
     middle = total / n

@@ -79,9 +79,7 @@ class Usual(NamedTuple):
     precision: np.ndarray  # (K, K) float64, σ² S⁻¹
 
     @classmethod
-    def of(
-        cls, rows: np.ndarray, columns: np.ndarray, alone: np.ndarray, answers: Observations
-    ) -> Usual:
+    def of(cls, rows: np.ndarray, columns: np.ndarray, alone: np.ndarray, answers: Observations) -> Usual:
         """``alone`` is what rows without any answer are solved by."""
         counts = answers.row_counts
         count, usual = usual_count(counts), np.flatnonzero(counts >= max(usual_count(counts), 1.0))
@@ -121,9 +119,8 @@ class Demand(NamedTuple):
 
     @classmethod
     def of(
-        cls, rows: np.ndarray, columns: np.ndarray, ridge: float,
-        answers: Observations | None = None,
-    ) -> Demand:  # fmt: skip
+        cls, rows: np.ndarray, columns: np.ndarray, ridge: float, answers: Observations | None = None
+    ) -> Demand:
         """Rounded as files have it, so that a model is the same before and after.
 
         Who has no answers is where those are on average who have as many as usual.
@@ -180,17 +177,13 @@ class Demand(NamedTuple):
         if age is not None:
             views = _recent_views(answers, age)
             with threadpool_limits(limits=1, user_api="blas"):
-                rows = _solved(
-                    views, found.rows, self.columns, CPU_ENGINE, self.ridge, _RECENT_STEPS
-                )
+                rows = _solved(views, found.rows, self.columns, CPU_ENGINE, self.ridge, _RECENT_STEPS)
             found = Demand.of(rows, self.columns, self.ridge, answers)
         counts = answers.row_counts
         few = np.flatnonzero((counts > 0) & (counts < found.usual.n_answers))
         return found._with_rows(answers, age, few)
 
-    def _with_rows(
-        self, answers: Observations, age: np.ndarray | None, which: np.ndarray
-    ) -> Demand:
+    def _with_rows(self, answers: Observations, age: np.ndarray | None, which: np.ndarray) -> Demand:
         """With some rows nearer to where their answers put them.
 
         Rows do not depend on each other: many are solved in blocks that fit into a cache, shared by
@@ -207,9 +200,14 @@ class Demand(NamedTuple):
             own = slice(these.row_start[block.start], these.row_start[block.stop])
             views = _recent_views(part, None if age is None else age[own])
             rows[which[block]] = _solved(
-                views, rows[which[block]], self.columns, CPU_ENGINE, self.ridge, _DRAWN_STEPS,
+                views,
+                rows[which[block]],
+                self.columns,
+                CPU_ENGINE,
+                self.ridge,
+                _DRAWN_STEPS,
                 pull._replace(known=pull.known[block]),
-            )  # fmt: skip
+            )
 
         def settle_alone(block: slice) -> None:
             with alone():
@@ -244,10 +242,7 @@ class Demand(NamedTuple):
         if not self.n_factors:
             return self
         found = self._with_rows(answers, age, rows)
-        facing, views = (
-            self.columns.copy(),
-            _recent_views(answers.transpose().take_rows(columns), None),
-        )
+        facing, views = (self.columns.copy(), _recent_views(answers.transpose().take_rows(columns), None))
         with threadpool_limits(limits=1, user_api="blas"):
             facing[columns] = _solved(views, facing[columns], found.rows, CPU_ENGINE, self.ridge)
         return Demand.of(found.rows, facing, self.ridge, answers)
@@ -323,9 +318,11 @@ class _Pull(NamedTuple):
     def of(cls, demand: Demand, counts: np.ndarray) -> _Pull:
         own = demand.usual
         parts = (
-            own.share(counts)[:, None], own.precision, own.precision @ own.mean,
+            own.share(counts)[:, None],
+            own.precision,
+            own.precision @ own.mean,
             _inverse(_alone(demand.gram, demand.ridge) + own.precision),
-        )  # fmt: skip
+        )
         return cls(*(part.astype(np.float32) for part in parts))
 
 
@@ -341,9 +338,13 @@ def _alone(gram: np.ndarray, ridge: float) -> np.ndarray:
 
 
 def _placed(
-    answers: Observations, columns: np.ndarray, gram: np.ndarray, ridge: float, usual: Usual,
+    answers: Observations,
+    columns: np.ndarray,
+    gram: np.ndarray,
+    ridge: float,
+    usual: Usual,
     age: np.ndarray | None = None,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """(rows, K) of rows with these answers, solved to the end."""
     found = np.zeros((answers.n_rows, columns.shape[1]), dtype=np.float32)
     alone, recent = _alone(gram, ridge), np.zeros(answers.n_entries)
@@ -360,9 +361,14 @@ def _placed(
 
 
 def _solved(
-    views: list[View], this: Any, other: Any, other_engine: Any, ridge: float,
-    n_steps: int = _STEPS, pull: _Pull | None = None,
-) -> Any:  # fmt: skip
+    views: list[View],
+    this: Any,
+    other: Any,
+    other_engine: Any,
+    ridge: float,
+    n_steps: int = _STEPS,
+    pull: _Pull | None = None,
+) -> Any:
     """Rows nearer to their regression on the columns; an answer counts once in every view.
 
     Of rows that are drawn by a pull, all answers are recent: the views of those after the first

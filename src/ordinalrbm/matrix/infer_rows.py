@@ -28,9 +28,13 @@ class InferOptions(NamedTuple):
 
 
 def infer_rows(
-    answers: Observations, columns: FactorPosterior, prior: Prior, n_levels: np.ndarray,
-    options: InferOptions, backend: Any,
-) -> FactorPosterior:  # fmt: skip
+    answers: Observations,
+    columns: FactorPosterior,
+    prior: Prior,
+    n_levels: np.ndarray,
+    options: InferOptions,
+    backend: Any,
+) -> FactorPosterior:
     """Posterior of rows given their answers, the columns staying as they are.
 
     ``n_levels`` are those that each row may use.

@@ -35,9 +35,7 @@ class Factors(NamedTuple):
     columns: np.ndarray
 
 
-def repeated(
-    model: MatrixModel, observations: Observations, n: int
-) -> tuple[MatrixModel, Observations]:
+def repeated(model: MatrixModel, observations: Observations, n: int) -> tuple[MatrixModel, Observations]:
     """Model and ratings n times along the diagonal of a larger matrix."""
 
     def columns(half: Half, n_rows: int) -> Half:
@@ -54,10 +52,7 @@ def repeated(
         level=np.tile(observations.level, n),
         n_levels=n_levels,
     )
-    halves = (
-        columns(model.by_rows, observations.n_rows),
-        columns(model.by_columns, observations.n_columns),
-    )
+    halves = (columns(model.by_rows, observations.n_rows), columns(model.by_columns, observations.n_columns))
     return MatrixModel(*halves, n_levels), wide
 
 
@@ -71,9 +66,8 @@ class Gibbs:
     """
 
     def __init__(
-        self, model: MatrixModel, observations: Observations, factors: Factors, seed: int, *,
-        is_clamped: bool,
-    ) -> None:  # fmt: skip
+        self, model: MatrixModel, observations: Observations, factors: Factors, seed: int, *, is_clamped: bool
+    ) -> None:
         self.model, self.observations, self.factors = model, observations, factors
         self.transposed = observations.transpose()
         self.offset = np.empty(observations.n_entries, dtype=np.float32)
@@ -169,9 +163,14 @@ def coins(model: MatrixModel, rng: np.random.Generator) -> Factors:
 
 
 def chains(
-    model: MatrixModel, observations: Observations, n_chains: int, n_draws: int, seed: int,
-    rows: np.ndarray, columns: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    model: MatrixModel,
+    observations: Observations,
+    n_chains: int,
+    n_draws: int,
+    seed: int,
+    rows: np.ndarray,
+    columns: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
     """(chain, draw, row, factor) and (chain, draw, column, factor) draws given the ratings.
 
     The first chain starts with every factor off, the second with every factor on, the others at

@@ -53,19 +53,31 @@ class _Facing(NamedTuple):
     def swapped(self) -> _Facing:
         order = np.lexsort((self.row, self.column))
         return _Facing(
-            self.column[order], self.row[order], self.n_columns, self.n_rows,
-            self.mean[order], self.low[order], self.high[order],
-            self.other_weights, self.other_bias, self.weights, self.factor_bias,
-        )  # fmt: skip
+            self.column[order],
+            self.row[order],
+            self.n_columns,
+            self.n_rows,
+            self.mean[order],
+            self.low[order],
+            self.high[order],
+            self.other_weights,
+            self.other_bias,
+            self.weights,
+            self.factor_bias,
+        )
 
     def answered(self) -> _Facing:
         """Without rows and columns that have no rating: their factors cancel."""
         rows, row = np.unique(self.row, return_inverse=True)
         columns, column = np.unique(self.column, return_inverse=True)
         return self._replace(
-            row=row, column=column, n_rows=rows.size, n_columns=columns.size,
-            weights=self.weights[columns], other_weights=self.other_weights[rows],
-        )  # fmt: skip
+            row=row,
+            column=column,
+            n_rows=rows.size,
+            n_columns=columns.size,
+            weights=self.weights[columns],
+            other_weights=self.other_weights[rows],
+        )
 
     @property
     def log2_work(self) -> float:
@@ -130,9 +142,7 @@ def _sums_over_rows(facing: _Facing, others: np.ndarray) -> tuple[np.ndarray, np
     offset = (facing.other_weights[facing.row] * others[:, facing.column]).sum(axis=2)
     mean = (facing.mean + offset)[:, :, None] + (facing.weights @ states.T)[facing.column]
     alone = 0.5 * mean * mean
-    given = alone + normal_reference.log_mass(
-        facing.low[:, None] - mean, facing.high[:, None] - mean
-    )
+    given = alone + normal_reference.log_mass(facing.low[:, None] - mean, facing.high[:, None] - mean)
     first = np.searchsorted(facing.row, np.arange(facing.n_rows))
     prior = states @ facing.factor_bias
     return (
@@ -163,10 +173,14 @@ def exact_rows(model: MatrixModel, observations: Observations, *, swapped: bool)
     for start, stop in _runs(ends, max(1, int(_AT_ONCE // n_states))):
         some = slice(first[start], ends[stop - 1])
         part = facing._replace(
-            row=np.searchsorted(rows[start:stop], facing.row[some]), n_rows=stop - start,
-            column=facing.column[some], mean=facing.mean[some], low=facing.low[some],
-            high=facing.high[some], other_weights=facing.other_weights[rows[start:stop]],
-        )  # fmt: skip
+            row=np.searchsorted(rows[start:stop], facing.row[some]),
+            n_rows=stop - start,
+            column=facing.column[some],
+            mean=facing.mean[some],
+            low=facing.low[some],
+            high=facing.high[some],
+            other_weights=facing.other_weights[rows[start:stop]],
+        )
         given, alone = _sums_over_rows(part, others[None].astype(np.float64))
         value[rows[start:stop]] = (given - alone)[0]
     return Estimate(value, np.zeros_like(value))
@@ -184,9 +198,14 @@ def _runs(ends: np.ndarray, size: int) -> list[tuple[int, int]]:
 
 
 def annealed_rows(
-    model: MatrixModel, observations: Observations, seed: int, n_temperatures: int, n_chains: int,
-    *, swapped: bool,
-) -> Estimate:  # fmt: skip
+    model: MatrixModel,
+    observations: Observations,
+    seed: int,
+    n_temperatures: int,
+    n_chains: int,
+    *,
+    swapped: bool,
+) -> Estimate:
     """The estimate of what :func:`exact_rows` computes, two runs per row."""
     offset = np.empty(observations.n_entries, dtype=np.float32)
     facing, others = _facing(model, observations), model.by_columns.factors
@@ -242,9 +261,13 @@ def annealed(
 
 
 def _weights(
-    model: MatrixModel, observations: Observations, seed: int, n_temperatures: int, n_chains: int,
+    model: MatrixModel,
+    observations: Observations,
+    seed: int,
+    n_temperatures: int,
+    n_chains: int,
     is_clamped: bool,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """(chains,) log weights along a path from no weights at all to those of the model."""
     wide, ratings = joint.repeated(model, observations, n_chains)
     rng = np.random.default_rng(seed)
@@ -272,7 +295,6 @@ def _weights(
 
 def _cooled(model: MatrixModel, share: float) -> MatrixModel:
     by_rows, by_columns = (
-        half._replace(weights=np.float32(share) * half.weights)
-        for half in (model.by_rows, model.by_columns)
+        half._replace(weights=np.float32(share) * half.weights) for half in (model.by_rows, model.by_columns)
     )
     return model._replace(by_rows=by_rows, by_columns=by_columns)

@@ -40,14 +40,7 @@ from ordinalrbm.matrix.cold_start import (
 )
 from ordinalrbm.matrix.explain import NEXT_TO, contributions, effects_of_copies, repeated
 from ordinalrbm.matrix.feature_priors import Tables
-from ordinalrbm.matrix.protocol import (
-    AddScores,
-    CellTerms,
-    ExplainedCell,
-    Product,
-    TableTerms,
-    Utilities,
-)
+from ordinalrbm.matrix.protocol import AddScores, CellTerms, ExplainedCell, Product, TableTerms, Utilities
 from ordinalrbm.storage.reader import Stored, wrong
 from ordinalrbm.vector.posterior import MAX_ITERATIONS, TOLERANCE
 
@@ -150,9 +143,7 @@ class ColdStartPrior(NamedTuple):
     cutpoints_precision: np.ndarray  # (1,)
 
     @classmethod
-    def of_half(
-        cls, half: Half, n_levels: np.ndarray, precisions: Precisions | None
-    ) -> ColdStartPrior:
+    def of_half(cls, half: Half, n_levels: np.ndarray, precisions: Precisions | None) -> ColdStartPrior:
         """What is usual among the columns of a half; without precisions all is fixed."""
         factors = half.factors.mean(axis=0, dtype=np.float64)
         bias = np.mean(half.bias + half.weights @ factors, keepdims=True)
@@ -389,10 +380,12 @@ class MatrixModel(NamedTuple):
                 backend.infer_binary_rows(own, facing, new, prior)
 
         in_turns(
-            ratings, n_rows, n_columns,
+            ratings,
+            n_rows,
+            n_columns,
             lambda own: infer(own, columns, new_rows, of_rows),
             lambda own: infer(own, rows, new_columns, of_columns),
-        )  # fmt: skip
+        )
         return self._replace(by_rows=by_rows, by_columns=by_columns, n_levels=n_levels)
 
     def compared_with(self, known: Observations, table: csr_array | None) -> None:
@@ -450,9 +443,7 @@ class MatrixModel(NamedTuple):
         moves = truncated_variance(low - mean, high - mean)  # the expected utility, with its mean
         weights = self.by_rows.weights[columns].astype(np.float64)
         factors = alone.by_rows.factors[0].astype(np.float64)
-        response = np.eye(factors.size) - (weights.T * moves) @ weights * (
-            factors * (1.0 - factors)
-        )
+        response = np.eye(factors.size) - (weights.T * moves) @ weights * (factors * (1.0 - factors))
         activation = logit(np.clip(factors, NEXT_TO, 1.0 - NEXT_TO))
         lost = linalg.solve(response, (weights * (mean + away)[:, None]).T).T
         copies = self._copies_of_row(cell.row, expit(np.vstack([activation, activation - lost])))
@@ -475,9 +466,7 @@ class MatrixModel(NamedTuple):
 
 def _facing(acting: Half, own: Half, n_levels: np.ndarray) -> Facing:
     """What new rows, whose parameters are in ``own``, see of the columns."""
-    return Facing(
-        acting.weights, acting.bias, acting.cutpoints, own.factors, n_levels, acting.factor_bias
-    )
+    return Facing(acting.weights, acting.bias, acting.cutpoints, own.factors, n_levels, acting.factor_bias)
 
 
 def _new_rows(acting: Half, own: Half, n_known: int, n_levels: np.ndarray) -> NewRows:
@@ -495,9 +484,14 @@ def expected_factors(model: MatrixModel, answers: Observations) -> np.ndarray:
 
 
 def start(
-    observations: Observations, n_row_factors: int, n_column_factors: int, seed: int, *,
-    at_marginals: bool = True, balanced: bool = True,
-) -> MatrixModel:  # fmt: skip
+    observations: Observations,
+    n_row_factors: int,
+    n_column_factors: int,
+    seed: int,
+    *,
+    at_marginals: bool = True,
+    balanced: bool = True,
+) -> MatrixModel:
     """Model to start learning from.
 
     Everyone's thresholds are at the common marginal quantiles, or else a unit apart around zero.
@@ -536,9 +530,7 @@ def common_cutpoints(observations: Counted) -> np.ndarray:
     for n_levels in np.unique(observations.n_levels):
         counts = np.zeros((1, width), dtype=np.int64)
         counts[0, :n_levels] = observations.level_counts(n_levels)
-        cutpoints[observations.n_levels == n_levels] = thresholds.at_marginals(
-            counts, np.array([n_levels])
-        )
+        cutpoints[observations.n_levels == n_levels] = thresholds.at_marginals(counts, np.array([n_levels]))
     return cutpoints
 
 

@@ -118,9 +118,7 @@ class MultinomialModel(NamedTuple):
             alike = alike[: counts.size] * counts  # each counted as often as it was answered
         return mean_of(self.weights, alike), mean_of(self.bias, alike)
 
-    def reordered(
-        self, rows: np.ndarray, columns: np.ndarray, n_levels: np.ndarray
-    ) -> MultinomialModel:
+    def reordered(self, rows: np.ndarray, columns: np.ndarray, n_levels: np.ndarray) -> MultinomialModel:
         """It is learnt in the order of the ids."""
         return self
 
@@ -150,9 +148,7 @@ class MultinomialModel(NamedTuple):
         _predict(row, column, self.factors, self.weights, self.bias, self.n_levels, found)
         shares = found / found.sum(axis=1, keepdims=True, dtype=np.float64)
         exists = np.arange(found.shape[1]) < self.n_levels[cells.column, None]
-        total[:, : found.shape[1]] += self.share * np.where(
-            exists, np.maximum(shares, _SMALLEST), 0.0
-        )
+        total[:, : found.shape[1]] += self.share * np.where(exists, np.maximum(shares, _SMALLEST), 0.0)
 
     def chooser(self, lowest: np.ndarray, rows: np.ndarray) -> None:
         return None
@@ -163,9 +159,14 @@ class MultinomialModel(NamedTuple):
     def _add_scores(self, worth: np.ndarray, rows: np.ndarray, scores: np.ndarray) -> None:
         n = worth.shape[0]
         _add_worth(
-            self.factors[rows], self.weights[:n], self.bias[:n], self.n_levels[:n],
-            worth.astype(f32), f32(self.share), scores,
-        )  # fmt: skip
+            self.factors[rows],
+            self.weights[:n],
+            self.bias[:n],
+            self.n_levels[:n],
+            worth.astype(f32),
+            f32(self.share),
+            scores,
+        )
 
     def rating_effects(self, cell: ExplainedCell) -> tuple[float, np.ndarray]:
         """The row with all these answers, and again without each of them."""
@@ -203,9 +204,7 @@ class Parameters(NamedTuple):
 def expected_factors(parameters: Parameters, observations: Observations) -> np.ndarray:
     """P(h = 1 | v) of every row."""
     factors = np.empty((observations.n_rows, parameters.factor_bias.size), dtype=f32)
-    _expect_factors(
-        observations.row_start, observations.column, observations.level, parameters, factors
-    )
+    _expect_factors(observations.row_start, observations.column, observations.level, parameters, factors)
     return factors
 
 

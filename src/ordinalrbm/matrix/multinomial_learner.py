@@ -86,9 +86,14 @@ class Table(NamedTuple):
     def of(cls, observations: Observations) -> Table:
         view = observations.column_view
         return cls(
-            observations.row_start, observations.column, observations.level,
-            view.column_start, view.row, view.entry, observations.n_levels,
-        )  # fmt: skip
+            observations.row_start,
+            observations.column,
+            observations.level,
+            view.column_start,
+            view.row,
+            view.entry,
+            observations.n_levels,
+        )
 
     def touched(self, batch: Batch) -> Touched:
         """The columns that a batch has answers of."""
@@ -115,14 +120,14 @@ class _Moving(NamedTuple):
 
 
 def fit(
-    observations: Observations, validation: Cells | None, settings: MultinomialSettings,
+    observations: Observations,
+    validation: Cells | None,
+    settings: MultinomialSettings,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
-) -> Fitted:  # fmt: skip
+) -> Fitted:
     """Learn a model; Ctrl-C ends learning and gives the best epoch so far."""
     learner, writer = _Learner(observations, validation, settings), checkpoints.of("multinomial")
-    interrupted = learn(
-        learner, writer, settings.n_epochs, verbose=settings.verbose, watched="validation"
-    )
+    interrupted = learn(learner, writer, settings.n_epochs, verbose=settings.verbose, watched="validation")
     best_epoch = learner.stopping.best_epoch
     return Fitted([learner.model(learner.best)], best_epoch, learner.history, interrupted)
 
@@ -272,9 +277,13 @@ def _zeros_like(parameters: Parameters) -> Parameters:
 
 
 def _add_prior(
-    uphill: Parameters, parameters: Parameters, usual_bias: np.ndarray, n_levels: np.ndarray,
-    touched: Touched, settings: MultinomialSettings,
-) -> None:  # fmt: skip
+    uphill: Parameters,
+    parameters: Parameters,
+    usual_bias: np.ndarray,
+    n_levels: np.ndarray,
+    touched: Touched,
+    settings: MultinomialSettings,
+) -> None:
     """Add the gradient of the log prior of the columns touched, by the share of their answers.
 
     Every answer brings its part of its column's prior, so that an epoch has all of it once.
@@ -283,21 +292,15 @@ def _add_prior(
     answered at all says about the row, and is left free.
     """
     columns, share = touched
-    _pull_to_common(
-        uphill.weights, parameters.weights, columns, n_levels, f32(settings.weight_decay) * share
-    )
+    _pull_to_common(uphill.weights, parameters.weights, columns, n_levels, f32(settings.weight_decay) * share)
     away = parameters.bias[columns] - usual_bias[columns]
     uphill.bias[...] -= f32(settings.bias_decay) * share[:, None] * away
 
 
 @compiled(parallel=True)
-def _pull_to_common(
-    gradient: Any, weights: Any, columns: Any, n_levels: Any, strength: Any
-) -> None:
+def _pull_to_common(gradient: Any, weights: Any, columns: Any, n_levels: Any, strength: Any) -> None:
     for place in prange(columns.size):
-        _pull_column(
-            gradient[place], weights[columns[place]], n_levels[columns[place]], strength[place]
-        )
+        _pull_column(gradient[place], weights[columns[place]], n_levels[columns[place]], strength[place])
 
 
 @inlined
@@ -317,9 +320,13 @@ def _scale(rate: Any, n_updates: Any) -> Any:
 
 
 def _ascend(
-    parameters: Parameters, uphill: Parameters, moments: tuple[Parameters, Parameters],
-    columns: np.ndarray, n_updates: int, rate: float,
-) -> None:  # fmt: skip
+    parameters: Parameters,
+    uphill: Parameters,
+    moments: tuple[Parameters, Parameters],
+    columns: np.ndarray,
+    n_updates: int,
+    rate: float,
+) -> None:
     """One step of Adam, in place, of the columns touched; ``n_updates`` counts from one."""
     scale, only = f32(_scale(rate, n_updates)), np.zeros(1, dtype=columns.dtype)
     for part, slope, first, second in zip(parameters, uphill, *moments, strict=True):
@@ -347,9 +354,8 @@ def _adam(columns: Any, parameter: Any, first: Any, second: Any, gradient: Any, 
 
 
 def _follow(
-    moving: _Moving, columns: np.ndarray, up_to: np.ndarray, n_updates: int, n_batches: int,
-    rate: float,
-) -> None:  # fmt: skip
+    moving: _Moving, columns: np.ndarray, up_to: np.ndarray, n_updates: int, n_batches: int, rate: float
+) -> None:
     """Bring columns up to date, in place, that no batch has touched for a while.
 
     Adam goes on without a gradient: both moments fade, and with them the steps, whose sum is a
@@ -362,8 +368,7 @@ def _follow(
     for n in range(1, behind.max(initial=0) + 1):
         along[n] = fading * (along[n - 1] + _scale(rate, n_updates - n + 1))
     faded = [(decay**behind).astype(f32) for decay in (_FIRST_DECAY, _SECOND_DECAY)]
-    for part, first, second in zip(moving.parameters[:2], moving.first[:2], moving.second[:2],
-                                   strict=True):  # fmt: skip
+    for part, first, second in zip(moving.parameters[:2], moving.first[:2], moving.second[:2], strict=True):
         lines = (_lines(each, part) for each in (part, first, second))
         _glide(columns, *lines, along[behind].astype(f32), *faded)
     up_to[columns] = n_updates
@@ -371,9 +376,8 @@ def _follow(
 
 @compiled(parallel=True)
 def _glide(
-    columns: Any, parameter: Any, first: Any, second: Any, along: Any, first_faded: Any,
-    second_faded: Any,
-) -> None:  # fmt: skip
+    columns: Any, parameter: Any, first: Any, second: Any, along: Any, first_faded: Any, second_faded: Any
+) -> None:
     for place in prange(columns.size):
         i = columns[place]
         for j in range(parameter.shape[1]):
@@ -427,9 +431,17 @@ def gradient(table: Table, parameters: Parameters, batch: Batch, columns: np.nda
     )
     key0, key1 = split_seed(batch.seed)
     _row_pass(
-        table, parameters, batch.start, batch.stop, key0, key1, np.uint64(batch.sweep),
-        batch.gibbs_steps, _scratch(table, parameters, batch), phases,
-    )  # fmt: skip
+        table,
+        parameters,
+        batch.start,
+        batch.stop,
+        key0,
+        key1,
+        np.uint64(batch.sweep),
+        batch.gibbs_steps,
+        _scratch(table, parameters, batch),
+        phases,
+    )
     result = Parameters(
         weights=np.zeros((columns.size, *parameters.weights.shape[1:]), dtype=f32),
         bias=np.zeros((columns.size, parameters.bias.shape[1]), dtype=f32),
@@ -453,20 +465,34 @@ def _scratch(table: Table, parameters: Parameters, batch: Batch) -> _Scratch:
 
 @compiled(parallel=True)
 def _row_pass(
-    table: Any, parameters: Any, start: Any, stop: Any, key0: Any, key1: Any, sweep: Any,
-    gibbs_steps: Any, scratch: Any, phases: Any,
-) -> None:  # fmt: skip
+    table: Any,
+    parameters: Any,
+    start: Any,
+    stop: Any,
+    key0: Any,
+    key1: Any,
+    sweep: Any,
+    gibbs_steps: Any,
+    scratch: Any,
+    phases: Any,
+) -> None:
     for row in prange(start, stop):
-        _sweep_row(
-            table, parameters, start, np.int64(row), key0, key1, sweep, gibbs_steps, scratch, phases
-        )
+        _sweep_row(table, parameters, start, np.int64(row), key0, key1, sweep, gibbs_steps, scratch, phases)
 
 
 @inlined
 def _sweep_row(
-    table: Any, parameters: Any, start: Any, row: Any, key0: Any, key1: Any, sweep: Any,
-    gibbs_steps: Any, scratch: Any, phases: Any,
-) -> None:  # fmt: skip
+    table: Any,
+    parameters: Any,
+    start: Any,
+    row: Any,
+    key0: Any,
+    key1: Any,
+    sweep: Any,
+    gibbs_steps: Any,
+    scratch: Any,
+    phases: Any,
+) -> None:
     thread = numba.get_thread_id()
     probability, drawn = scratch.probability[thread], scratch.drawn[thread]
     logit, uniform = scratch.logit[thread], scratch.uniform[thread]
@@ -485,8 +511,7 @@ def _sweep_row(
         fill_uniforms(uniform, n, row, sweep, _ANSWERS | (step << 8), key0, key1)
         for e in range(n):
             i = column[e]
-            total = level_weights(parameters.weights[i], parameters.bias[i], drawn,
-                                   table.n_levels[i], logit)  # fmt: skip
+            total = level_weights(parameters.weights[i], parameters.bias[i], drawn, table.n_levels[i], logit)
             fantasy[e] = _level_at(logit, table.n_levels[i], f32(uniform[e]) * total)
         factor_probabilities(parameters, column, fantasy, probability)
     for k in range(drawn.size):
@@ -507,21 +532,16 @@ def _level_at(weight: Any, n_levels: Any, share: Any) -> Any:
 def _column_pass(table: Any, columns: Any, start: Any, stop: Any, phases: Any, result: Any) -> None:
     for place in prange(columns.size):
         _sum_column(
-            table, np.int64(columns[place]), start, stop, phases, result.weights[place],
-            result.bias[place],
-        )  # fmt: skip
+            table, np.int64(columns[place]), start, stop, phases, result.weights[place], result.bias[place]
+        )
 
 
 @inlined
-def _sum_column(
-    table: Any, i: Any, start: Any, stop: Any, phases: Any, weights: Any, bias: Any
-) -> None:
+def _sum_column(table: Any, i: Any, start: Any, stop: Any, phases: Any, weights: Any, bias: Any) -> None:
     """Sum the batch's answers of one column, in the order of the rows."""
     end = table.column_start[i + 1]
     first_of_batch = table.row_start[start]
-    place = table.column_start[i] + np.searchsorted(
-        table.entry_row[table.column_start[i] : end], start
-    )
+    place = table.column_start[i] + np.searchsorted(table.entry_row[table.column_start[i] : end], start)
     while place < end and table.entry_row[place] < stop:
         row = table.entry_row[place] - start
         answer = table.level[table.entry[place]]

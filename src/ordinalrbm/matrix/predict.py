@@ -38,9 +38,7 @@ def probabilities(models: Sequence[Model], cells: Cells) -> np.ndarray:
 
 def log_probability(models: Sequence[Model], cells: Cells) -> np.ndarray:
     """(cells,) log probability of the true level."""
-    chosen = np.take_along_axis(
-        probabilities(models, cells), cells.level[:, None].astype(np.intp), axis=1
-    )
+    chosen = np.take_along_axis(probabilities(models, cells), cells.level[:, None].astype(np.intp), axis=1)
     return np.log(np.maximum(chosen[:, 0], SMALLEST_PROBABILITY))
 
 
@@ -74,24 +72,34 @@ def add_by_utility(model: UtilityModel, cells: Cells, total: np.ndarray) -> None
     """Add distributions of cells, times the model's share, by the moments of their utilities."""
     mean, deviation = model.moments(cells)
     _add_distributions(
-        mean, deviation, model.row_cutpoints, model.column_cutpoints, model.n_levels,
-        float(model.share), cells.row, cells.column, total,
-    )  # fmt: skip
+        mean,
+        deviation,
+        model.row_cutpoints,
+        model.column_cutpoints,
+        model.n_levels,
+        float(model.share),
+        cells.row,
+        cells.column,
+        total,
+    )
 
 
 # ---- kernels ----------------------------------------------------------------------------------
 
 
 @compiled(parallel=True)
-def _add_distributions(
-    mean, deviation, row_cutpoints, column_cutpoints, n_levels, share, row, column, total,
-):  # fmt: skip
+def _add_distributions(mean, deviation, row_cutpoints, column_cutpoints, n_levels, share, row, column, total):
     for cell in prange(row.size):
         d, i = row[cell], column[cell]
         _add_distribution(
-            mean[cell], deviation[cell], row_cutpoints[d], column_cutpoints[i], n_levels[i], share,
+            mean[cell],
+            deviation[cell],
+            row_cutpoints[d],
+            column_cutpoints[i],
+            n_levels[i],
+            share,
             total[cell],
-        )  # fmt: skip
+        )
 
 
 @inlined
@@ -212,9 +220,7 @@ def _set_binary_cell(by_rows, by_columns, d, i, found, cell):
 @compiled(parallel=True)
 def add_gains(found, gains, mean):
     for cell in prange(mean.size):
-        mean[cell] = (
-            found.base[cell] + gains[0] * found.by_rows[cell] + gains[1] * found.by_columns[cell]
-        )
+        mean[cell] = found.base[cell] + gains[0] * found.by_rows[cell] + gains[1] * found.by_columns[cell]
 
 
 # ---- p(v_di | all other ratings): what the pseudo-likelihood of a matrix is made of --------------
@@ -232,9 +238,7 @@ def of_cells(model: MatrixModel, cells: Cells) -> tuple[MatrixModel, Cells]:
     own = np.arange(cells.row.size)
     by_rows = taken(model.by_rows, cells.column, cells.row)
     by_columns = taken(model.by_columns, cells.row, cells.column)
-    return MatrixModel(by_rows, by_columns, model.n_levels[cells.column]), Cells(
-        own, own, cells.level
-    )
+    return MatrixModel(by_rows, by_columns, model.n_levels[cells.column]), Cells(own, own, cells.level)
 
 
 def without_own_rating(model: MatrixModel, cells: Cells) -> MatrixModel:

@@ -38,8 +38,7 @@ class TrainingData(NamedTuple):
         """With these features, whose lines are in the order of the ids."""
         orders = _order(self.row_position), _order(self.column_position)
         tables = (
-            None if table is None else table[order]
-            for table, order in zip(of_ids, orders, strict=True)
+            None if table is None else table[order] for table, order in zip(of_ids, orders, strict=True)
         )
         return self._replace(tables=Tables(*tables))
 
@@ -52,21 +51,20 @@ class TrainingData(NamedTuple):
         validation = self.validation
         if validation is not None:
             validation = validation._replace(
-                row=np.append(users, -1)[validation.row],
-                column=np.append(items, -1)[validation.column],
+                row=np.append(users, -1)[validation.row], column=np.append(items, -1)[validation.column]
             )
         return TrainingData(
-            Observations.from_triples(
-                users[row], items[column], level, n_users, n_items, self.n_levels
-            ),
-            validation, np.arange(n_users), np.arange(n_items), self.n_levels,
-        )  # fmt: skip
+            Observations.from_triples(users[row], items[column], level, n_users, n_items, self.n_levels),
+            validation,
+            np.arange(n_users),
+            np.arange(n_items),
+            self.n_levels,
+        )
 
 
 def prepare(
-    known: Ratings, given: Cells | None, fraction: float, seed: int,
-    among: Alone | Group = ALONE,
-) -> TrainingData:  # fmt: skip
+    known: Ratings, given: Cells | None, fraction: float, seed: int, among: Alone | Group = ALONE
+) -> TrainingData:
     """Prepare ratings for learning, and those ``given`` to watch it by, else a fraction of them.
 
     Several processes, ``among`` which the known ratings are shared, each have all those of some
@@ -77,12 +75,8 @@ def prepare(
     observations, held_out = _informative(known.observations, among), given
     if given is None and fraction > 0:
         observations, held_out = hold_out(observations, fraction, rng, among)
-    row_counts, column_counts = map(
-        among.summed, (observations.row_counts, observations.column_counts)
-    )
-    rows, columns = (
-        rng.permutation(np.flatnonzero(counts)) for counts in (row_counts, column_counts)
-    )
+    row_counts, column_counts = map(among.summed, (observations.row_counts, observations.column_counts))
+    rows, columns = (rng.permutation(np.flatnonzero(counts)) for counts in (row_counts, column_counts))
     positions = _positions(rows, row_counts.size), _positions(columns, column_counts.size)
     n_levels = observations.n_levels
     validation = None if held_out is None else _moved(held_out, *positions, n_levels)
@@ -101,9 +95,7 @@ def _informative(observations: Observations, among: Alone | Group) -> Observatio
     if observations.n_levels.min() > 1:
         return observations
     says_something = observations.n_levels[observations.column] > 1
-    n_useful, n_all = among.summed(
-        np.array([np.count_nonzero(says_something), observations.n_entries])
-    )
+    n_useful, n_all = among.summed(np.array([np.count_nonzero(says_something), observations.n_entries]))
     if n_useful < n_all:
         warnings.warn(
             f"From {n_all - n_useful:,} of {n_all:,} ratings nothing can be learnt, because they "
@@ -152,9 +144,8 @@ def _exchanged(
     mine = group.share(rows.size)
     own_row -= mine.start
     return Observations.from_triples(
-        own_row, own_column, own_level, mine.stop - mine.start, columns.size,
-        observations.n_levels[columns],
-    )  # fmt: skip
+        own_row, own_column, own_level, mine.stop - mine.start, columns.size, observations.n_levels[columns]
+    )
 
 
 def _moved(
@@ -187,10 +178,7 @@ def _moved(
 
 
 def hold_out(
-    observations: Observations,
-    fraction: float,
-    rng: np.random.Generator,
-    among: Alone | Group = ALONE,
+    observations: Observations, fraction: float, rng: np.random.Generator, among: Alone | Group = ALONE
 ) -> tuple[Observations, Cells]:
     """The ratings without some that are drawn at random, and those, in the order of the rows.
 

@@ -33,10 +33,22 @@ _BATCH_BYTES = 64 * 2**20
 # 5e-7, and tails to 5e-4 of their size.
 _FAR = np.float32(10.0)  # beyond this, 1e-23 is left
 _ROOT_OF_TAIL = (
-    0.152113905, -0.493086433, 0.569285355, -0.122593603, -0.317982744, 0.262746072,
-    0.0314819221, -0.132743019, 0.0404820502, 0.0315549499, -0.0207209333, -0.00409622809,
-    0.00520933912, 0.000360724613, -0.000722387073,
-)  # fmt: skip
+    0.152113905,
+    -0.493086433,
+    0.569285355,
+    -0.122593603,
+    -0.317982744,
+    0.262746072,
+    0.0314819221,
+    -0.132743019,
+    0.0404820502,
+    0.0315549499,
+    -0.0207209333,
+    -0.00409622809,
+    0.00520933912,
+    0.000360724613,
+    -0.000722387073,
+)
 _root_of_tail = polynomial(np.float32, _ROOT_OF_TAIL[::-1])
 
 
@@ -92,11 +104,7 @@ Scores = Callable[[slice], np.ndarray]
 
 
 def best_items(
-    models: Sequence[Model],
-    rows: np.ndarray,
-    n: int,
-    worth: np.ndarray,
-    left_out: LeftOut = NOTHING,
+    models: Sequence[Model], rows: np.ndarray, n: int, worth: np.ndarray, left_out: LeftOut = NOTHING
 ) -> Best:
     """The n columns with the greatest expected worth for each row, by the average of the models.
 
@@ -164,9 +172,11 @@ def for_all(scores: np.ndarray, n_rows: int, n: int) -> Best:
     item = np.argsort(-scores, kind="stable")[:n]
     item = item[scores[item] > -np.inf]
     return Best(
-        np.repeat(np.arange(n_rows), item.size), np.tile(item, n_rows),
-        np.tile(np.arange(1, item.size + 1), n_rows), np.tile(scores[item], n_rows),
-    )  # fmt: skip
+        np.repeat(np.arange(n_rows), item.size),
+        np.tile(item, n_rows),
+        np.tile(np.arange(1, item.size + 1), n_rows),
+        np.tile(scores[item], n_rows),
+    )
 
 
 def together(parts: Sequence[tuple[np.ndarray, Best]]) -> Best:
@@ -235,9 +245,7 @@ Choose = Callable[[np.ndarray, np.ndarray, np.ndarray, int], tuple[np.ndarray, n
 Chance = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def best_wanted(
-    most_wanted: MostWanted, choose: Choose, n_rows: int, n_columns: int, n: int
-) -> Best:
+def best_wanted(most_wanted: MostWanted, choose: Choose, n_rows: int, n_columns: int, n: int) -> Best:
     """The n columns of each row with the greatest product of demand and chance to be liked.
 
     A chance is at most one, so that a product is at most the demand: columns are looked at in the
@@ -273,16 +281,31 @@ def choose_by_chance(
 
 
 def choose_by_gaussian(
-    model: Any, lowest: np.ndarray, row: np.ndarray, place: np.ndarray,
-    wanted: np.ndarray, demand: np.ndarray, n: int,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    model: Any,
+    lowest: np.ndarray,
+    row: np.ndarray,
+    place: np.ndarray,
+    wanted: np.ndarray,
+    demand: np.ndarray,
+    n: int,
+) -> tuple[np.ndarray, np.ndarray]:
     """Choose by one model with Gaussian factors, without a detour; ``lowest`` levels are liked."""
     item = np.empty((place.size, n), dtype=np.int32)
     score = np.empty((place.size, n))
     _choose(
-        model.rows, model.columns, model.row_cutpoints, model.column_cutpoints, model.n_levels,
-        float(model.spread), lowest, row[place], wanted, demand, item, score,
-    )  # fmt: skip
+        model.rows,
+        model.columns,
+        model.row_cutpoints,
+        model.column_cutpoints,
+        model.n_levels,
+        float(model.spread),
+        lowest,
+        row[place],
+        wanted,
+        demand,
+        item,
+        score,
+    )
     return item, score
 
 
@@ -291,9 +314,8 @@ def choose_by_gaussian(
 
 @compiled(parallel=True)
 def _choose(
-    rows, columns, row_cutpoints, column_cutpoints, n_levels, spread, lowest, row, wanted, demand,
-    item, score,
-):  # fmt: skip
+    rows, columns, row_cutpoints, column_cutpoints, n_levels, spread, lowest, row, wanted, demand, item, score
+):
     for place in prange(row.size):
         best, found, d = score[place], item[place], row[place]
         for k in range(best.size):
@@ -307,9 +329,8 @@ def _choose(
             i = wanted[place, k]
             mean, deviation = gaussian_moments(rows, columns, d, i)
             product = own * chance_from(
-                lowest[i], mean, spread * deviation, row_cutpoints[d], column_cutpoints[i],
-                n_levels[i],
-            )  # fmt: skip
+                lowest[i], mean, spread * deviation, row_cutpoints[d], column_cutpoints[i], n_levels[i]
+            )
             if product > best[0]:
                 _sift_down(best, found, best.size, product, i)
         _sort_heap(best, found)

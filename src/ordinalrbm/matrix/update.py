@@ -78,9 +78,7 @@ def updated(
     return wider
 
 
-def _sides(
-    model: GaussianModel, known: Observations, touched: Touched, tables: Tables
-) -> list[_Side]:
+def _sides(model: GaussianModel, known: Observations, touched: Touched, tables: Tables) -> list[_Side]:
     of_rows, of_columns = (
         Others.of(side.mean, ratings, None if table is None else table[: len(side.mean)])
         for side, ratings, table in (
@@ -114,29 +112,27 @@ def _nearly_all_touched(touched: Touched) -> bool:
     return min(of_rows, of_columns) > _NEARLY_ALL * ratings.n_entries
 
 
-def _learnt_on(
-    model: GaussianModel, ratings: Observations, tables: Tables, n_epochs: int
-) -> GaussianModel:
+def _learnt_on(model: GaussianModel, ratings: Observations, tables: Tables, n_epochs: int) -> GaussianModel:
     """The model after some more epochs on all ratings; its arrays are changed."""
     data = on_cpu(ratings)
     weights = [
-        Weights(*(part.copy() for part in own.weights))
-        for own in (model.row_prior, model.column_prior)
+        Weights(*(part.copy() for part in own.weights)) for own in (model.row_prior, model.column_prior)
     ]
     row_prior, column_prior = (
         Prior(
-            own.precision, cutpoints_by_levels(side.cutpoints, side.n_levels)[side.n_levels],
-            own.cutpoints_precision, own.expected(view.answers, table),
+            own.precision,
+            cutpoints_by_levels(side.cutpoints, side.n_levels)[side.n_levels],
+            own.cutpoints_precision,
+            own.expected(view.answers, table),
         )
         for own, side, view, table in (
             (model.row_prior, model.rows, data.rows, tables.rows),
             (model.column_prior, model.columns, data.columns, tables.columns),
         )
-    )  # fmt: skip
+    )
     state = GaussianState(
-        model.rows, model.columns, row_prior, column_prior, row_weights=weights[0],
-        column_weights=weights[1],
-    )  # fmt: skip
+        model.rows, model.columns, row_prior, column_prior, row_weights=weights[0], column_weights=weights[1]
+    )
     if any(each.centre.size for each in weights):
         data = with_features_of(data, state, tables)
     with threadpool_limits(limits=1, user_api="blas"):
@@ -148,9 +144,7 @@ def _learnt_on(
 
 def _copied(model: GaussianModel) -> GaussianModel:
     """With arrays of its own: whoever reads the old one meanwhile sees nothing of the update."""
-    rows, columns = (
-        FactorPosterior(*(part.copy() for part in side)) for side in (model.rows, model.columns)
-    )
+    rows, columns = (FactorPosterior(*(part.copy() for part in side)) for side in (model.rows, model.columns))
     return model._replace(rows=rows, columns=columns)
 
 
@@ -165,9 +159,8 @@ def _place(model: GaussianModel, sides: list[_Side], n_rounds: int, backend: Any
 
 
 def _infer(
-    model: GaussianModel, side: _Side, which: np.ndarray, n_sweeps: int, others: Others | None,
-    backend: Any,
-) -> None:  # fmt: skip
+    model: GaussianModel, side: _Side, which: np.ndarray, n_sweeps: int, others: Others | None, backend: Any
+) -> None:
     """Infer some rows anew, in place; new ones are compared with others."""
     if not which.size:
         return

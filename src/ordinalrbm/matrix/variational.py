@@ -28,14 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ordinalrbm.data.observations import Counted, Observations
-from ordinalrbm.engine.gaussian_state import (
-    NO_VALUES,
-    FactorPosterior,
-    Moments,
-    Prior,
-    Rotation,
-    gaps_of,
-)
+from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior, Moments, Prior, Rotation, gaps_of
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
 from ordinalrbm.matrix.feature_priors import (
     NO_TABLES,
@@ -113,9 +106,7 @@ class GaussianState(NamedTuple):
 # ---- where learning begins --------------------------------------------------------------------
 
 
-def start(
-    observations: Counted, n_factors: int, seed: int, precisions: Precisions
-) -> GaussianState:
+def start(observations: Counted, n_factors: int, seed: int, precisions: Precisions) -> GaussianState:
     """Before learning: marginal thresholds, random factors of the columns, none of the rows."""
     rng = np.random.default_rng(seed)
     n_rows, n_columns = observations.n_rows, observations.n_columns
@@ -128,9 +119,13 @@ def start(
     rows = _unknown(n_factors, np.zeros((n_rows, width)), np.full(n_rows, width + 1))
     row_prior, column_prior = (_first_prior(side, precisions) for side in (rows, columns))
     return GaussianState(
-        rows, columns, row_prior, column_prior,
-        row_weights=Weights.zero(n_columns, 0), column_weights=Weights.zero(n_rows, 0),
-    )  # fmt: skip
+        rows,
+        columns,
+        row_prior,
+        column_prior,
+        row_weights=Weights.zero(n_columns, 0),
+        column_weights=Weights.zero(n_rows, 0),
+    )
 
 
 def with_weights(
@@ -149,15 +144,13 @@ def with_weights(
         )
     )
     return state._replace(
-        row_prior=row_prior, column_prior=column_prior, row_weights=row_weights,
-        column_weights=column_weights,
-    )  # fmt: skip
+        row_prior=row_prior, column_prior=column_prior, row_weights=row_weights, column_weights=column_weights
+    )
 
 
 def start_with_values(
-    observations: Observations, values: np.ndarray, n_factors: int, seed: int,
-    precisions: Precisions,
-) -> GaussianState:  # fmt: skip
+    observations: Observations, values: np.ndarray, n_factors: int, seed: int, precisions: Precisions
+) -> GaussianState:
     """The same where levels stand for values, which ascend; gaps stay half-way between them."""
     # From 0 to 1 first: sums of large numbers have no room for small differences, or overflow.
     values = (values / 2 - values[0] / 2) / ((values[-1] / 2 - values[0] / 2) or 1.0)
@@ -257,9 +250,11 @@ def settled_rows(data: Data, state: GaussianState, is_point: bool = False) -> Ga
 def swapped(state: Any) -> Any:
     """A state, or a model of it, with rows and columns in each other's place."""
     exchanged = {
-        "rows": state.columns, "columns": state.rows,
-        "row_prior": state.column_prior, "column_prior": state.row_prior,
-    }  # fmt: skip
+        "rows": state.columns,
+        "columns": state.rows,
+        "row_prior": state.column_prior,
+        "column_prior": state.row_prior,
+    }
     if isinstance(state, GaussianState):
         exchanged["row_weights"] = state.column_weights
         exchanged["column_weights"] = state.row_weights
@@ -287,17 +282,14 @@ def _half(view: View, other_view: View, state: GaussianState, how: _Epoch) -> Ga
 
 
 def _with_expected(
-    view: View, other_view: View, state: GaussianState, rotations: tuple[Rotation, Rotation],
-    how: _Epoch,
-) -> GaussianState:  # fmt: skip
+    view: View, other_view: View, state: GaussianState, rotations: tuple[Rotation, Rotation], how: _Epoch
+) -> GaussianState:
     """Weights of features, and what they expect of rows and columns, in the axes of these.
 
     Those of the rows, which have just been updated, are brought nearer to what is known of them.
     """
     weights, prior = _rotated(view, state.row_weights, state.row_prior, rotations[0])
-    others, other_prior = _rotated(
-        other_view, state.column_weights, state.column_prior, rotations[1]
-    )
+    others, other_prior = _rotated(other_view, state.column_weights, state.column_prior, rotations[1])
     if weights.centre.size and not how.is_weak:
         weights, mean = renewed(view, other_view, state.rows.mean, weights, prior.mean)
         prior = prior._replace(mean=mean)
@@ -306,18 +298,14 @@ def _with_expected(
     )
 
 
-def _rotated(
-    view: View, weights: Weights, prior: Prior, rotation: Rotation
-) -> tuple[Weights, Prior]:
+def _rotated(view: View, weights: Weights, prior: Prior, rotation: Rotation) -> tuple[Weights, Prior]:
     if not weights.centre.size:
         return weights, prior
     there = view.engine.array(rotation.matrix.astype(np.float32), prior.mean)
     return weights.rotate(rotation.matrix, there), prior._replace(mean=prior.mean @ there)
 
 
-def _learnt_around(
-    view: View, prior: Prior, side: FactorPosterior, sums: Moments, how: _Epoch
-) -> Prior:
+def _learnt_around(view: View, prior: Prior, side: FactorPosterior, sums: Moments, how: _Epoch) -> Prior:
     """The prior as wide as rows are away from where they are expected, which is zero if nowhere."""
     if prior.mean.shape[1]:
         sums = view.engine.moments(side._replace(mean=side.mean - prior.mean))
@@ -436,9 +424,13 @@ def _in_units_of_noise(view: View, state: GaussianState) -> GaussianState:
     )
     values = (state.values * per_unit).astype(np.float32)
     return state._replace(
-        rows=rows, columns=columns, row_prior=row_prior, column_prior=column_prior, values=values,
+        rows=rows,
+        columns=columns,
+        row_prior=row_prior,
+        column_prior=column_prior,
+        values=values,
         unit=state.unit * per_unit,
-    )  # fmt: skip
+    )
 
 
 def _rescaled(posterior: FactorPosterior, times: float) -> FactorPosterior:
@@ -450,8 +442,7 @@ def _rescaled(posterior: FactorPosterior, times: float) -> FactorPosterior:
         cutpoints[:, 0] *= times
         cutpoints[:, 1:] += np.log(times)
     return _with_cutpoints(
-        posterior._replace(mean=posterior.mean * of_mean, variance=posterior.variance * of_mean**2),
-        cutpoints,
+        posterior._replace(mean=posterior.mean * of_mean, variance=posterior.variance * of_mean**2), cutpoints
     )
 
 
@@ -463,9 +454,7 @@ def _rescaled_prior(prior: Prior, times: float) -> Prior:
 
 def _centred_values(state: GaussianState) -> GaussianState:
     """Move into values and thresholds what all biases share."""
-    bias = float(
-        sum(side.mean[:, 0].mean() for side in (state.rows, state.columns) if len(side.mean))
-    )
+    bias = float(sum(side.mean[:, 0].mean() for side in (state.rows, state.columns) if len(side.mean)))
     for side in (state.rows, state.columns):
         if len(side.mean):
             side.mean[:, 0] -= side.mean[:, 0].mean()

@@ -91,9 +91,12 @@ class Record(NamedTuple):
 
 
 def fit(
-    observations: Observations | SharedRows, validation: Cells | None, settings: GaussianSettings,
-    checkpoints: Checkpoints = NO_CHECKPOINTS, tables: Tables = NO_TABLES,
-) -> Fitted:  # fmt: skip
+    observations: Observations | SharedRows,
+    validation: Cells | None,
+    settings: GaussianSettings,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
+    tables: Tables = NO_TABLES,
+) -> Fitted:
     """Learn a model; Ctrl-C ends learning and gives the best epoch so far."""
     with stage("to where it is learnt"):
         learner = _Learner(observations, validation, settings, tables)
@@ -102,16 +105,22 @@ def fit(
     with threadpool_limits(limits=1, user_api="blas"):
         with stage("epochs"):
             interrupted = learn(
-                learner, checkpoints.of("gaussian"), settings.n_epochs, verbose=settings.verbose,
+                learner,
+                checkpoints.of("gaussian"),
+                settings.n_epochs,
+                verbose=settings.verbose,
                 watched="validation",
-            )  # fmt: skip
+            )
         with stage("calibration, and what was held out"):
             models, was_all = learner.models(is_over=not interrupted)
     interrupted = interrupted or not was_all
     return Fitted(
-        evenly_shared(models), learner.stopping.best_epoch, learner.history, interrupted,
+        evenly_shared(models),
+        learner.stopping.best_epoch,
+        learner.history,
+        interrupted,
         loaded=learner.loaded,
-    )  # fmt: skip
+    )
 
 
 class _Learner:
@@ -184,8 +193,7 @@ class _Learner:
         unwatched = ("validation",) if self.validation is None else ()
         history = unflatten_history(state, Record, unwatched=unwatched)
         self.gaussian, self.best = (
-            self.backend.to_device(_unflatten_state(name, state, like))
-            for name in ("gaussian", "best")
+            self.backend.to_device(_unflatten_state(name, state, like)) for name in ("gaussian", "best")
         )
         n_last = min(len(history), self.settings.n_averaged) if self.settings.n_averaged > 1 else 0
         model = GaussianModel.of_state(like)
@@ -238,9 +246,7 @@ class _Learner:
         for number in range(first, stop):
             state = epoch(data, state, number, self.settings.is_point)
             if number >= stop - n_averaged:
-                found.append(
-                    self.backend.to_host(GaussianModel.of_state(self.backend.clone(state)))
-                )
+                found.append(self.backend.to_host(GaussianModel.of_state(self.backend.clone(state))))
         return found, counted
 
 

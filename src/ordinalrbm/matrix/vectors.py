@@ -33,9 +33,13 @@ class Curves(NamedTuple):
 
     @classmethod
     def of(
-        cls, cutpoints: np.ndarray, n_levels: np.ndarray, row_gaps: np.ndarray, worth: np.ndarray,
+        cls,
+        cutpoints: np.ndarray,
+        n_levels: np.ndarray,
+        row_gaps: np.ndarray,
+        worth: np.ndarray,
         deviation: np.ndarray,
-    ) -> Curves:  # fmt: skip
+    ) -> Curves:
         """Of columns with such cutpoints; ``worth``, (columns, L), is what levels count."""
         width = worth.shape[1] - 1
         steps = np.exp(cutpoints[:, :width] + row_gaps[:width])

@@ -9,16 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.plots.style import (
-    KINDS,
-    framed,
-    panels,
-    plain_text,
-    shades,
-    shortened,
-    unboxed,
-    wrapped,
-)
+from ordinalrbm.plots.style import KINDS, framed, panels, plain_text, shades, shortened, unboxed, wrapped
 
 _PANELS_PER_ROW = 4
 _MOST_LINES = len(KINDS)  # questions with a colour of their own
@@ -27,9 +18,8 @@ _SIGNED = "RdBu_r"  # white at zero, told apart with any kind of colour vision
 
 @plain_text
 def loading_map(
-    loadings: pd.DataFrame, questions: Mapping[str, str] | None = None, *, title: str = "",
-    note: str = "",
-) -> Figure:  # fmt: skip
+    loadings: pd.DataFrame, questions: Mapping[str, str] | None = None, *, title: str = "", note: str = ""
+) -> Figure:
     """Loadings of all questions on all factors, as a table of colours and numbers.
 
     Parameters
@@ -148,9 +138,7 @@ def information_curves(information: pd.DataFrame, *, title: str = "", note: str 
     for item, colour in zip(most, KINDS, strict=False):
         axes.plot(items.index, items[item], color=colour, label=shortened(item, 40))
     if "total" in information:
-        axes.plot(
-            information.index, information["total"], color="black", lw=2, label="all together"
-        )
+        axes.plot(information.index, information["total"], color="black", lw=2, label="all together")
     axes.set_xlabel(f"{information.index.name} (standard deviations)")
     axes.set_ylabel("Fisher information")
     axes.set_ylim(bottom=0)

@@ -8,16 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.plots.style import (
-    KINDS,
-    QUIET,
-    bare,
-    framed,
-    panels,
-    plain_text,
-    shortened,
-    wrapped,
-)
+from ordinalrbm.plots.style import KINDS, QUIET, bare, framed, panels, plain_text, shortened, wrapped
 
 _PANELS_PER_ROW = 3
 _NEEDED = ("panel", "group", "mean", "low", "high")
@@ -67,9 +58,8 @@ def group_differences(
     first = means[means["panel"] == names[0]].sort_values("mean", ascending=False, kind="stable")
     groups = list(first["group"])
     figure, all_axes = panels(
-        len(names), _PANELS_PER_ROW, 3.1, 0.23 * len(groups) + 1.1, (1.6, 0.3), sharex=True,
-        sharey=True,
-    )  # fmt: skip
+        len(names), _PANELS_PER_ROW, 3.1, 0.23 * len(groups) + 1.1, (1.6, 0.3), sharex=True, sharey=True
+    )
     for axes, panel in zip(all_axes, names, strict=True):
         lines = means[means["panel"] == panel].set_index("group").reindex(groups)
         _dots(axes, lines, middle)

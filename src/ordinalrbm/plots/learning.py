@@ -63,11 +63,7 @@ def learning_curve(
 
 @plain_text
 def hidden_answers(
-    scores: pd.DataFrame,
-    *,
-    measure: str = "mean absolute error",
-    title: str = "",
-    note: str = "",
+    scores: pd.DataFrame, *, measure: str = "mean absolute error", title: str = "", note: str = ""
 ) -> Figure:
     """Error of the model beside that of the usual answer, question by question.
 
@@ -99,9 +95,7 @@ def hidden_answers(
     figure, (axes,) = panels(1, 1, 7.0, 0.21 * len(lines) + 1.1)
     axes.hlines(height, lines["model"], lines["usual"], color="#CCCCCC", lw=2, zorder=1)
     look: dict[str, Any] = {"s": 24, "zorder": 2}
-    axes.scatter(
-        lines["usual"], height, facecolor="white", edgecolor=QUIET, label="usual answer", **look
-    )
+    axes.scatter(lines["usual"], height, facecolor="white", edgecolor=QUIET, label="usual answer", **look)
     axes.scatter(lines["model"], height, color=KINDS[0], label="model", **look)
     axes.set_yticks(height, [wrapped(name, 34, max_lines=1) for name in lines.index])
     axes.set_ylim(len(lines) - 0.4, -0.6)

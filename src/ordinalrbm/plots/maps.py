@@ -66,12 +66,7 @@ def row_positions(factors: Any, *, random_state: int = 0, max_iter: int = 500) -
 
 @plain_text
 def row_map(
-    positions: Any,
-    colour_by: Mapping[str, Any],
-    *,
-    title: str = "",
-    note: str = "",
-    axis_name: str = "t-SNE",
+    positions: Any, colour_by: Mapping[str, Any], *, title: str = "", note: str = "", axis_name: str = "t-SNE"
 ) -> Figure:
     """Rows as points on a plane, one panel per way to colour them.
 
@@ -113,9 +108,7 @@ def row_map(
     for axes, (name, values) in zip(all_axes, colour_by.items(), strict=True):
         column = pd.Series(values).reset_index(drop=True)
         if len(column) != len(points):
-            raise DataError(
-                f"'{name}' has {len(column)} values for {len(points)} points; give one per row."
-            )
+            raise DataError(f"'{name}' has {len(column)} values for {len(points)} points; give one per row.")
         _scatter(axes, points, column)
         axes.set_title(name)
         axes.set_xlabel(f"{axis_name} 1")
@@ -129,9 +122,7 @@ def row_map(
 
 
 @plain_text
-def similarity_map(
-    similarity: pd.DataFrame, *, n_groups: int = 6, title: str = "", note: str = ""
-) -> Figure:
+def similarity_map(similarity: pd.DataFrame, *, n_groups: int = 6, title: str = "", note: str = "") -> Figure:
     """Which columns go together: their similarities as a heat map, like beside like.
 
     Columns are ordered by hierarchical clustering (average linkage); frames mark the groups.
@@ -197,9 +188,7 @@ def _scatter(axes: Axes, points: np.ndarray, values: pd.Series) -> None:
         _scatter_kinds(axes, points[known], values[known], look)
 
 
-def _scatter_numbers(
-    axes: Axes, points: np.ndarray, values: np.ndarray, look: dict[str, Any]
-) -> None:
+def _scatter_numbers(axes: Axes, points: np.ndarray, values: np.ndarray, look: dict[str, Any]) -> None:
     # One extreme row must not take the colours away from all others.
     low, high = np.quantile(values, [0.01, 0.99]) if values.size else (0.0, 1.0)
     colours: dict[str, Any]
@@ -241,9 +230,13 @@ def _scatter_kinds(axes: Axes, points: np.ndarray, values: pd.Series, look: dict
     handles, labels = axes.get_legend_handles_labels()
     shown: list[Any] = [axes.scatter([], [], color=[colour], s=36) for colour in colours]
     axes.legend(
-        shown + handles, [str(kind) for kind in kinds] + labels, loc="upper center",
-        bbox_to_anchor=(0.5, -0.07), ncols=min(len(kinds) + len(labels), 4), **_POINT_LEGEND,
-    )  # fmt: skip
+        shown + handles,
+        [str(kind) for kind in kinds] + labels,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.07),
+        ncols=min(len(kinds) + len(labels), 4),
+        **_POINT_LEGEND,
+    )
 
 
 # Heat map
@@ -253,9 +246,7 @@ def _cluster(similarity: np.ndarray, n_groups: int) -> tuple[np.ndarray, np.ndar
     """Order of the leaves, and each column's group."""
     distance = 1.0 - 0.5 * (similarity + similarity.T)
     np.fill_diagonal(distance, 0.0)
-    tree = linkage(
-        squareform(np.clip(distance, 0.0, None), checks=False), "average", optimal_ordering=True
-    )
+    tree = linkage(squareform(np.clip(distance, 0.0, None), checks=False), "average", optimal_ordering=True)
     return leaves_list(tree), fcluster(tree, n_groups, criterion="maxclust")
 
 

@@ -10,17 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.plots.style import (
-    QUIET,
-    bare,
-    framed,
-    ink_on,
-    panels,
-    plain_text,
-    shades,
-    shortened,
-    wrapped,
-)
+from ordinalrbm.plots.style import QUIET, bare, framed, ink_on, panels, plain_text, shades, shortened, wrapped
 
 _PANELS_PER_ROW = 4
 _WORTH_A_NUMBER = 0.09  # a narrower piece of a bar has no room for its percentage
@@ -48,11 +38,7 @@ class Curves(NamedTuple):
 
 @plain_text
 def factor_bars(
-    moved: Sequence[Moved],
-    *,
-    ends: tuple[str, str] = ("off", "on"),
-    title: str = "",
-    note: str = "",
+    moved: Sequence[Moved], *, ends: tuple[str, str] = ("off", "on"), title: str = "", note: str = ""
 ) -> Figure:
     """Level probabilities of some questions when a factor is off and on, as stacked bars.
 
@@ -103,9 +89,14 @@ def _bar(axes: Axes, height: float, shares: Sequence[float]) -> None:
         axes.barh(height, share, 0.26, left=start, color=colour, edgecolor="white", lw=0.5)
         if share >= _WORTH_A_NUMBER:
             axes.text(
-                start + share / 2, height, f"{share * 100:.0f} %",
-                color=ink_on(colour), fontsize=7, ha="center", va="center_baseline",
-            )  # fmt: skip
+                start + share / 2,
+                height,
+                f"{share * 100:.0f} %",
+                color=ink_on(colour),
+                fontsize=7,
+                ha="center",
+                va="center_baseline",
+            )
         start += share
 
 

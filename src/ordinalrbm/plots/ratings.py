@@ -8,23 +8,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from ordinalrbm.plots.style import (
-    KINDS,
-    QUIET,
-    bare,
-    framed,
-    panels,
-    plain_text,
-    shades,
-    shortened,
-    unboxed,
-)
+from ordinalrbm.plots.style import KINDS, QUIET, bare, framed, panels, plain_text, shades, shortened, unboxed
 
 
 @plain_text
-def level_shares(
-    levels: Sequence[str], counts: Sequence[int], *, title: str = "", note: str = ""
-) -> Figure:
+def level_shares(levels: Sequence[str], counts: Sequence[int], *, title: str = "", note: str = "") -> Figure:
     """How often each level was given.
 
     Parameters
@@ -88,9 +76,14 @@ def calibration(reliability: pd.DataFrame, *, title: str = "", note: str = "") -
     axes, counts = figure.subplots(2, 1, sharex=True, height_ratios=[3.4, 1])
     axes.plot([0, 1], [0, 1], color="#AAAAAA", lw=1, ls="--", label="perfect calibration")
     axes.errorbar(
-        known["predicted"], known["observed"], yerr=1.96 * known["standard_error"],
-        fmt="o", color=KINDS[0], ms=5, label="model, with 95 % intervals",
-    )  # fmt: skip
+        known["predicted"],
+        known["observed"],
+        yerr=1.96 * known["standard_error"],
+        fmt="o",
+        color=KINDS[0],
+        ms=5,
+        label="model, with 95 % intervals",
+    )
     axes.set(ylabel="how often it was answered", xlabel="predicted probability")
     axes.set(xlim=(0, 1), ylim=(-0.02, 1.02))
     axes.tick_params(labelbottom=True)

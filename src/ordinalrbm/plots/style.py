@@ -106,9 +106,13 @@ def wrapped(text: object, width: int, max_lines: int = 2) -> str:
 
 
 def panels(
-    count: int, most_across: int, width: float, height: float,
-    margin: tuple[float, float] = (0.0, 0.0), **shared: Any,
-) -> tuple[Figure, list[Axes]]:  # fmt: skip
+    count: int,
+    most_across: int,
+    width: float,
+    height: float,
+    margin: tuple[float, float] = (0.0, 0.0),
+    **shared: Any,
+) -> tuple[Figure, list[Axes]]:
     """A figure of so many panels, each of that size in inches, with a margin around all."""
     across = min(count, most_across)
     down = math.ceil(count / across)

@@ -94,9 +94,7 @@ def _ends(
     return [(heading, questions) for heading, questions in ends.items() if questions]
 
 
-def _moved(
-    reading: FactorReading, factor: str, item: str, label: Label, loading: float
-) -> MovedQuestion:
+def _moved(reading: FactorReading, factor: str, item: str, label: Label, loading: float) -> MovedQuestion:
     ends = reading.ends(item, factor)
     if reading.is_number(item):
         return MovedQuestion(label, loading, [], [], medians=tuple(ends["median"]))

@@ -49,9 +49,13 @@ class Frequencies(NamedTuple):
 
 
 def frequencies(
-    answers: Encoded, labels: list[Label], weight: np.ndarray | None = None,
-    no_answers: np.ndarray | None = None, *, ordered: bool = True,
-) -> list[Frequencies]:  # fmt: skip
+    answers: Encoded,
+    labels: list[Label],
+    weight: np.ndarray | None = None,
+    no_answers: np.ndarray | None = None,
+    *,
+    ordered: bool = True,
+) -> list[Frequencies]:
     """Counts of people and weighted shares, question by question.
 
     ``no_answers`` says why answers lack, as places in ``REASONS``; without it nobody knows. Where

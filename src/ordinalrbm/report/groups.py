@@ -138,9 +138,11 @@ class GroupMeans(NamedTuple):
 
 
 def group_means(
-    factors: np.ndarray, grouping: Grouping, weight: np.ndarray | None = None,
+    factors: np.ndarray,
+    grouping: Grouping,
+    weight: np.ndarray | None = None,
     without: np.ndarray | None = None,
-) -> GroupMeans:  # fmt: skip
+) -> GroupMeans:
     """Mean of every factor, (n, K), in every group, with standard errors; people may have weights.
 
     Who has no group is left out, and so are the groups that ``without``, (G, K), marks.
@@ -154,12 +156,15 @@ def group_means(
     difference, low, high = _from_everybody(values, grouping.code, found, weights)
     table = pd.DataFrame(
         [
-            (k, grouping.groups[g], *(part[g, k] for part in (found.people, found.mean, found.error,
-             difference, low, high)))
+            (
+                k,
+                grouping.groups[g],
+                *(part[g, k] for part in (found.people, found.mean, found.error, difference, low, high)),
+            )
             for k, g in np.argwhere((found.people > 0).T)
         ],
         columns=_COLUMNS,
-    )  # fmt: skip
+    )
     return GroupMeans(grouping, comparisons, table, tested, (tested * found.people).sum(axis=0))
 
 
@@ -217,10 +222,15 @@ def level_values(scale: Scale, column: Column | None) -> np.ndarray:
 
 
 def question_means(
-    model: CumulativeRBM, answers: Encoded, values: list[np.ndarray], groupings: list[Grouping],
-    weight: np.ndarray | None = None, no_answers: np.ndarray | None = None, random_state: int = 0,
+    model: CumulativeRBM,
+    answers: Encoded,
+    values: list[np.ndarray],
+    groupings: list[Grouping],
+    weight: np.ndarray | None = None,
+    no_answers: np.ndarray | None = None,
+    random_state: int = 0,
     numeric: Sequence[str] = (),
-) -> list[QuestionMeans]:  # fmt: skip
+) -> list[QuestionMeans]:
     """Mean answers to all questions on ordered scales, then of numbers, in the groups of variables.
 
     ``values`` are what the levels of each question count (:func:`level_values`), ``no_answers``
@@ -251,9 +261,13 @@ def has_gaps(answers: Encoded, numeric: Sequence[str]) -> bool:
 
 
 def _fillings(
-    model: CumulativeRBM, answers: Encoded, values: list[np.ndarray], numeric: Sequence[str],
-    no_answers: np.ndarray | None, random_state: int,
-) -> Iterator[np.ndarray]:  # fmt: skip
+    model: CumulativeRBM,
+    answers: Encoded,
+    values: list[np.ndarray],
+    numeric: Sequence[str],
+    no_answers: np.ndarray | None,
+    random_state: int,
+) -> Iterator[np.ndarray]:
     """Answers as numbers, (n, Q), the gaps filled anew each time; once if there are none."""
     original = _as_numbers(answers, values, numeric)
     does_not_apply = np.zeros(original.shape, dtype=bool)
@@ -266,9 +280,8 @@ def _fillings(
         yield original
         return
     for table in model.impute(
-        answers, n_draws=N_FILLINGS, parameters="fixed", fill_never_asked=True,
-        random_state=random_state,
-    ):  # fmt: skip
+        answers, n_draws=N_FILLINGS, parameters="fixed", fill_never_asked=True, random_state=random_state
+    ):
         yield np.where(does_not_apply, np.nan, _as_numbers(table, values, numeric))
 
 
@@ -385,9 +398,13 @@ class _Tested(NamedTuple):
 
 
 def group_sections(
-    model: CumulativeRBM, people: Compared, factors: list[NamedFactor], labels: dict[str, Label],
-    first: str | None = None, random_state: int = 0,
-) -> dict[str, Any]:  # fmt: skip
+    model: CumulativeRBM,
+    people: Compared,
+    factors: list[NamedFactor],
+    labels: dict[str, Label],
+    first: str | None = None,
+    random_state: int = 0,
+) -> dict[str, Any]:
     """What the page shows of groups; ``first`` is the variable to show in front."""
     if not factors:
         return {"variables": [], "others": [], "no_factor": True}
@@ -400,9 +417,15 @@ def group_sections(
     for k in order[MOST_SHOWN:]:
         others[found[k].name] = f"beyond the {MOST_SHOWN} that differ most"
     means = question_means(
-        model, people.table, people.values, [one.means.grouping for one in shown],
-        people.weight, people.no_answers, random_state, numeric=people.numeric,
-    )  # fmt: skip
+        model,
+        people.table,
+        people.values,
+        [one.means.grouping for one in shown],
+        people.weight,
+        people.no_answers,
+        random_state,
+        numeric=people.numeric,
+    )
     adjusted = _adjusted([one.comparisons for one in means])
     questions = [labels[name] for name in people.names]
     return {
@@ -413,12 +436,14 @@ def group_sections(
             for one, own, p in zip(shown, means, adjusted, strict=True)
         ],
         "others": [(labels[name], why) for name, why in others.items()],
-        "n_tests": (_count([one.means.comparisons for one in tested]),
-                    _count([one.comparisons for one in means])),
+        "n_tests": (
+            _count([one.means.comparisons for one in tested]),
+            _count([one.comparisons for one in means]),
+        ),
         "n_fillings": N_FILLINGS,
         "has_gaps": has_gaps(people.table, people.numeric),
         "fewest": FEWEST_PEOPLE,
-    }  # fmt: skip
+    }
 
 
 def _tested(people: Compared, found: list[Grouping], factors: list[NamedFactor]) -> list[_Tested]:
@@ -427,9 +452,7 @@ def _tested(people: Compared, found: list[Grouping], factors: list[NamedFactor])
     never = _never_asked(people, found)
     without = [one.astype(float) @ rests >= _RESTS_ON for one in never]
     nowhere = np.zeros(len(factors), dtype=bool)
-    itself = [
-        rests[names.index(own.name)] >= _RESTS_ON if own.name in names else nowhere for own in found
-    ]
+    itself = [rests[names.index(own.name)] >= _RESTS_ON if own.name in names else nowhere for own in found]
     means = [
         group_means(people.scores, own, people.weight, absent | circular)
         for own, absent, circular in zip(found, without, itself, strict=True)
@@ -473,9 +496,14 @@ def _overview(shown: list[_Tested], factors: list[NamedFactor], labels: dict[str
 
 
 def _section(
-    one: _Tested, means: QuestionMeans, adjusted: list[float], factors: list[NamedFactor],
-    labels: dict[str, Label], questions: list[Label], averaged: list[int],
-) -> dict[str, Any]:  # fmt: skip
+    one: _Tested,
+    means: QuestionMeans,
+    adjusted: list[float],
+    factors: list[NamedFactor],
+    labels: dict[str, Label],
+    questions: list[Label],
+    averaged: list[int],
+) -> dict[str, Any]:
     own, (best, p) = one.means.grouping, one.best
     return {
         "label": labels[own.name],
@@ -492,10 +520,9 @@ def _section(
         "itself": [factors[j].label for j in np.flatnonzero(one.itself)],
         "small": [g for g, n in zip(own.groups, own.counts, strict=True) if 0 < n < FEWEST_PEOPLE],
         "means": _banner(
-            means, adjusted, [questions[j] for j in averaged], one.never[:, averaged],
-            labels[own.name],
+            means, adjusted, [questions[j] for j in averaged], one.never[:, averaged], labels[own.name]
         ),
-    }  # fmt: skip
+    }
 
 
 def _tests(one: _Tested, factors: list[NamedFactor]) -> Table:
@@ -520,9 +547,7 @@ def _panels(one: _Tested, factors: list[NamedFactor]) -> list[dict[str, Any]]:
     reach = max(float(np.nanmax(ends, initial=_NARROWEST)), _NARROWEST)
     order = list(one.means.grouping.groups)
     if not one.means.grouping.ordered and len(order) > _FEW_GROUPS:
-        first = lines[lines["factor"] == chosen[0]].sort_values(
-            "difference", ascending=False, kind="stable"
-        )
+        first = lines[lines["factor"] == chosen[0]].sort_values("difference", ascending=False, kind="stable")
         order = [*first["group"], *(g for g in order if g not in set(first["group"]))]
     panels = []
     for k in chosen:
@@ -545,9 +570,8 @@ def _left_out(
 
 
 def _banner(
-    means: QuestionMeans, adjusted: list[float], questions: list[Label], never: np.ndarray,
-    variable: Label,
-) -> dict[str, Any]:  # fmt: skip
+    means: QuestionMeans, adjusted: list[float], questions: list[Label], never: np.ndarray, variable: Label
+) -> dict[str, Any]:
     """Mean answers: a line per question other than the one that makes the groups."""
     rows: list[dict[str, Any]] = []
     for j in most_sure(means.comparisons, adjusted):

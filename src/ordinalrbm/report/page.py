@@ -136,10 +136,7 @@ def as_svg(figure: Figure, name: str) -> Markup:
     """
     buffer = io.StringIO()
     # Nobody sees the font that matplotlib measures text with: the browser has others.
-    with (
-        matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}),
-        warnings.catch_warnings(),
-    ):
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*Glyph.*")
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         FigureCanvasSVG(figure).print_svg(buffer, metadata=nothing)
@@ -160,9 +157,7 @@ def _compact(svg: str, name: str) -> str:
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     width, height = re.findall(r'(?:width|height)="([\d.]+)pt"', svg)[:2]
     svg = re.sub(r' (?:width|height)="[\d.]+pt"', "", svg, count=2)
-    used = {
-        one for tag in _TAG.findall(svg) for one in re.findall(r'(?:url\(#|href="#)([^)"]+)', tag)
-    }
+    used = {one for tag in _TAG.findall(svg) for one in re.findall(r'(?:url\(#|href="#)([^)"]+)', tag)}
     # In tags only: text may look like anything.
     svg = _TAG.sub(lambda tag: _own_names(tag[0], name, used), svg)
     svg = re.sub(r"\n\s*", "\n", svg)
@@ -192,9 +187,7 @@ def small_chart(curves: Curves, label: Label) -> dict[str, Any]:
     x = across(curves.utility)
     above = curves.probability.cumsum(axis=1)
     levels = []
-    for k, (level, colour) in enumerate(
-        zip(curves.levels, shades(len(curves.levels)), strict=True)
-    ):
+    for k, (level, colour) in enumerate(zip(curves.levels, shades(len(curves.levels)), strict=True)):
         upper, lower = above[:, k], above[:, k] - curves.probability[:, k]
         # Round the polygon: along its upper edge, and back along its lower one.
         corners = [*zip(x, upper, strict=True), *zip(x[::-1], lower[::-1], strict=True)]

@@ -131,9 +131,12 @@ Described = tuple[Sequence[str], Sequence[Variable], Sequence[int]]
 
 
 def map_section(
-    rows: np.ndarray, factors: np.ndarray, describe: Callable[[np.ndarray], Described], noun: str,
+    rows: np.ndarray,
+    factors: np.ndarray,
+    describe: Callable[[np.ndarray], Described],
+    noun: str,
     random_state: int = 0,
-) -> dict[str, Any] | None:  # fmt: skip
+) -> dict[str, Any] | None:
     """A map of rows as the page's script reads it, and what became of them; None of too few."""
     if len(rows) < FEWEST_PEOPLE:
         return None
@@ -148,9 +151,8 @@ def map_section(
 
 
 def point_map(
-    positions: np.ndarray, names: Sequence[str], variables: Sequence[Variable],
-    told: Sequence[int], noun: str,
-) -> dict[str, Any]:  # fmt: skip
+    positions: np.ndarray, names: Sequence[str], variables: Sequence[Variable], told: Sequence[int], noun: str
+) -> dict[str, Any]:
     """Points on a plane that can be coloured in several ways, as the page reads them.
 
     ``told`` are the places of the variables that are told of a point under the pointer, besides the

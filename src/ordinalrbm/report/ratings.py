@@ -192,17 +192,14 @@ def _items_tables(
     head = ("item", "test ratings", "mean rating", "error", "error, usual")
     formats = ("", ",d", ".2f", ".2f", ".2f")
     return fewest, [
-        (name, Table(head, list(some.itertuples(name=None)), formats))
-        for name, some in ends.items()
+        (name, Table(head, list(some.itertuples(name=None)), formats)) for name, some in ends.items()
     ]
 
 
 # An example
 
 
-def example_of(
-    model: Any, user: Any = None, *, n_items: int = _N_RECOMMENDED
-) -> dict[str, Any] | None:
+def example_of(model: Any, user: Any = None, *, n_items: int = _N_RECOMMENDED) -> dict[str, Any] | None:
     """One user, by default one with a usual number of ratings: these, what is recommended, and why.
 
     None when there is nothing to recommend, or the model cannot explain itself.
@@ -214,9 +211,7 @@ def example_of(
         counts = np.diff(known.observations.row_start)
         user = known.users.labels[np.argsort(counts, kind="stable")[counts.size // 2]]
     elif known.lookup(user, "user")[0] < 0:
-        raise DataError(
-            f"There is no user {user!r} to explain; choose one who has rated something."
-        )
+        raise DataError(f"There is no user {user!r} to explain; choose one who has rated something.")
     best = model.recommend([user], n=n_items)
     if best.empty:
         return None
@@ -246,9 +241,7 @@ def _own_ratings(known: Ratings, user: Any) -> list[tuple[str, str]]:
     items, levels = known.observations.row(int(known.lookup(user, "user")[0]))
     order = np.argsort(-levels.astype(np.int64), kind="stable")
     labels = known.decode(levels[order], items[order])
-    return [
-        (str(i), label_name(r)) for i, r in zip(known.items.take(items[order]), labels, strict=True)
-    ]
+    return [(str(i), label_name(r)) for i, r in zip(known.items.take(items[order]), labels, strict=True)]
 
 
 def _recommended(model: Any, user: Any, best: pd.DataFrame) -> Table:
@@ -259,9 +252,7 @@ def _recommended(model: Any, user: Any, best: pd.DataFrame) -> Table:
     rows = []
     for item, expected, share, scale in zip(items, means, shares, scales, strict=True):
         top = int(share[: scale.n_levels].argmax())
-        rows.append(
-            (str(item), float(expected), label_name(scale.labels[top]), float(share[top:].sum()))
-        )
+        rows.append((str(item), float(expected), label_name(scale.labels[top]), float(share[top:].sum())))
     head = ("item", "expected rating", "most likely", "chance of that or better")
     return Table(head, rows, ("", ".2f", "", ".0%"))
 
@@ -290,11 +281,7 @@ def _points(known: Ratings, items: Items, rows: np.ndarray) -> Described:
     total = counts.sum(axis=1)
     mean = pd.Series(counts @ level_values(known) / np.maximum(total, 1))
     bounds = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000]
-    names = [
-        "1",
-        *(f"{low + 1:,} to {high:,}" for low, high in pairwise(bounds)),
-        "more than 10,000",
-    ]
+    names = ["1", *(f"{low + 1:,} to {high:,}" for low, high in pairwise(bounds)), "more than 10,000"]
     often = pd.Series(pd.cut(total, [0, *bounds, np.inf], labels=names))
     found = [
         variable_of(mean.round(2), "mean rating", "Ratings"),

@@ -24,14 +24,7 @@ from ordinalrbm.report.frequencies import frequencies, summary_of
 from ordinalrbm.report.groups import Compared, Grouping, group_sections, grouping_of
 from ordinalrbm.report.labels import Label, labels_of, texts_of
 from ordinalrbm.report.page import Table, render, small_chart
-from ordinalrbm.report.points import (
-    Described,
-    Variable,
-    map_section,
-    response_curves,
-    some_of,
-    variable_of,
-)
+from ordinalrbm.report.points import Described, Variable, map_section, response_curves, some_of, variable_of
 from ordinalrbm.schema.vocabulary import asked_for_band
 
 _MOST_SCORED_ROWS = 10_000
@@ -223,9 +216,7 @@ class _Sections:
         labels = labels_of([*(survey.encoded.names or []), *map(str, survey.background)], texts)
         categories = set(reading.loadings.index) - set(labels)
         labels |= labels_of(categories, reading.questions)
-        factors = named_factors(
-            reading, {str(name): labels[name] for name in reading.loadings.index}
-        )
+        factors = named_factors(reading, {str(name): labels[name] for name in reading.loadings.index})
         scores = model.scores(survey.table).to_numpy()
         return cls(model, survey, answered, scores, reading, labels, factors, seed)
 
@@ -314,18 +305,14 @@ class _Sections:
 
         def variables(table: pd.DataFrame, section: str) -> dict[str, Variable]:
             named = {
-                str(name): variable_of(
-                    table[name], shortened(self.labels[str(name)].plain, 90), section
-                )
+                str(name): variable_of(table[name], shortened(self.labels[str(name)].plain, 90), section)
                 for name in table
             }
             return {name: one for name, one in named.items() if one is not None}
 
         known, asked = variables(background, "Background"), variables(answers, "Answers")
         scored = [
-            variable_of(
-                pd.Series(self.scores[rows, factor.place]), shortened(factor.short, 120), "Factors"
-            )
+            variable_of(pd.Series(self.scores[rows, factor.place]), shortened(factor.short, 120), "Factors")
             for factor in self.factors
         ]
         moved = self.reading.communalities.sort_values(ascending=False, kind="stable").index

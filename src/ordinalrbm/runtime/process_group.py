@@ -192,9 +192,7 @@ class Group:
                 of_rank[block] = there.cpu().numpy().view(part.dtype).reshape(of_rank[block].shape)
         return whole
 
-    def all_to_all(
-        self, owner: Callable[[slice], np.ndarray], *columns: np.ndarray
-    ) -> list[np.ndarray]:
+    def all_to_all(self, owner: Callable[[slice], np.ndarray], *columns: np.ndarray) -> list[np.ndarray]:
         """Columns of those entries of all ranks that are this rank's, in any order.
 
         Parameters
@@ -221,9 +219,12 @@ class Group:
         width = sent.dtype.itemsize
         received = self._as_bytes(np.empty(there.sum(), dtype=sent.dtype))
         with_others(
-            self.dist.all_to_all_single, received, self._as_bytes(sent), (there * width).tolist(),
+            self.dist.all_to_all_single,
+            received,
+            self._as_bytes(sent),
+            (there * width).tolist(),
             (sizes * width).tolist(),
-        )  # fmt: skip
+        )
         return received.cpu().numpy().view(sent.dtype)
 
     def _as_bytes(self, array: np.ndarray) -> Any:

@@ -239,9 +239,7 @@ def _by_chance(look: Look, like: Sequence[Look], lacking: Sequence[Code]) -> boo
     return may_be_chance(share, look.n_answers)
 
 
-def _with_levels(
-    column: Column, scale: tuple[Code, ...], lacking: Sequence[Code], n_others: int
-) -> Column:
+def _with_levels(column: Column, scale: tuple[Code, ...], lacking: Sequence[Code], n_others: int) -> Column:
     names = dict(zip(column.levels, column.names, strict=True))
     listed = " and ".join(map(str, lacking))
     return replace(

@@ -10,19 +10,11 @@ _SELDOM = frozenset(alternatives(_SAID["seldom"]))
 _SELDOM_RATE = 0.3  # a year: above never, below all that names a time
 _BELOW, _ABOVE, _NEARLY = (Phrases(_SAID[key]) for key in ("below", "above", "nearly"))
 _COUNTS = {
-    phrase: float(times)
-    for times, phrases in _SAID["counts"].items()
-    for phrase in alternatives(phrases)
+    phrase: float(times) for times, phrases in _SAID["counts"].items() for phrase in alternatives(phrases)
 }
-_PERIODS = {
-    word: float(a_year)
-    for a_year, words in _SAID["periods"].items()
-    for word in alternatives(words)
-}
+_PERIODS = {word: float(a_year) for a_year, words in _SAID["periods"].items() for word in alternatives(words)}
 _WHOLE = {
-    phrase: float(a_year)
-    for a_year, phrases in _SAID["whole"].items()
-    for phrase in alternatives(phrases)
+    phrase: float(a_year) for a_year, phrases in _SAID["whole"].items() for phrase in alternatives(phrases)
 }
 _WHOLE_PHRASES = Phrases("|".join(_WHOLE))
 _TIMES, _ADVERBS, _EVERY, _FILLING = (

@@ -55,9 +55,7 @@ _VERY_RARE = 0.05  # beside the rarest of all other levels
 _MOST_ABOVE_ZERO = 7  # levels; of 0 to 10, 0 may be rare
 _MOST_INCOMES = 30  # bands of income in a file without labels
 _ENOUGH_ANSWERS = 100  # with fewer, a level that nobody chose may well be by chance
-_DATE_TEXT = re.compile(
-    r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}( .*)?|\d\d?:\d\d(:\d\d)?"
-)
+_DATE_TEXT = re.compile(r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}( .*)?|\d\d?:\d\d(:\d\d)?")
 _DATE_NUMBER = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 _NEAR_ONE = 0.1  # weights are often made to have the mean 1
 _CLEARLY = 0.92  # how sure levels must be for "other" to be none of them
@@ -144,13 +142,7 @@ def _taken_as(merged: dict[Code, Code]) -> str:
     return "; " + ", ".join(shown) + (f", and {more} more" if more > 0 else "")
 
 
-def _column(
-    look: Look,
-    role: Role,
-    reason: str,
-    confidence: float,
-    levels: Sequence[Code] = (),
-) -> Column:
+def _column(look: Look, role: Role, reason: str, confidence: float, levels: Sequence[Code] = ()) -> Column:
     return Column(
         look.name,
         role,
@@ -272,10 +264,7 @@ def _ordered_category(look: Look, habits: Habits) -> Column | None:
 
 def _named(look: Look, habits: Habits) -> Column | None:
     """Numbers or text in columns whose name says what they are."""
-    kinds: tuple[tuple[frozenset[str], Role], ...] = (
-        (NOMINAL_WORDS, "nominal"),
-        (MEASURED_WORDS, "numeric"),
-    )
+    kinds: tuple[tuple[frozenset[str], Role], ...] = ((NOMINAL_WORDS, "nominal"), (MEASURED_WORDS, "numeric"))
     if len(look.counts) > MOST_LEVELS:
         kinds = kinds[::-1]  # many numbers under "interviewer's age" are ages
     for known, role in kinds:
@@ -483,9 +472,7 @@ def _numbers(look: Look, habits: Habits) -> Column | None:
     return _bare_numbers(reading, core, habits)
 
 
-def _without_rare_zero(
-    look: Look, core: list[Code], odd: list[Code]
-) -> tuple[list[Code], list[Code]]:
+def _without_rare_zero(look: Look, core: list[Code], odd: list[Code]) -> tuple[list[Code], list[Code]]:
     """With 0 among the codes that stand apart where it is very rare below a short scale from 1."""
     numbers = [_number(code) for code in core]
     if not 3 <= len(numbers) <= _MOST_ABOVE_ZERO + 1 or numbers[:2] != [0.0, 1.0]:

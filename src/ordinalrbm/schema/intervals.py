@@ -34,8 +34,18 @@ _UNITS: dict[str, tuple[str, float]] = {
     )
     for word in words.split()
 }
-_MAGNITUDES = {"k": 1e3, "thousand": 1e3, "tausend": 1e3, "mille": 1e3, "mil": 1e3,
-               "m": 1e6, "mio": 1e6, "million": 1e6, "millions": 1e6, "millionen": 1e6}  # fmt: skip
+_MAGNITUDES = {
+    "k": 1e3,
+    "thousand": 1e3,
+    "tausend": 1e3,
+    "mille": 1e3,
+    "mil": 1e3,
+    "m": 1e6,
+    "mio": 1e6,
+    "million": 1e6,
+    "millions": 1e6,
+    "millionen": 1e6,
+}
 _SHORTENED = 1000.0
 _PER = frozenset(["per", "a", "pro", "par", "por"])  # before a unit: "2 hours a week"
 _BELOW = words_of("less under below younger up most unter bis weniger höchstens moins menos hasta")
@@ -45,26 +55,37 @@ _OTHER_WORDS = words_of(
     "als und von mindestens jünger zu mal oder de et à fois y entre o veces desde"
 )
 _KNOWN = _OTHER_WORDS | _BELOW | _ABOVE | _PER | _UNITS.keys() | _MAGNITUDES.keys()
-_SYMBOLS = {"≤": "<", "≥": ">", "−": "-", "–": "-", "—": "-", "$": " usd ", "€": " eur ",
-            "£": " gbp ", "%": " percent "}  # fmt: skip
+_SYMBOLS = {
+    "≤": "<",
+    "≥": ">",
+    "−": "-",
+    "–": "-",
+    "—": "-",
+    "$": " usd ",
+    "€": " eur ",
+    "£": " gbp ",
+    "%": " percent ",
+}
 _NUMBER_WORDS = {
     word: number
-    for number, words in enumerate((
-        "zero no none nil null kein keine keinen zéro aucun aucune cero ninguno ninguna ningún "
-        "nenhum nenhuma",
-        "one ein eine einen un une uno una um uma",
-        "two zwei deux dos dois duas",
-        "three drei trois tres três",
-        "four vier quatre cuatro quatro",
-        "five fünf cinq cinco",
-        "six sechs seis",
-        "seven sieben sept siete sete",
-        "eight acht huit ocho oito",
-        "nine neun neuf nueve nove",
-        "ten zehn dix diez dez",
-    ))
+    for number, words in enumerate(
+        (
+            "zero no none nil null kein keine keinen zéro aucun aucune cero ninguno ninguna ningún "
+            "nenhum nenhuma",
+            "one ein eine einen un une uno una um uma",
+            "two zwei deux dos dois duas",
+            "three drei trois tres três",
+            "four vier quatre cuatro quatro",
+            "five fünf cinq cinco",
+            "six sechs seis",
+            "seven sieben sept siete sete",
+            "eight acht huit ocho oito",
+            "nine neun neuf nueve nove",
+            "ten zehn dix diez dez",
+        )
+    )
     for word in words_of(words)
-}  # fmt: skip
+}
 _NUMBER_WORD = re.compile(rf"\b({'|'.join(sorted(_NUMBER_WORDS, key=len, reverse=True))})\b")
 _TOKEN = re.compile(r"\d+(?:\.\d+)?|\.\d+|[a-z]+|[<>+-]")
 

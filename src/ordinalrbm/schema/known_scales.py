@@ -45,9 +45,7 @@ _LONG = 6  # words of a label
 def _with_strength(strength: str, poles: Sequence[str]) -> str:
     """All ways to say it: "strongly agree", "agree strongly"."""
     return "|".join(
-        f"{word} {pole}|{pole} {word}" if word else pole
-        for pole in poles
-        for word in strength.split("|")
+        f"{word} {pole}|{pole} {word}" if word else pole for pole in poles for word in strength.split("|")
     )
 
 
@@ -271,9 +269,7 @@ def _quality(fit: Fit) -> tuple[int, int]:
 
 def _spellings(texts: Sequence[str]) -> dict[str, list[str]]:
     """Ways to read each label: all of it, what is not in brackets, what others do not share."""
-    bare = {
-        text: label_words(re.sub(r"\([^)]*\)|\[[^]]*\]", " ", without_code(text))) for text in texts
-    }
+    bare = {text: label_words(re.sub(r"\([^)]*\)|\[[^]]*\]", " ", without_code(text))) for text in texts}
     times = Counter(word for words in bare.values() for word in set(words.split()))
     most = max(2, round(0.6 * len(texts)))
     shared = {word for word, n in times.items() if n >= most and not _STRONG.in_(word)}
@@ -283,8 +279,7 @@ def _spellings(texts: Sequence[str]) -> dict[str, list[str]]:
         for text, words in bare.items()
     }
     return {
-        text: list(dict.fromkeys(filter(None, (*spelt, *map(stems, spelt)))))
-        for text, spelt in ways.items()
+        text: list(dict.fromkeys(filter(None, (*spelt, *map(stems, spelt))))) for text, spelt in ways.items()
     }
 
 
@@ -459,8 +454,7 @@ def n_own_words(texts: Sequence[str]) -> float:
     (0.0, 1.5)
     """
     words = [
-        set(_STRONG.removed_from(label_words(text)).split()) - _SMALL_WORDS - _NEGATIONS
-        for text in texts
+        set(_STRONG.removed_from(label_words(text)).split()) - _SMALL_WORDS - _NEGATIONS for text in texts
     ]
     times = Counter(stems(word) for one in words for word in one)
     return sum(times[stems(w)] == 1 for one in words for w in one) / max(len(texts), 1)
@@ -474,9 +468,7 @@ def without_shared_words(texts: Sequence[str]) -> list[str]:
     >>> without_shared_words(["0-10 books", "11-100 books", "more than 100 books"])
     ['0-10', '11-100', 'more than 100']
     """
-    words = [
-        set(singulars(" ".join(re.findall(r"[^\W\d]+", text.casefold()))).split()) for text in texts
-    ]
+    words = [set(singulars(" ".join(re.findall(r"[^\W\d]+", text.casefold()))).split()) for text in texts]
     times = Counter(word for one in words for word in one)
     shared = {w for w, n in times.items() if n >= max(2, len(texts) - 1) and not _STRONG.in_(w)}
     if not shared:

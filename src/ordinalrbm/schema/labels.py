@@ -21,13 +21,7 @@ from ordinalrbm.schema.known_scales import (
     one_end_denies,
     share_graded,
 )
-from ordinalrbm.schema.missing_labels import (
-    NoAnswer,
-    is_spontaneous,
-    no_answer,
-    says_depends,
-    says_middle,
-)
+from ordinalrbm.schema.missing_labels import NoAnswer, is_spontaneous, no_answer, says_depends, says_middle
 from ordinalrbm.schema.profile import Habits, Look
 from ordinalrbm.schema.schema import Code
 from ordinalrbm.schema.vocabulary import (
@@ -43,9 +37,29 @@ from ordinalrbm.schema.vocabulary import (
 
 # What surveys like to use for "don't know" and the like.
 TYPICAL_MISSING = frozenset(
-    {7, 8, 9, 55, 66, 77, 88, *range(93, 100), 555, 666, 777, 888, *range(993, 1000),
-     6666, 7777, 8888, *range(9993, 10000), 99997, 99998, 99999}
-)  # fmt: skip
+    {
+        7,
+        8,
+        9,
+        55,
+        66,
+        77,
+        88,
+        *range(93, 100),
+        555,
+        666,
+        777,
+        888,
+        *range(993, 1000),
+        6666,
+        7777,
+        8888,
+        *range(9993, 10000),
+        99997,
+        99998,
+        99999,
+    }
+)
 _VERY_MANY = 50  # labels that are compared with each other
 _FEW_WORDS, _MANY_WORDS = 1.2, 2.2  # of a label alone, on average; a scale's labels have fewer
 _MANY = 11  # 0 to 10; more labelled codes are seldom levels
@@ -92,9 +106,7 @@ def set_apart(look: Look, habits: Habits) -> Reading:
     if apart:
         names = ", ".join(f"{look.texts[code]!r}" for code in apart)
         least = min(apart.values(), key=lambda verdict: verdict.confidence)
-        reading = reading.noting(
-            f"{names} taken for no answer: {least.because}", confidence=least.confidence
-        )
+        reading = reading.noting(f"{names} taken for no answer: {least.because}", confidence=least.confidence)
     return _with_middle(reading)
 
 
@@ -104,9 +116,7 @@ def _no_answers(look: Look, habits: Habits) -> dict[Code, Verdict]:
     asked = codes
     if len(codes) > _VERY_MANY:  # towns: only words can tell
         asked = [code for code in codes if no_answer(look.texts[code])]
-    verdicts = {
-        code: weigh(NO_ANSWER, LabelledCode(code, codes, look, habits, fit)) for code in asked
-    }
+    verdicts = {code: weigh(NO_ANSWER, LabelledCode(code, codes, look, habits, fit)) for code in asked}
     return {code: verdict for code, verdict in verdicts.items() if verdict.is_so}
 
 
@@ -281,18 +291,24 @@ NO_ANSWER: Table = (
     (Clue(1.5, "it denies something, above the highest level", lambda c: c.denies_above_the_top),),
     (
         # tests/files/test_batteries.py: "No electricity"
-        Clue(4, "it comes after the levels and after a code that is no answer",
-             lambda c: c.is_off_scale and not is_graded(c.label) and c.comes_after_no_answer),
+        Clue(
+            4,
+            "it comes after the levels and after a code that is no answer",
+            lambda c: c.is_off_scale and not is_graded(c.label) and c.comes_after_no_answer,
+        ),
     ),
     (
         Clue(3, "its code is negative", lambda c: c.is_oddly_negative),  # soep plh0012
-        Clue(3.2, "its code {case.code} stands apart, as in most columns",  # senegal Q80
-             lambda c: c.is_coded_apart and c.code in c.habits.most_missing),
+        Clue(
+            3.2,
+            "its code {case.code} stands apart, as in most columns",  # senegal Q80
+            lambda c: c.is_coded_apart and c.code in c.habits.most_missing,
+        ),
         Clue(1.2, "its code {case.code} stands apart", lambda c: c.is_coded_apart),  # cabo Q47
         Clue(-2.5, "its code is next to the others", lambda c: c.is_coded_next),  # africa Q36
     ),
     (Clue(1.5, "it denies something", lambda c: c.denies_apart),),  # traps A1
-)  # fmt: skip
+)
 
 
 def _is_number_scale(code: Code, codes: Sequence[Code], look: Look) -> bool:
@@ -319,9 +335,7 @@ def _with_middle(reading: Reading) -> Reading:
     if numeric_order(codes) is None:
         return reading
     ends = [
-        code
-        for code in codes
-        if says_middle(look.texts[code]) or _agrees_with_no_side(code, codes, look)
+        code for code in codes if says_middle(look.texts[code]) or _agrees_with_no_side(code, codes, look)
     ]
     ends = [code for code in ends if code in (codes[0], codes[-1])]
     if len(ends) != 1 or len(codes) < 3:
@@ -444,17 +458,29 @@ class Answers:
 
 
 _FORMS = (
-    Clue(5, "known answers, {case.first} to {case.last}",  # africa Q3
-         lambda c: c.fit is not None and not c.fit.outside),
-    Clue(4, "codes {case.lowest} to {case.highest}, with words for some",  # allbus pa01
-         lambda c: _is_numbered(c.look, c.levels)),
-    Clue(2.5, "from {case.first} to the opposite, {case.last}",  # later Q92
-         lambda c: len(c.texts) > 2 and are_opposites(c.first, c.last)),
-    Clue(2, "one end denies what the others say",  # recent Q68
-         lambda c: 2 < len(c.texts) <= _MANY and one_end_denies(c.texts)),
+    Clue(
+        5,
+        "known answers, {case.first} to {case.last}",  # africa Q3
+        lambda c: c.fit is not None and not c.fit.outside,
+    ),
+    Clue(
+        4,
+        "codes {case.lowest} to {case.highest}, with words for some",  # allbus pa01
+        lambda c: _is_numbered(c.look, c.levels),
+    ),
+    Clue(
+        2.5,
+        "from {case.first} to the opposite, {case.last}",  # later Q92
+        lambda c: len(c.texts) > 2 and are_opposites(c.first, c.last),
+    ),
+    Clue(
+        2,
+        "one end denies what the others say",  # recent Q68
+        lambda c: 2 < len(c.texts) <= _MANY and one_end_denies(c.texts),
+    ),
     # gss PARTYID
     Clue(3, "from {case.first} to its opposite {case.last}", lambda c: is_mirrored(c.texts)),
-)  # fmt: skip
+)
 # Each row is one question; of its clues the first that holds counts. After # stand columns of the
 # corpus that were read otherwise without it (benchmarks/results/schema-clues.txt).
 ORDER: Table = (
@@ -464,33 +490,54 @@ ORDER: Table = (
         # latino P9
         Clue(0.5, "two answers that tell a degree", lambda c: c.are_two and c.is_likely_degree),
         Clue(-3, "two categories without a known order", lambda c: c.are_two),  # asia Q23
-        Clue(1.8, "most labels tell a degree",  # africa Q98
-             lambda c: c.share_graded >= 0.6 or c.fit is not None),
+        Clue(
+            1.8,
+            "most labels tell a degree",  # africa Q98
+            lambda c: c.share_graded >= 0.6 or c.fit is not None,
+        ),
         Clue(0.2, "some labels tell a degree", lambda c: c.share_graded >= 0.4),  # later Q44
         Clue(-2.2, "nothing in the labels is ordered", lambda c: True),  # values V80
     ),
-    (Clue(2, "its labels differ in few words",  # asia Q64
-          lambda c: not c.has_known_form and are_alike(c.texts)),),
-    (Clue(3.5, "{case.middle!r} stands in the middle",  # gss FAIR
-          lambda c: not c.has_known_form and c.is_odd and says_middle(c.middle)),),
+    (
+        Clue(
+            2,
+            "its labels differ in few words",  # asia Q64
+            lambda c: not c.has_known_form and are_alike(c.texts),
+        ),
+    ),
+    (
+        Clue(
+            3.5,
+            "{case.middle!r} stands in the middle",  # gss FAIR
+            lambda c: not c.has_known_form and c.is_odd and says_middle(c.middle),
+        ),
+    ),
     # uganda Q107
     (Clue(-3, "its answers are categories", lambda c: n_categories_named(c.texts) > 0),),
     (
         Clue(-3, "it is named after {case.nominal_word}", lambda c: c.nominal_word),  # traps A4
         # europe hincsrca
         Clue(-1, "it is asked for a kind of thing", lambda c: asked_for_kinds(c.look.question)),
-        Clue(3, "it asks for a level",  # togo Q88
-             lambda c: asked_for_band(c.look.question) and len(c.look.texts) > 2),
+        Clue(
+            3,
+            "it asks for a level",  # togo Q88
+            lambda c: asked_for_band(c.look.question) and len(c.look.texts) > 2,
+        ),
     ),
-    (Clue(0.8, "it is asked for a degree",  # latino P9
-          lambda c: not c.nominal_word and asked_in_order(c.look.question)),),
+    (
+        Clue(
+            0.8,
+            "it is asked for a degree",  # latino P9
+            lambda c: not c.nominal_word and asked_in_order(c.look.question),
+        ),
+    ),
     # test_categories_and_measurements[values13-v1-said13-29 categories]
     (Clue(-1.5, "{case.n_levels} categories, many for levels", lambda c: len(c.numbers) > _MANY),),
     (
         Clue(0.7, "the file says ordinal", lambda c: c.look.measure == "ordinal"),  # jordan Q1016
         Clue(-0.7, "the file says nominal", lambda c: c.look.measure == "nominal"),  # jordan Q104
     ),
-)  # fmt: skip
+)
 
 
 def are_levels(look: Look, levels: Sequence[Code]) -> Verdict:

@@ -40,9 +40,7 @@ class _Words(NamedTuple):
 
 def _words_of_sort(sort: Sort) -> _Words:
     said = PHRASES["no_answer"][sort]
-    within, nearly_alone, weak = (
-        Phrases(said.get(key, "")) for key in ("within", "nearly_alone", "weak")
-    )
+    within, nearly_alone, weak = (Phrases(said.get(key, "")) for key in ("within", "nearly_alone", "weak"))
     alone, starts = frozenset(alternatives(said["alone"])), words_of(said.get("starts", ""))
     return _Words(sort, alone, starts, within, nearly_alone, weak)
 
@@ -180,9 +178,7 @@ def says_depends(label: str) -> bool:
 
 
 _DEPENDS = frozenset(alternatives(PHRASES["middle"]["depends"]))
-_SPONTANEOUS = re.compile(
-    r"\b(spont|volunteered|unprompted|(do not|not|ne pas|no|não) (read|lire|leer|ler))"
-)
+_SPONTANEOUS = re.compile(r"\b(spont|volunteered|unprompted|(do not|not|ne pas|no|não) (read|lire|leer|ler))")
 
 
 def is_spontaneous(label: str) -> bool:

@@ -154,9 +154,7 @@ def _replaced(column: Column, said: dict[str, Any], place: str) -> Column:
     stated = {name: _codes(column, said[name]) for name in _OTHER if name in said}
     both = set(stated.get("levels", ())) & set(stated.get("missing", ()))
     if both:
-        raise DataError(
-            f"{place}: {min(both, key=str)!r} stands under levels and under missing; remove one."
-        )
+        raise DataError(f"{place}: {min(both, key=str)!r} stands under levels and under missing; remove one.")
     levels = stated.get("levels", _without(column.levels, stated.get("missing", ())))
     missing = stated.get("missing", _without(column.missing, stated.get("levels", ())))
     for name, what, codes in (
@@ -203,9 +201,7 @@ def _with_codes(
         levels=tuple(levels),
         names=tuple(names),
         missing=tuple(missing),
-        missing_names=tuple(
-            said.get("missing_names", [known.get(code, str(code)) for code in missing])
-        ),
+        missing_names=tuple(said.get("missing_names", [known.get(code, str(code)) for code in missing])),
         missing_sorts=tuple(said.get("missing_sorts", ())),
     )
     if "missing_names" in said or "missing_sorts" in said:

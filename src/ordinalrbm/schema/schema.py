@@ -125,9 +125,7 @@ def from_json(content: Mapping[str, Any], where: str = "The model file") -> Sche
         ]
         return Schema(tuple(Column(**fields) for fields in columns))
     except (KeyError, TypeError, AttributeError) as error:
-        raise DataError(
-            f"{where} lacks a part of its schema ({error}); save the model again."
-        ) from error
+        raise DataError(f"{where} lacks a part of its schema ({error}); save the model again.") from error
 
 
 def did_you_mean(word: str, known: Iterable[str], alike: float = 0.6) -> str:

@@ -77,8 +77,7 @@ def format_of(path: Path) -> Format:
     ending, (*most, last) = _ending(path), ENDINGS
     if not ending:
         raise DataError(
-            f"File '{path}' has an ending that is not known; known are {', '.join(most)} and "
-            f"{last}."
+            f"File '{path}' has an ending that is not known; known are {', '.join(most)} and {last}."
         )
     return cast(Format, ending.split(".")[1])
 

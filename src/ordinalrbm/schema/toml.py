@@ -142,9 +142,7 @@ def from_toml(text: str, where: str = "The schema") -> Schema:
     columns = []
     for name, role in roles.items():
         if role is None:
-            raise DataError(
-                f"{where} gives column {name!r} no role; add role = one of {_listed(ROLES)}."
-            )
+            raise DataError(f"{where} gives column {name!r} no role; add role = one of {_listed(ROLES)}.")
         columns.append(Column(name, role))
     return apply_rules(Schema(tuple(columns)), rules, where)
 
@@ -193,8 +191,7 @@ def _parse(text: str, where: str) -> list[Rule]:
         ) from error
     except (ValueError, OverflowError) as error:
         raise DataError(
-            f"{where} has a number with too many digits; shorten it, or put it in quotes if it is "
-            "text."
+            f"{where} has a number with too many digits; shorten it, or put it in quotes if it is text."
         ) from error
 
 

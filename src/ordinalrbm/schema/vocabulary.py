@@ -283,8 +283,7 @@ def _names_category(phrase: str) -> bool:
 
 
 _WEIGHT_NAME = re.compile(
-    r"weight|wgt|wght|gewicht|poids|pondera|(^|_)(peso|pond|fexp|factor_?exp)|(^|_)wt|wt($|_|\d)",
-    re.I,
+    r"weight|wgt|wght|gewicht|poids|pondera|(^|_)(peso|pond|fexp|factor_?exp)|(^|_)wt|wt($|_|\d)", re.I
 )
 _BODY = re.compile(r"(\b|_)(body|kg|kilo\w*|pounds?|lbs?|birth|grams?)(\b|_)|körper", re.I)
 _ID_NAME = re.compile(

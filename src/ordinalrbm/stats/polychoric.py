@@ -162,9 +162,7 @@ def _most_likely(
         if moving.size == 0:
             break
         rho = np.tanh(z[moving])
-        probability, derivative = cell_probabilities(
-            first_bounds[moving], second_bounds[moving], rho
-        )
+        probability, derivative = cell_probabilities(first_bounds[moving], second_bounds[moving], rho)
         ratio = derivative / probability
         per_row[moving] = (derivative * ratio).sum(axis=(1, 2))
         slope = (counts[moving] * ratio).sum(axis=(1, 2))

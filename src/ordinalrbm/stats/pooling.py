@@ -22,11 +22,7 @@ _SMALLEST_SHARE = 1e-4
 
 
 def pool(
-    estimates: Any,
-    standard_errors: Any,
-    *,
-    level: float = 0.95,
-    df_complete: Any = None,
+    estimates: Any, standard_errors: Any, *, level: float = 0.95, df_complete: Any = None
 ) -> pd.DataFrame:
     """Combine the results of several imputed tables by Rubin's rules.
 

@@ -40,9 +40,14 @@ class Rotated(NamedTuple):
 
 
 def rotate(
-    loadings: np.ndarray, rotation: Rotation = "varimax", *, gamma: float = 0.0,
-    n_starts: int = 10, seed: int = 0, start: np.ndarray | None = None,
-) -> Rotated:  # fmt: skip
+    loadings: np.ndarray,
+    rotation: Rotation = "varimax",
+    *,
+    gamma: float = 0.0,
+    n_starts: int = 10,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+) -> Rotated:
     """Rotate loadings of uncorrelated factors, with Kaiser's normalisation.
 
     Factors come in the order of the variance that they explain, and with signs that make the
@@ -112,9 +117,13 @@ def _oblimin(gamma: float) -> _Criterion:
 
 
 def _best_turn(
-    loadings: np.ndarray, criterion: _Criterion, is_oblique: bool, n_starts: int, seed: int,
+    loadings: np.ndarray,
+    criterion: _Criterion,
+    is_oblique: bool,
+    n_starts: int,
+    seed: int,
     start: np.ndarray | None,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """The turn with the smallest criterion, from the given start alone or from several."""
     if start is not None:
         return _descend(loadings, start, criterion, is_oblique, _NEAR_ENOUGH)[1]
@@ -128,9 +137,12 @@ def _best_turn(
 
 
 def _descend(
-    loadings: np.ndarray, turn: np.ndarray, criterion: _Criterion, is_oblique: bool,
+    loadings: np.ndarray,
+    turn: np.ndarray,
+    criterion: _Criterion,
+    is_oblique: bool,
     tolerance: float = _TOLERANCE,
-) -> tuple[float, np.ndarray]:  # fmt: skip
+) -> tuple[float, np.ndarray]:
     """Steepest descent along allowed turns, with steps that double and halve."""
     step = 1.0
     value, slope = _projected(loadings, turn, criterion, is_oblique)

@@ -97,8 +97,7 @@ def welch(groups: Moments) -> Comparison | None:
     excess = between * (statistic - 1.0)
     omega = max(0.0, excess / (excess + people))
     low, high = (
-        _noncentrality(statistic, between, within, level)
-        for level in (0.5 + _LEVEL / 2, 0.5 - _LEVEL / 2)
+        _noncentrality(statistic, between, within, level) for level in (0.5 + _LEVEL / 2, 0.5 - _LEVEL / 2)
     )
     p = float(fdtrc(between, within, statistic))
     ends = low / (low + people), high / (high + people)
@@ -152,9 +151,7 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def most_sure(
-    comparisons: Sequence[Comparison | None],
-    adjusted: Sequence[float],
-    known: Sequence[float] | None = None,
+    comparisons: Sequence[Comparison | None], adjusted: Sequence[float], known: Sequence[float] | None = None
 ) -> list[int]:
     """Places of comparisons, the surest and most far-reaching first.
 

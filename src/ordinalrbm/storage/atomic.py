@@ -71,9 +71,7 @@ def check_place(path: str | os.PathLike) -> None:
     target = Path(path)
     try:
         if not target.parent.is_dir():
-            raise DataError(
-                f"Folder '{target.parent}' does not exist; create it or write elsewhere."
-            )
+            raise DataError(f"Folder '{target.parent}' does not exist; create it or write elsewhere.")
         if target.is_dir():
             raise DataError(f"'{target}' is a folder; give the name of a file in it.")
         if target.exists() and not target.is_file():
@@ -159,8 +157,7 @@ def lock_folder(folder: Path, what: str) -> Any:
         lock.acquire()
     except Timeout:
         raise DataError(
-            f"Another {what} is written to folder '{folder}'; wait for its end, or give another "
-            "folder."
+            f"Another {what} is written to folder '{folder}'; wait for its end, or give another folder."
         ) from None
     except OSError as error:
         if error.errno not in _NO_LOCKS:

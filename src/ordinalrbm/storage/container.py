@@ -110,9 +110,7 @@ def _front(metadata: dict[str, str], arrays: list[tuple[str, np.ndarray]]) -> by
     end = 0
     for name, array in arrays:
         place = [end, end := end + array.nbytes]
-        said[name] = {
-            "dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": place,
-        }  # fmt: skip
+        said[name] = {"dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": place}
     text = json.dumps(said, separators=(",", ":")).encode("ascii")
     text += b" " * (-len(text) % 8)
     if len(text) > MOST_JSON:
@@ -199,14 +197,12 @@ def opened(path: str | os.PathLike) -> Iterator[Contents]:
                 yield _contents(target, front, layout, file)
     except DamagedFileError as error:
         raise DataError(
-            f"File '{target}' is damaged: {error}; take another copy of the file, or save the "
-            "model again."
+            f"File '{target}' is damaged: {error}; take another copy of the file, or save the model again."
         ) from error
     except (BrokenFileError, SafetensorError, OSError) as error:
         reason = " ".join(str(error).split())[:_MOST_SAID]
         raise DataError(
-            f"File '{target}' is not a model file of ordinalrbm ({reason}); "
-            "give a file written by save()."
+            f"File '{target}' is not a model file of ordinalrbm ({reason}); give a file written by save()."
         ) from error
 
 

@@ -110,9 +110,11 @@ def save(path: str | os.PathLike, arrays: dict[str, np.ndarray], header: dict[st
 
 
 def write(
-    path: str | os.PathLike, arrays: Mapping[str, Any], header: Mapping[str, Any],
+    path: str | os.PathLike,
+    arrays: Mapping[str, Any],
+    header: Mapping[str, Any],
     checksums: container.Checksums = None,
-) -> None:  # fmt: skip
+) -> None:
     """Write a file, all of it or nothing."""
     with atomic_write(path) as file:
         container.write(file, arrays, header, checksums)

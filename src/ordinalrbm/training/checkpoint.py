@@ -134,9 +134,12 @@ class Checkpoints:
     """
 
     def __init__(
-        self, folder: str | os.PathLike | None, every: Any = "5 min", resume: bool = True,
+        self,
+        folder: str | os.PathLike | None,
+        every: Any = "5 min",
+        resume: bool = True,
         among: Group | Alone = ALONE,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.folder, self.among = None if folder is None else Path(folder), among
         self.interval = interval(every)
         self.identity: dict[str, Any] = {}
@@ -169,9 +172,7 @@ class Checkpoints:
                 "all of their machines share."
             )
         if there and not resume:
-            raise DataError(
-                f"Folder '{folder}' holds checkpoints; resume from them, or give another folder."
-            )
+            raise DataError(f"Folder '{folder}' holds checkpoints; resume from them, or give another folder.")
         for part, paths in there.items():
             found = _newest_undamaged(paths, self.among)
             if found is not None:
@@ -222,9 +223,7 @@ def _prepare(folder: Path) -> Any:
 
 def _unusable(folder: Path, error: OSError | DataError) -> DataError:
     reason = error.strerror if isinstance(error, OSError) else error
-    return DataError(
-        f"Checkpoints cannot be written to folder '{folder}' ({reason}); give another folder."
-    )
+    return DataError(f"Checkpoints cannot be written to folder '{folder}' ({reason}); give another folder.")
 
 
 def _newest_undamaged(newest_first: list[Path], among: Group | Alone) -> _Found | None:

@@ -85,9 +85,7 @@ def tell_of_divergence(schedule: Schedule, n_epochs: int, stacklevel: int = 5) -
     warnings.warn(said, ConvergenceWarning, stacklevel=stacklevel)
 
 
-def usual(
-    counts: np.ndarray, n_levels: np.ndarray, column: np.ndarray, level: np.ndarray
-) -> np.ndarray:
+def usual(counts: np.ndarray, n_levels: np.ndarray, column: np.ndarray, level: np.ndarray) -> np.ndarray:
     """Log probability of answers by how often each was given to that question.
 
     A model starts there, unless it is told not to, and must not become worse.

@@ -47,23 +47,33 @@ class Identity:
             unequal = [name for name in here if there.get(name) != here[name]]
             if unequal:
                 return [_difference(name, there.get(name), here[name]) for name in unequal]
-        return [
-            name for name in now["digests"] if stored["digests"].get(name) != self.digests[name]
-        ]
+        return [name for name in now["digests"] if stored["digests"].get(name) != self.digests[name]]
 
 
 # Parameters that change nothing about what is learnt; those of scales and of kinds of columns are
 # in digests, and instead of the random state there is the seed.
 _NOT_LEARNING = {
-    "random_state", "n_jobs", "verbose", "inference", "n_draws", "scales", "scale", "item_scales",
-    "nominal", "numeric", "background",
-}  # fmt: skip
+    "random_state",
+    "n_jobs",
+    "verbose",
+    "inference",
+    "n_draws",
+    "scales",
+    "scale",
+    "item_scales",
+    "nominal",
+    "numeric",
+    "background",
+}
 
 
 def identity_of(
-    estimator: Any, seed: int, observations: Observations, scales: Iterable[Scale],
+    estimator: Any,
+    seed: int,
+    observations: Observations,
+    scales: Iterable[Scale],
     further: tuple[str, Iterable[np.ndarray]],
-) -> Identity:  # fmt: skip
+) -> Identity:
     """Identity of a fit of these observations; ``further`` is a name and other data of the fit."""
     seen, (name, arrays) = observations, further
     digests = {
@@ -84,9 +94,12 @@ def identity_of(
 
 
 def identity_of_ratings(
-    estimator: Any, seed: int, known: Ratings, validation: Cells | None,
+    estimator: Any,
+    seed: int,
+    known: Ratings,
+    validation: Cells | None,
     tables: Iterable[csr_array | None] = (),
-) -> Identity:  # fmt: skip
+) -> Identity:
     """Identity of a fit of ratings; tables hold features of users and items, if there are any."""
     scales = [known.scales] if isinstance(known.scales, Scale) else known.scales
     further = ("validation ratings", () if validation is None else tuple(validation))
@@ -110,9 +123,7 @@ def _settings(estimator: Any) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):  # the models of an ensemble
-        return [
-            [type(model).__name__, _settings(model), str(model.random_state)] for model in value
-        ]
+        return [[type(model).__name__, _settings(model), str(model.random_state)] for model in value]
     return plain_number(value)
 
 

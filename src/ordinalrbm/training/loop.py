@@ -51,9 +51,7 @@ class Learner(Protocol):
         """Go on from a whole state, of which a process in a group takes its share."""
 
 
-def learn(
-    learner: Learner, writer: CheckpointWriter, n_epochs: int, *, verbose: bool, watched: str
-) -> bool:
+def learn(learner: Learner, writer: CheckpointWriter, n_epochs: int, *, verbose: bool, watched: str) -> bool:
     """Learn to the end; returns whether Ctrl-C has come before it.
 
     Ctrl-C before there is a model goes through. Whatever ends learning early, the last epoch that
@@ -61,18 +59,20 @@ def learn(
     """
     writer.restore(learner)
     bar = tqdm(
-        total=n_epochs, initial=len(learner.history), desc="learning", unit="epoch",
-        disable=not verbose, file=sys.stderr,
-    )  # fmt: skip
+        total=n_epochs,
+        initial=len(learner.history),
+        desc="learning",
+        unit="epoch",
+        disable=not verbose,
+        file=sys.stderr,
+    )
     try:
         for state in _good_epochs(learner):
             writer.after(learner, state)
             bar.update()
             value = learner.history[-1].validation
             bar.set_postfix_str(f"{watched} {value:.4f}")
-            _log.info(
-                "epoch %d of at most %d, %s %.4f", len(learner.history), n_epochs, watched, value
-            )
+            _log.info("epoch %d of at most %d, %s %.4f", len(learner.history), n_epochs, watched, value)
     except BaseException as reason:
         writer.flush()
         if not isinstance(reason, KeyboardInterrupt) or not learner.has_model:

@@ -63,9 +63,13 @@ def flatten(name: str, value: Any) -> dict[str, np.ndarray]:
 
 
 def unflatten(
-    name: str, state: State, like: Any, low: float = -LARGEST_NUMBER,
-    high: float = LARGEST_NUMBER, limits: Mapping[Any, tuple[float, float]] = NO_LIMITS,
-) -> Any:  # fmt: skip
+    name: str,
+    state: State,
+    like: Any,
+    low: float = -LARGEST_NUMBER,
+    high: float = LARGEST_NUMBER,
+    limits: Mapping[Any, tuple[float, float]] = NO_LIMITS,
+) -> Any:
     """What :func:`flatten` has put under a name, in the shape and memory order of ``like``.
 
     Whoever can write a file can write anything, and kernels read without looking. So numbers must

@@ -38,15 +38,12 @@ class Moments(NamedTuple):
 
 def zero_moments(model: VectorModel) -> Moments:
     first, second = (
-        Gradient(*(np.zeros_like(getattr(model, name)) for name in Gradient._fields))
-        for _ in range(2)
+        Gradient(*(np.zeros_like(getattr(model, name)) for name in Gradient._fields)) for _ in range(2)
     )
     return Moments(first, second)
 
 
-def ascend(
-    model: VectorModel, gradient: Gradient, moments: Moments, n_updates: int, steps: Steps
-) -> None:
+def ascend(model: VectorModel, gradient: Gradient, moments: Moments, n_updates: int, steps: Steps) -> None:
     """Move the model up the gradient, in place; ``n_updates`` counts from one."""
     scale = steps.rate
     if steps.adaptive:
@@ -57,9 +54,7 @@ def ascend(
     # is larger by it.
     centre = 0.5 * model.units if steps.centred else 0.0
     finer = scale / np.sqrt(model.units) if steps.adaptive else scale / model.units
-    _move_columns(
-        model.weights, model.bias, gradient, moments, scale, finer, centre, steps.adaptive
-    )
+    _move_columns(model.weights, model.bias, gradient, moments, scale, finer, centre, steps.adaptive)
     for part in ("factor_bias", "cutpoints", "slopes", "factor_slopes"):
         _move(
             getattr(model, part).reshape(-1),
@@ -82,18 +77,15 @@ def _direction(g: Any, first: Any, second: Any, j: Any, adaptive: Any) -> Any:
 
 
 @compiled()
-def _move(
-    parameter: Any, gradient: Any, first: Any, second: Any, scale: Any, adaptive: Any
-) -> None:
+def _move(parameter: Any, gradient: Any, first: Any, second: Any, scale: Any, adaptive: Any) -> None:
     for j in range(parameter.size):
         parameter[j] += scale * _direction(gradient[j], first, second, j, adaptive)
 
 
 @compiled()
 def _move_columns(
-    weights: Any, bias: Any, gradient: Any, moments: Any, scale: Any, finer: Any, centre: Any,
-    adaptive: Any,
-) -> None:  # fmt: skip
+    weights: Any, bias: Any, gradient: Any, moments: Any, scale: Any, finer: Any, centre: Any, adaptive: Any
+) -> None:
     first, second = moments.first, moments.second
     for i in range(bias.size):
         moved = 0.0

@@ -36,9 +36,7 @@ class Chains(NamedTuple):
     contrastive: bool  # whether free chains start anew from the clamped ones at every update
 
 
-def start_chains(
-    model: VectorModel, this: Side, free_phase: FreePhase, n_chains: int, seed: int
-) -> Chains:
+def start_chains(model: VectorModel, this: Side, free_phase: FreePhase, n_chains: int, seed: int) -> Chains:
     """Return chains before the first update, drawn from the mean-field solution.
 
     Persistent chains are a moderate number of complete rows when every row has every column (then
@@ -70,9 +68,13 @@ def _settled(model: VectorModel, this: Side, rng: np.random.Generator) -> np.nda
 
 
 def gradient(
-    model: VectorModel, this: Side, chains: Chains, batch: Batch, precision: float,
+    model: VectorModel,
+    this: Side,
+    chains: Chains,
+    batch: Batch,
+    precision: float,
     slope_precision: float = 0.0,
-) -> Gradient:  # fmt: skip
+) -> Gradient:
     """Return the clamped minus the free expectation, per row; moves the chains.
 
     ``precision`` is that of the Gaussian prior on the weights, divided by the number of rows, and

@@ -62,10 +62,16 @@ def by_weight(observations: Observations, row_weight: np.ndarray | None) -> Obse
 
 
 def initial_model(
-    observations: Observations, n_factors: int, units: int, seed: int, *,
-    by_correlations: bool = True, at_marginals: bool = True, balanced: bool = True,
+    observations: Observations,
+    n_factors: int,
+    units: int,
+    seed: int,
+    *,
+    by_correlations: bool = True,
+    at_marginals: bool = True,
+    balanced: bool = True,
     slope_precision: float = 0.0,
-) -> VectorModel:  # fmt: skip
+) -> VectorModel:
     """Return the model to start learning from.
 
     Half of the units are on at first, so a balanced bias takes half of the weights back: each
@@ -84,9 +90,13 @@ def initial_model(
     if covariates.size:
         at_shares = thresholds.at_marginals(level_counts(columns.levels), n_levels)
         slopes = regression.column_slopes(
-            columns.levels, columns.number, thresholds.table(at_shares, n_levels), plan,
-            covariates, slope_precision,
-        )  # fmt: skip
+            columns.levels,
+            columns.number,
+            thresholds.table(at_shares, n_levels),
+            plan,
+            covariates,
+            slope_precision,
+        )
     between = _between(slopes, covariates, columns.share, plan)
     rng = np.random.default_rng(seed)
     structure = _Structure(np.zeros((n_levels.size, 0)), np.zeros(0))
@@ -170,9 +180,7 @@ def _of_kinds(
     return result, bias
 
 
-def _between(
-    slopes: np.ndarray, covariates: np.ndarray, share: np.ndarray, plan: Layout
-) -> np.ndarray:
+def _between(slopes: np.ndarray, covariates: np.ndarray, share: np.ndarray, plan: Layout) -> np.ndarray:
     """(N', N') covariance of the utilities that comes from the covariates, of which one is left."""
     if not covariates.size:
         return np.zeros((len(slopes), len(slopes)))
@@ -185,9 +193,8 @@ def _between(
 
 
 def _with_slopes(
-    model: VectorModel, slopes: np.ndarray, columns: _Scales, covariates: np.ndarray,
-    precision: float,
-) -> VectorModel:  # fmt: skip
+    model: VectorModel, slopes: np.ndarray, columns: _Scales, covariates: np.ndarray, precision: float
+) -> VectorModel:
     """The model with slopes by covariates, of columns and of factors."""
     view = columns.levels.column_view
     squares = covariates.astype(np.float64) ** 2
@@ -205,15 +212,12 @@ def _with_slopes(
     spread = regression.category_spread(weights, columns.share, covariance, model.layout)
     slopes = slopes * spread[:, None]
     own, of_factors = regression.shared(slopes, weights, variance, informed, model.units, precision)
-    return model._replace(
-        slopes=own.astype(np.float32), factor_slopes=of_factors.astype(np.float32)
-    )
+    return model._replace(slopes=own.astype(np.float32), factor_slopes=of_factors.astype(np.float32))
 
 
 def _structure(
-    columns: _Scales, plan: Layout, bounds: np.ndarray, between: np.ndarray, n_factors: int,
-    units: int,
-) -> _Structure:  # fmt: skip
+    columns: _Scales, plan: Layout, bounds: np.ndarray, between: np.ndarray, n_factors: int, units: int
+) -> _Structure:
     """At most ``n_factors`` directions in which utilities vary together."""
     observations = columns.levels
     found = polychoric.polychoric(_enough_rows(observations), bounds)
@@ -227,8 +231,7 @@ def _structure(
     correlation = polychoric.shrunk(found.correlation, rows, prior)
     room = min(n_factors, n_columns)
     values, vectors = linalg.eigh(
-        correlation / np.sqrt(np.outer(noise, noise)),
-        subset_by_index=(n_columns - room, n_columns - 1),
+        correlation / np.sqrt(np.outer(noise, noise)), subset_by_index=(n_columns - room, n_columns - 1)
     )
     # Mean variance that chance leaves in a shrunken correlation; one by the number of rows, if all
     # are complete and there are many.
@@ -238,9 +241,7 @@ def _structure(
     return _Structure(vectors[:, ::-1][:, real], variance[real])
 
 
-def _of_choices(
-    found: polychoric.Correlations, share: np.ndarray, plan: Layout
-) -> polychoric.Correlations:
+def _of_choices(found: polychoric.Correlations, share: np.ndarray, plan: Layout) -> polychoric.Correlations:
     """Correlations with the choice of a category, instead of with a utility behind it.
 
     A choice tells less than a utility. Categories of one question need no factors to exclude each

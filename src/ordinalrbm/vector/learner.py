@@ -20,14 +20,7 @@ from ordinalrbm.training.schedule import MOST_OFTEN, RateSchedule, Schedule
 from ordinalrbm.vector.ascent import Moments, Steps, ascend, zero_moments
 from ordinalrbm.vector.chains import FreePhase, gradient, start_chains
 from ordinalrbm.vector.initial import by_weight, initial_model
-from ordinalrbm.vector.model import (
-    ARRAYS,
-    Unanswered,
-    VectorModel,
-    follow_covariates,
-    side,
-    with_parameters,
-)
+from ordinalrbm.vector.model import ARRAYS, Unanswered, VectorModel, follow_covariates, side, with_parameters
 from ordinalrbm.vector.monitor import set_aside
 from ordinalrbm.vector.styles import draw_styles, has_styles, with_styles
 
@@ -116,9 +109,11 @@ class _VectorLearner:
         self.best, self.best_epoch = self.model, 0
         self.history: list[Record] = []
         self.schedule = Schedule(
-            settings.learning_rate, n_epochs=settings.n_epochs, patience=settings.patience,
+            settings.learning_rate,
+            n_epochs=settings.n_epochs,
+            patience=settings.patience,
             fall=_FALL if settings.schedule == "cosine" else 0.0,
-        )  # fmt: skip
+        )
         self.started = time.perf_counter()
 
     @property
@@ -215,9 +210,8 @@ def fit(
     """
     learner = _VectorLearner(observations, row_weight, settings, start)
     interrupted = learn(
-        learner, checkpoints.of("vector"), settings.n_epochs, verbose=settings.verbose,
-        watched="held-out",
-    )  # fmt: skip
+        learner, checkpoints.of("vector"), settings.n_epochs, verbose=settings.verbose, watched="held-out"
+    )
     best, best_epoch = learner.best, learner.best_epoch
     # Mean-field is quick enough to watch every epoch with, but it is an approximation, and more so
     # the stronger the weights: it tends to prefer earlier epochs. The last epoch has settled, so it
@@ -230,9 +224,7 @@ def fit(
     return Fitted(best, best_epoch, learner.history, interrupted)
 
 
-def first_model(
-    observations: Observations, row_weight: np.ndarray | None, settings: Settings
-) -> VectorModel:
+def first_model(observations: Observations, row_weight: np.ndarray | None, settings: Settings) -> VectorModel:
     """Return the model that learning from these rows would start with."""
     return with_styles(
         initial_model(
@@ -249,9 +241,7 @@ def first_model(
     )
 
 
-def _epoch(
-    learner: _VectorLearner, this: Side, epoch: int, rate: float, settings: Settings
-) -> None:
+def _epoch(learner: _VectorLearner, this: Side, epoch: int, rate: float, settings: Settings) -> None:
     """One pass over the data, in batches of neighbouring rows, in random order."""
     model, n_rows = learner.model, this.n_rows
     starts = np.arange(0, n_rows, settings.batch_size)

@@ -53,9 +53,7 @@ def exact(model: VectorModel, this: Side) -> Estimate:
     return _over_styles(model, this, lambda styled, _: _exact(model, styled))
 
 
-def _over_styles(
-    model: VectorModel, this: Side, given_style: Callable[[Side, int], Estimate]
-) -> Estimate:
+def _over_styles(model: VectorModel, this: Side, given_style: Callable[[Side, int], Estimate]) -> Estimate:
     """Sum over the response styles: each is the plain model with other thresholds.
 
     Styles are numbered, so that each has draws of its own: only then do errors add in squares.
@@ -118,10 +116,15 @@ def _only(this: Side, rows: np.ndarray) -> Side:
     entry = np.repeat(this.row_start[rows] - start[:-1], length) + np.arange(start[-1])
     nothing = np.zeros(0, dtype=np.float32)
     return this._replace(
-        row_start=start, column=this.column[entry], level=this.level[entry],
-        known=this.known[entry] if this.known.size else this.known, shift=this.shift[entry],
-        offset=nothing, covariates=nothing, row_bias=nothing,
-    )  # fmt: skip
+        row_start=start,
+        column=this.column[entry],
+        level=this.level[entry],
+        known=this.known[entry] if this.known.size else this.known,
+        shift=this.shift[entry],
+        offset=nothing,
+        covariates=nothing,
+        row_bias=nothing,
+    )
 
 
 def _exact_alike(model: VectorModel, this: Side) -> Estimate:

@@ -59,9 +59,16 @@ class _Cells(NamedTuple):
 
 
 def loading_errors(
-    model: VectorModel, this: Side, people: Population, solution: Solution, rotation: Rotation, *,
-    gamma: float = 0.0, weight: np.ndarray | None = None, seed: int = 0,
-) -> LoadingErrors | None:  # fmt: skip
+    model: VectorModel,
+    this: Side,
+    people: Population,
+    solution: Solution,
+    rotation: Rotation,
+    *,
+    gamma: float = 0.0,
+    weight: np.ndarray | None = None,
+    seed: int = 0,
+) -> LoadingErrors | None:
     """Standard errors given the rows that were learnt from; None if these are too few.
 
     Rows may have weights, as a survey has them: then the errors are those of a sandwich.
@@ -79,15 +86,13 @@ def loading_errors(
         for one in noise
     ]
     return LoadingErrors(
-        np.std([one.pattern for one in drawn], axis=0),
-        np.std([one.correlation for one in drawn], axis=0),
+        np.std([one.pattern for one in drawn], axis=0), np.std([one.correlation for one in drawn], axis=0)
     )
 
 
 def _covariance(
-    model: VectorModel, this: Side, people: Population, weights: np.ndarray,
-    row_weight: np.ndarray | None,
-) -> np.ndarray | None:  # fmt: skip
+    model: VectorModel, this: Side, people: Population, weights: np.ndarray, row_weight: np.ndarray | None
+) -> np.ndarray | None:
     """Covariance of the estimated loadings before rotation, (N K, N K)."""
     first_threshold, n_parameters = _places(model)
     answered = np.diff(this.row_start) > 0
@@ -122,9 +127,8 @@ def _places(model: VectorModel) -> tuple[np.ndarray, int]:
 
 
 def _scores(
-    model: VectorModel, this: Side, people: Population, weights: np.ndarray,
-    first_threshold: np.ndarray,
-) -> np.ndarray:  # fmt: skip
+    model: VectorModel, this: Side, people: Population, weights: np.ndarray, first_threshold: np.ndarray
+) -> np.ndarray:
     """(rows, parameters) derivatives of each row's log-likelihood by loadings and thresholds."""
     n_parameters = _places(model)[1]
     total = np.zeros((this.n_rows, n_parameters))
@@ -137,9 +141,13 @@ def _scores(
 
 
 def _scores_of_style(
-    model: VectorModel, this: Side, people: Population, weights: np.ndarray,
-    first_threshold: np.ndarray, component: Component,
-) -> np.ndarray:  # fmt: skip
+    model: VectorModel,
+    this: Side,
+    people: Population,
+    weights: np.ndarray,
+    first_threshold: np.ndarray,
+    component: Component,
+) -> np.ndarray:
     factors = component.state.factors
     styled = this._replace(stretch=component.state.stretch)
     n_rows, (n_columns, n_factors) = this.n_rows, weights.shape
@@ -188,9 +196,7 @@ def _by_category(
         yield columns, chosen - share, share
 
 
-def _by_threshold(
-    model: VectorModel, this: Side, cells: _Cells, first_threshold: np.ndarray
-) -> np.ndarray:
+def _by_threshold(model: VectorModel, this: Side, cells: _Cells, first_threshold: np.ndarray) -> np.ndarray:
     plan = model.layout
     n_thresholds = np.where(plan.is_number | plan.is_category, 0, plan.n_levels.astype(np.intp) - 1)
     found = np.zeros((this.n_rows, _places(model)[1] - model.weights.size))
@@ -229,12 +235,14 @@ def _cells(model: VectorModel, this: Side, factors: np.ndarray) -> _Cells:
     variance = normal_reference.truncated_variance(low, high)
     is_known = ~np.isnan(utility)
     return _Cells(
-        row, column, level,
+        row,
+        column,
+        level,
         np.where(is_known, utility - mean, shift),
         np.where(is_known, 0.0, variance),
         *normal_reference.edge_densities(low, high),
         utility,
-    )  # fmt: skip
+    )
 
 
 def _idle(
@@ -245,10 +253,7 @@ def _idle(
     idle = [_turned(weights, a, b, n_parameters) for a, b in _pairs(n_factors)]
     for question in np.flatnonzero(model.kind == NOMINAL).tolist():
         columns = np.arange(len(weights))[model.layout.columns(question)]
-        for places in [
-            *(columns * n_factors + k for k in range(n_factors)),
-            first_threshold[columns],
-        ]:
+        for places in [*(columns * n_factors + k for k in range(n_factors)), first_threshold[columns]]:
             direction = np.zeros(n_parameters)
             direction[places] = 1.0
             idle.append(direction)

@@ -88,9 +88,12 @@ class Solution(NamedTuple):
 
 
 def population_of(
-    model: VectorModel, observations: Observations, weight: np.ndarray | None,
-    unanswered: Unanswered, seed: int,
-) -> Population:  # fmt: skip
+    model: VectorModel,
+    observations: Observations,
+    weight: np.ndarray | None,
+    unanswered: Unanswered,
+    seed: int,
+) -> Population:
     """How factors are distributed among the first rows, which should be in random order."""
     n_rows = min(observations.n_rows, _ENOUGH_ROWS)
     if n_rows < observations.n_rows:
@@ -130,9 +133,12 @@ def _moments(all_draws: Iterator[np.ndarray], weight: np.ndarray | None) -> Popu
 
 
 def solve(
-    model: VectorModel, people: Population, rotation: Rotation, n_factors: int | None = None,
+    model: VectorModel,
+    people: Population,
+    rotation: Rotation,
+    n_factors: int | None = None,
     gamma: float = 0.0,
-) -> Solution:  # fmt: skip
+) -> Solution:
     """Rotated loadings of the model's factors, or of the ``n_factors`` axes that explain most."""
     weights = contrasts(model, people.mean) @ model.weights.astype(np.float64) @ people.root
     unrotated, axes = principal_axes(weights, n_factors)
@@ -152,9 +158,7 @@ def contrasts(model: VectorModel, mean: np.ndarray) -> np.ndarray:
         own = plan.columns(question)
         share = category_shares(model, mean, question)
         against = np.eye(len(share)) - share
-        made[own, own] = (
-            against / (np.maximum(1.0 - share, _SMALLEST_PROBABILITY) * _LOGISTIC)[:, None]
-        )
+        made[own, own] = against / (np.maximum(1.0 - share, _SMALLEST_PROBABILITY) * _LOGISTIC)[:, None]
     return made
 
 
@@ -176,9 +180,7 @@ def principal_axes(weights: np.ndarray, n_factors: int | None) -> tuple[np.ndarr
     return (left * size)[:, :n_factors], right[:n_factors].T
 
 
-def rotated_like(
-    weights: np.ndarray, target: Solution, rotation: Rotation, gamma: float
-) -> Rotated:
+def rotated_like(weights: np.ndarray, target: Solution, rotation: Rotation, gamma: float) -> Rotated:
     """Loadings of other weights, rotated from where they are nearest to those of the target."""
     unrotated, _ = principal_axes(weights, target.loadings.shape[1])
     nearest = np.linalg.lstsq(unrotated, target.loadings, rcond=None)[0]

@@ -16,9 +16,17 @@ from ordinalrbm.vector.kinds import Columns, Layout, in_columns, layout, with_un
 
 # The parameters of a model that are arrays, in the order of its fields.
 ARRAYS = (
-    "weights", "bias", "factor_bias", "cutpoints", "n_levels", "stretches", "style_weights",
-    "kind", "slopes", "factor_slopes",
-)  # fmt: skip
+    "weights",
+    "bias",
+    "factor_bias",
+    "cutpoints",
+    "n_levels",
+    "stretches",
+    "style_weights",
+    "kind",
+    "slopes",
+    "factor_slopes",
+)
 # Those that a model of nothing but scales, without background, does not have.
 OPTIONAL = ("kind", "slopes", "factor_slopes")
 _NO_KINDS = np.zeros(0, dtype=np.int8)
@@ -98,11 +106,7 @@ class VectorModel(NamedTuple):
 
     @classmethod
     def from_stored(
-        cls,
-        stored: Stored,
-        n_levels: list[int],
-        kind: np.ndarray = _NO_KINDS,
-        n_covariates: int = 0,
+        cls, stored: Stored, n_levels: list[int], kind: np.ndarray = _NO_KINDS, n_covariates: int = 0
     ) -> VectorModel:
         """Return the model of a file, whose questions must be of these kinds and levels."""
         plan = layout_of(kind, np.array(n_levels, dtype=np.int32))
@@ -121,9 +125,7 @@ class VectorModel(NamedTuple):
             n_levels=stored.checked_array("n_levels", np.int32, (len(n_levels),)),
             units=stored.whole("units", 1, MOST_UNITS),
             stretches=stretches,
-            style_weights=stored.checked_array(
-                "style_weights", np.float64, stretches.shape, 0.0, 1.0
-            ),
+            style_weights=stored.checked_array("style_weights", np.float64, stretches.shape, 0.0, 1.0),
         )
         if kind.size:
             model = model._replace(kind=stored.checked_array("kind", np.int8, kind.shape, 0, 2))
@@ -266,9 +268,7 @@ def follow_covariates(this: Side, model: VectorModel, start: int, stop: int) -> 
     rows = this.rows(start, stop)
     rows.row_bias[:] = rows.covariates @ model.factor_slopes.T
     nothing = np.zeros(stop - start, dtype=np.float32)
-    gibbs.fill_offsets(
-        rows.row_start, rows.column, rows.covariates, nothing, model.slopes, this.shift
-    )
+    gibbs.fill_offsets(rows.row_start, rows.column, rows.covariates, nothing, model.slopes, this.shift)
     if this.offset.size:
         here = slice(int(rows.row_start[0]), int(rows.row_start[-1]))
         is_category = model.layout.is_category[this.column[here]]
@@ -279,10 +279,7 @@ def follow_covariates(this: Side, model: VectorModel, start: int, stop: int) -> 
 def with_parameters(this: Side, model: VectorModel) -> Side:
     """Return the same answers under other parameters."""
     return this._replace(
-        weights=model.weights,
-        bias=model.bias,
-        thresholds=model.thresholds,
-        factor_bias=model.factor_bias,
+        weights=model.weights, bias=model.bias, thresholds=model.thresholds, factor_bias=model.factor_bias
     )
 
 

@@ -56,9 +56,7 @@ class Monitor(NamedTuple):
         )
         return held_out, seen
 
-    def is_worse(
-        self, model: VectorModel, other: VectorModel, unanswered: Unanswered, seed: int
-    ) -> bool:
+    def is_worse(self, model: VectorModel, other: VectorModel, unanswered: Unanswered, seed: int) -> bool:
         """Whether a model predicts the held-out answers worse than another, beyond chance."""
         weight = self.held_out.weight
         if not weight.size:
@@ -114,8 +112,6 @@ def _usual(learnt: Observations, row_weight: np.ndarray | None, cells: Cells) ->
     return np.where(kind[cells.column] == NUMERIC, normal, found)
 
 
-def _watched(
-    observations: Observations, chosen: np.ndarray, row_weight: np.ndarray | None
-) -> Watched:
+def _watched(observations: Observations, chosen: np.ndarray, row_weight: np.ndarray | None) -> Watched:
     part = observations.select(chosen)
     return Watched(cells_of(part), of_answers(part, row_weight))

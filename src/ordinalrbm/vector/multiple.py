@@ -31,19 +31,13 @@ FEWEST_ROWS = 30
 
 
 def gaps(
-    observations: Observations,
-    row_weight: np.ndarray | None,
-    settings: Settings,
-    cells: Cells,
-    n_draws: int,
+    observations: Observations, row_weight: np.ndarray | None, settings: Settings, cells: Cells, n_draws: int
 ) -> Iterator[np.ndarray]:
     """Yield random answers for some cells, each time by a model of its own."""
     counts = observations.row_counts > 0
     answered = np.flatnonzero(counts if row_weight is None else counts & (row_weight > 0))
     seeds = np.random.SeedSequence(settings.seed).generate_state(n_draws)
-    for seed in tqdm(
-        seeds.tolist(), "imputing", unit="table", disable=not settings.verbose, file=sys.stderr
-    ):
+    for seed in tqdm(seeds.tolist(), "imputing", unit="table", disable=not settings.verbose, file=sys.stderr):
         own = replace(settings, seed=seed % 2**31, verbose=False)
         model = redrawn(observations, answered, row_weight, own)
         this = side(model, observations, settings.unanswered)
@@ -51,10 +45,7 @@ def gaps(
 
 
 def redrawn(
-    observations: Observations,
-    rows: np.ndarray,
-    row_weight: np.ndarray | None,
-    settings: Settings,
+    observations: Observations, rows: np.ndarray, row_weight: np.ndarray | None, settings: Settings
 ) -> VectorModel:
     """Return the model of as many of these rows, drawn with replacement."""
     rng = np.random.default_rng(settings.seed)

@@ -135,13 +135,7 @@ def _log_joint(model: VectorModel, this: Side, factors: np.ndarray, stretch: flo
 
 
 def draws(
-    model: VectorModel,
-    this: Side,
-    n_draws: int,
-    seed: int,
-    *,
-    burn_in: int = DEFAULT_BURN_IN,
-    thin: int = 1,
+    model: VectorModel, this: Side, n_draws: int, seed: int, *, burn_in: int = DEFAULT_BURN_IN, thin: int = 1
 ) -> Iterator[State]:
     """Yield draws of the factors and the styles given the answers, one chain per row.
 

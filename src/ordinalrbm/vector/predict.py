@@ -172,9 +172,13 @@ def _finished(model: VectorModel, cells: Cells, total: np.ndarray) -> np.ndarray
 
 
 def _add(
-    model: VectorModel, state: State, cells: Cells, total: np.ndarray,
-    spread: Spread | None = None, weight: np.ndarray | None = None,
-) -> None:  # fmt: skip
+    model: VectorModel,
+    state: State,
+    cells: Cells,
+    total: np.ndarray,
+    spread: Spread | None = None,
+    weight: np.ndarray | None = None,
+) -> None:
     """Add the distributions in a state, times a weight of each row."""
     these = _parameters_only(model)._replace(stretch=state.stretch)
     plan = model.layout
@@ -185,9 +189,7 @@ def _add(
         these = these._replace(shift=added[cells.row, column])
     of_cell = None if spread is None else spread.utility[cells.row, column]
     if not model.kind.size:
-        gibbs.add_probabilities(
-            these, state.factors, cells.row_start, column, total, of_cell, weight
-        )
+        gibbs.add_probabilities(these, state.factors, cells.row_start, column, total, of_cell, weight)
         return
     levels = np.zeros((column.size, model.cutpoints.shape[1] + 1))
     gibbs.add_probabilities(these, state.factors, cells.row_start, column, levels, of_cell, weight)
@@ -242,10 +244,22 @@ def _parameters_only(model: VectorModel) -> Side:
     no_index, no_number = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
     nothing = np.zeros(1, dtype=np.int64)
     return Side(
-        nothing, no_index, np.zeros(0, dtype=np.int8), nothing, no_index, no_index, no_number,
-        no_number, no_number, np.zeros((0, 0), dtype=np.float32), model.weights, model.bias,
-        model.thresholds, model.factor_bias, model.units,
-    )  # fmt: skip
+        nothing,
+        no_index,
+        np.zeros(0, dtype=np.int8),
+        nothing,
+        no_index,
+        no_index,
+        no_number,
+        no_number,
+        no_number,
+        np.zeros((0, 0), dtype=np.float32),
+        model.weights,
+        model.bias,
+        model.thresholds,
+        model.factor_bias,
+        model.units,
+    )
 
 
 def utility_spread(
@@ -258,9 +272,7 @@ def utility_spread(
     return _spread(model, this, factors, wanted).utility
 
 
-def _spread(
-    model: VectorModel, this: Side, factors: np.ndarray, wanted: np.ndarray | None
-) -> Spread:
+def _spread(model: VectorModel, this: Side, factors: np.ndarray, wanted: np.ndarray | None) -> Spread:
     """What the uncertainty of the factors adds up to; nothing for rows that are not wanted."""
     pairs, plan = _weight_pairs(model.weights), model.layout
     spread = Spread(np.ones((this.n_rows, model.bias.size)), {})
@@ -348,9 +360,7 @@ def _response(variance: np.ndarray, coupling: np.ndarray) -> np.ndarray:
     return inner * root[:, :, None] * root[:, None, :]
 
 
-def _level_variance(
-    model: VectorModel, this: Side, factors: np.ndarray, start: int, stop: int
-) -> np.ndarray:
+def _level_variance(model: VectorModel, this: Side, factors: np.ndarray, start: int, stop: int) -> np.ndarray:
     """(rows, N) variance of the utility given its level and the factors; 0 where absent."""
     first, last = this.row_start[start], this.row_start[stop]
     row = np.repeat(np.arange(stop - start), np.diff(this.row_start[start : stop + 1]))

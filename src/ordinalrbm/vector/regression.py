@@ -25,9 +25,13 @@ _SMALLEST_PRECISION = 1e-3
 
 
 def column_slopes(
-    levels: Observations, known: np.ndarray, bounds: np.ndarray, plan: Layout,
-    covariates: np.ndarray, precision: float,
-) -> np.ndarray:  # fmt: skip
+    levels: Observations,
+    known: np.ndarray,
+    bounds: np.ndarray,
+    plan: Layout,
+    covariates: np.ndarray,
+    precision: float,
+) -> np.ndarray:
     """Return (columns, P) slopes of each column's answers by the covariates of their rows.
 
     Parameters
@@ -107,9 +111,13 @@ def _of_categories(chosen: np.ndarray, x: np.ndarray, precision: float) -> np.nd
 
 
 def shared(
-    slopes: np.ndarray, weights: np.ndarray, variance: np.ndarray, n_informed: np.ndarray,
-    units: int, precision: float,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    slopes: np.ndarray,
+    weights: np.ndarray,
+    variance: np.ndarray,
+    n_informed: np.ndarray,
+    units: int,
+    precision: float,
+) -> tuple[np.ndarray, np.ndarray]:
     """Return what of the slopes stays with the columns, and what goes to the biases of factors.
 
     Parameters

@@ -35,9 +35,12 @@ def rows(model: VectorModel, n_rows: int, seed: int, gibbs_steps: int = FREE_STE
 
 
 def free_factors(
-    model: VectorModel, n_rows: int, seed: int, gibbs_steps: int = FREE_STEPS,
+    model: VectorModel,
+    n_rows: int,
+    seed: int,
+    gibbs_steps: int = FREE_STEPS,
     rng: np.random.Generator | None = None,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """Return (n_rows, K) factors drawn from the model over all columns, from fair coins on."""
     factors = coins(n_rows, model, np.random.default_rng(seed) if rng is None else rng)
     over = side(model, complete_rows(model, n_rows))
@@ -45,9 +48,7 @@ def free_factors(
     return factors
 
 
-def gaps(
-    model: VectorModel, this: Side, cells: Cells, n_draws: int, seed: int
-) -> Iterator[np.ndarray]:
+def gaps(model: VectorModel, this: Side, cells: Cells, n_draws: int, seed: int) -> Iterator[np.ndarray]:
     """Yield random answers for some cells given the row's answers: multiple imputation."""
     states = draws(model, this, n_draws, seed, thin=STEPS_BETWEEN)
     for draw, state in enumerate(states, start=1):

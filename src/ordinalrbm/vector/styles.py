@@ -53,9 +53,7 @@ def with_styles(model: VectorModel, n_styles: int) -> VectorModel:
     return model._replace(stretches=stretches, style_weights=weights / weights.sum())
 
 
-def probabilities(
-    model: VectorModel, this: Side, factors: np.ndarray, start: int, stop: int
-) -> np.ndarray:
+def probabilities(model: VectorModel, this: Side, factors: np.ndarray, start: int, stop: int) -> np.ndarray:
     """Return (rows, G) P(style | answers, factors)."""
     given = log_levels(this, factors, start, stop, model.stretches)
     return softmax(given + np.log(model.style_weights), axis=1)

@@ -24,9 +24,14 @@ class _Columns(NamedTuple):
 
 
 def ascend(
-    half: Any, sums: Any, clamped: Statistics, free: Statistics, n_answers: torch.Tensor,
-    priors: Any, steps: Any,
-) -> None:  # fmt: skip
+    half: Any,
+    sums: Any,
+    clamped: Statistics,
+    free: Statistics,
+    n_answers: torch.Tensor,
+    priors: Any,
+    steps: Any,
+) -> None:
     """Move the columns that a batch has touched, and the factors' biases; in place.
 
     ``half`` and ``sums`` have their weights in tables
@@ -39,11 +44,24 @@ def ascend(
         _move_columns[(triton.cdiv(n_columns, tile),)](
             _Columns(half.weights, half.bias, half.cutpoints),
             _Columns(sums.weights, sums.bias, sums.cutpoints),
-            clamped, free, clamped.weights.stride(0), clamped.thresholds.shape[1], n_answers,
-            priors.common_cutpoints, priors.weights, priors.bias, priors.cutpoints,
-            priors.common_bias, *map(float, steps), n_columns, half.factor_bias.numel(), width,
-            half.cutpoints.shape[1], tile=tile, block=block,
-        )  # fmt: skip
+            clamped,
+            free,
+            clamped.weights.stride(0),
+            clamped.thresholds.shape[1],
+            n_answers,
+            priors.common_cutpoints,
+            priors.weights,
+            priors.bias,
+            priors.cutpoints,
+            priors.common_bias,
+            *map(float, steps),
+            n_columns,
+            half.factor_bias.numel(),
+            width,
+            half.cutpoints.shape[1],
+            tile=tile,
+            block=block,
+        )
     gradient = clamped.factor_bias - free.factor_bias
     sums.factor_bias.addcmul_(gradient, gradient, value=float(steps.adaptive))
     half.factor_bias.addcdiv_(gradient, torch.sqrt(sums.factor_bias), value=float(steps.rate))
@@ -51,10 +69,28 @@ def ascend(
 
 @triton.jit(do_not_specialize=["n_factors", "n_cutpoints", "statistics_width"])
 def _move_columns(
-    half, sums, clamped, free, statistics_width, n_bounds, n_answers, common, of_weights, of_bias,
-    of_cutpoints, common_bias, rate, adaptive, centre, n_columns, n_factors, width, n_cutpoints,
-    tile: tl.constexpr, block: tl.constexpr,
-):  # fmt: skip
+    half,
+    sums,
+    clamped,
+    free,
+    statistics_width,
+    n_bounds,
+    n_answers,
+    common,
+    of_weights,
+    of_bias,
+    of_cutpoints,
+    common_bias,
+    rate,
+    adaptive,
+    centre,
+    n_columns,
+    n_factors,
+    width,
+    n_cutpoints,
+    tile: tl.constexpr,
+    block: tl.constexpr,
+):
     """Move some columns: the same as ``_move_column`` on the CPU."""
     i = (tl.program_id(0) * tile + tl.arange(0, tile)).to(tl.int64)
     count = tl.load(clamped.answers + i, mask=i < n_columns, other=0.0)

@@ -42,9 +42,8 @@ class Factored(NamedTuple):
 
 
 def add_products(
-    half: Factored, weighing: torch.Tensor, acting: torch.Tensor, mean: torch.Tensor,
-    variance: torch.Tensor,
-) -> None:  # fmt: skip
+    half: Factored, weighing: torch.Tensor, acting: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor
+) -> None:
     """Add the factors' part of the mean and variance of every cell; in place.
 
     ``weighing`` and ``acting`` are the positions of a cell's weights and of its factors.
@@ -54,18 +53,41 @@ def add_products(
         return
     has_doubts = half.weights_variance.numel() > 0
     _add_products[(triton.cdiv(n, _FOR_MEANS[0]),)](
-        weighing, acting, n, half.weights, half.factors,
+        weighing,
+        acting,
+        n,
+        half.weights,
+        half.factors,
         half.weights_variance if has_doubts else half.weights,
         half.factors_variance if has_doubts else half.factors,
-        n_factors, half.gain, half.middle, mean, variance, has_doubts, *_FOR_MEANS,
-    )  # fmt: skip
+        n_factors,
+        half.gain,
+        half.middle,
+        mean,
+        variance,
+        has_doubts,
+        *_FOR_MEANS,
+    )
 
 
 @triton.jit
 def _add_products(
-    weighing, acting, n, weights, factors, weights_variance, factors_variance, n_factors, gain_of,
-    middle, mean, variance, has_doubts: tl.constexpr, cells: tl.constexpr, numbers: tl.constexpr,
-):  # fmt: skip
+    weighing,
+    acting,
+    n,
+    weights,
+    factors,
+    weights_variance,
+    factors_variance,
+    n_factors,
+    gain_of,
+    middle,
+    mean,
+    variance,
+    has_doubts: tl.constexpr,
+    cells: tl.constexpr,
+    numbers: tl.constexpr,
+):
     cell = tl.program_id(0).to(tl.int64) * cells + tl.arange(0, cells)
     here = cell < n
     i = tl.load(weighing + cell, mask=here, other=0)[:, None] * n_factors
@@ -91,24 +113,39 @@ def _add_products(
 
 
 def add_masses(
-    row: torch.Tensor, column: torch.Tensor, mean: torch.Tensor, deviation: torch.Tensor,
-    row_gaps: torch.Tensor, column_cutpoints: torch.Tensor, n_levels: torch.Tensor,
-    share: torch.Tensor, total: torch.Tensor,
-) -> None:  # fmt: skip
+    row: torch.Tensor,
+    column: torch.Tensor,
+    mean: torch.Tensor,
+    deviation: torch.Tensor,
+    row_gaps: torch.Tensor,
+    column_cutpoints: torch.Tensor,
+    n_levels: torch.Tensor,
+    share: torch.Tensor,
+    total: torch.Tensor,
+) -> None:
     """Add a share of the probability of every level of every cell; in place."""
     n = mean.numel()
     if n:
         _add_masses[(triton.cdiv(n, _BLOCK.value),)](
-            row, column, n, mean, deviation, row_gaps, column_cutpoints, column_cutpoints.shape[1],
-            n_levels, share, total, total.shape[1],
-        )  # fmt: skip
+            row,
+            column,
+            n,
+            mean,
+            deviation,
+            row_gaps,
+            column_cutpoints,
+            column_cutpoints.shape[1],
+            n_levels,
+            share,
+            total,
+            total.shape[1],
+        )
 
 
 @triton.jit
 def _add_masses(
-    row, column, n, mean, deviation, row_gaps, column_cutpoints, n_cutpoints, n_levels, share_of,
-    total, width,
-):  # fmt: skip
+    row, column, n, mean, deviation, row_gaps, column_cutpoints, n_cutpoints, n_levels, share_of, total, width
+):
     cell = tl.program_id(0).to(tl.int64) * _BLOCK + tl.arange(0, _BLOCK)
     here = cell < n
     d = tl.load(row + cell, mask=here, other=0)
@@ -145,9 +182,14 @@ class Worth(NamedTuple):
 
 
 def add_worth(
-    mean: torch.Tensor, variance: torch.Tensor | None, spread: float, row_gaps: torch.Tensor,
-    worth: Worth, share: float, scores: torch.Tensor,
-) -> None:  # fmt: skip
+    mean: torch.Tensor,
+    variance: torch.Tensor | None,
+    spread: float,
+    row_gaps: torch.Tensor,
+    worth: Worth,
+    share: float,
+    scores: torch.Tensor,
+) -> None:
     """Add a share of the expected worth of every cell, given means above the lowest threshold.
 
     All are (rows, columns); ``variance`` None stands for one. ``row_gaps`` is (rows, L − 1), its
@@ -156,16 +198,34 @@ def add_worth(
     (n_rows, n_columns), n_cutpoints = scores.shape, len(worth.gain)
     if n_rows and n_columns and n_cutpoints:
         _add_worth[(n_rows, triton.cdiv(n_columns, _COLUMNS.value))](
-            mean, mean if variance is None else variance, spread, row_gaps, worth.gaps,
-            worth.gain, share, scores, n_columns, n_cutpoints, variance is not None,
-        )  # fmt: skip
+            mean,
+            mean if variance is None else variance,
+            spread,
+            row_gaps,
+            worth.gaps,
+            worth.gain,
+            share,
+            scores,
+            n_columns,
+            n_cutpoints,
+            variance is not None,
+        )
 
 
 @triton.jit
 def _add_worth(
-    mean, variance, spread, row_gaps, gaps, gains, share, scores, n_columns, n_cutpoints,
+    mean,
+    variance,
+    spread,
+    row_gaps,
+    gaps,
+    gains,
+    share,
+    scores,
+    n_columns,
+    n_cutpoints,
     has_doubts: tl.constexpr,
-):  # fmt: skip
+):
     row = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * _COLUMNS + tl.arange(0, _COLUMNS)
     here = i < n_columns
@@ -189,9 +249,7 @@ def leave_out(
 ) -> None:
     """Set the scores of what rows have seen to −∞; rows beyond the table have seen nothing."""
     if len(scores):
-        _leave_out[(len(scores),)](
-            scores, scores.shape[1], rows, row_start, row_start.numel() - 1, column
-        )
+        _leave_out[(len(scores),)](scores, scores.shape[1], rows, row_start, row_start.numel() - 1, column)
 
 
 @triton.jit
@@ -216,9 +274,7 @@ def best(scores: torch.Tensor, n: int) -> tuple[torch.Tensor, torch.Tensor]:
     """
     keys = torch.empty(scores.shape, dtype=torch.int64, device=scores.device)
     if keys.numel():
-        _set_keys[(triton.cdiv(keys.numel(), _COLUMNS.value),)](
-            scores, keys, scores.shape[1], keys.numel()
-        )
+        _set_keys[(triton.cdiv(keys.numel(), _COLUMNS.value),)](scores, keys, scores.shape[1], keys.numel())
     keys = torch.topk(keys, n, dim=1).values
     column = _LAST.value - (keys & (2**32 - 1))
     return column.int(), _in_order((keys >> 32).int()).view(torch.float32)

@@ -65,10 +65,7 @@ def side_on(side: Side, device: torch.device) -> DeviceSide:
     """Return a side on a device."""
     arrays = side._asdict()
     units = arrays.pop("units")
-    there = {
-        name: torch.from_numpy(np.ascontiguousarray(part)).to(device)
-        for name, part in arrays.items()
-    }
+    there = {name: torch.from_numpy(np.ascontiguousarray(part)).to(device) for name, part in arrays.items()}
     there["weights"] = padded(there["weights"])
     return DeviceSide(
         Side(**there, units=units),
@@ -92,9 +89,14 @@ class Part(NamedTuple):
 
 
 def both_phases(
-    on: DeviceSide, clamped: torch.Tensor, free: torch.Tensor, batch: Batch,
-    expected: torch.Tensor, keep: float, is_contrastive: bool,
-) -> tuple[Statistics, Statistics]:  # fmt: skip
+    on: DeviceSide,
+    clamped: torch.Tensor,
+    free: torch.Tensor,
+    batch: Batch,
+    expected: torch.Tensor,
+    keep: float,
+    is_contrastive: bool,
+) -> tuple[Statistics, Statistics]:
     """The clamped and the free phase; contrastive free chains begin at the clamped ones."""
     part = part_of(on, batch)
     columns = _columns_in(on, part)
@@ -104,14 +106,10 @@ def both_phases(
     return statistics, _phase(on, free, part, columns, False)
 
 
-def offsets(
-    on: DeviceSide, weights: torch.Tensor, bias: torch.Tensor, factors: torch.Tensor
-) -> torch.Tensor:
+def offsets(on: DeviceSide, weights: torch.Tensor, bias: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
     """Return what the rows' weights and the columns' factors add to each answer's mean."""
     part = part_of(on)
-    found = products(
-        part.pieces, 0, on.side.column, padded(factors), padded(weights), part.n_entries
-    )
+    found = products(part.pieces, 0, on.side.column, padded(factors), padded(weights), part.n_entries)
     launch(_add_to_row, on, part, bias, found)
     return found
 
@@ -142,9 +140,14 @@ def mean_field(
 
 
 def _phase(
-    on: DeviceSide, factors: torch.Tensor, part: Part, columns: Pieces, clamped: bool,
-    expected: torch.Tensor | None = None, keep: float = 0.0,
-) -> Statistics:  # fmt: skip
+    on: DeviceSide,
+    factors: torch.Tensor,
+    part: Part,
+    columns: Pieces,
+    clamped: bool,
+    expected: torch.Tensor | None = None,
+    keep: float = 0.0,
+) -> Statistics:
     _gibbs(on, factors, part, clamped, expected, keep)
     utility, bounds = factor_products(on, factors, part), None
     if clamped:
@@ -185,16 +188,20 @@ def view_of(on: DeviceSide) -> View:
     """Return the view of a side."""
     side = on.side
     return View(
-        side.column, side.level, side.bias, side.thresholds, side.thresholds.shape[1],
-        side.offset, side.row_gaps, side.row_gaps.shape[-1],
-    )  # fmt: skip
+        side.column,
+        side.level,
+        side.bias,
+        side.thresholds,
+        side.thresholds.shape[1],
+        side.offset,
+        side.row_gaps,
+        side.row_gaps.shape[-1],
+    )
 
 
 def factor_products(on: DeviceSide, factors: torch.Tensor, part: Part) -> torch.Tensor:
     """What factors add to the mean of every answer."""
-    return products(
-        part.pieces, part.first, on.side.column, on.side.weights, factors, part.n_entries
-    )
+    return products(part.pieces, part.first, on.side.column, on.side.weights, factors, part.n_entries)
 
 
 def _expected(on: DeviceSide, part: Part, mean: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -211,19 +218,20 @@ def _activation(on: DeviceSide, utility: torch.Tensor, part: Part) -> torch.Tens
 
 
 def _gibbs(
-    on: DeviceSide, factors: torch.Tensor, part: Part, clamped: bool,
-    expected: torch.Tensor | None = None, keep: float = 0.0,
-) -> None:  # fmt: skip
+    on: DeviceSide,
+    factors: torch.Tensor,
+    part: Part,
+    clamped: bool,
+    expected: torch.Tensor | None = None,
+    keep: float = 0.0,
+) -> None:
     side, batch = on.side, part.batch
     seed = seed_on(batch.seed, factors.device)
     of_utility = Purpose.CLAMPED_UTILITY if clamped else Purpose.FREE_UTILITY
     of_factor = Purpose.CLAMPED_FACTOR if clamped else Purpose.FREE_FACTOR
     for step in range(batch.gibbs_steps):
         utility = factor_products(on, factors, part)
-        launch(
-            _draw, on, part, utility, side.row_start, seed, batch.sweep, stream(of_utility, step),
-            clamped,
-        )  # fmt: skip
+        launch(_draw, on, part, utility, side.row_start, seed, batch.sweep, stream(of_utility, step), clamped)
         activation = _activation(on, utility, part)
         if expected is not None and step == batch.gibbs_steps - 1:
             new = (1.0 - keep) * torch.sigmoid(activation)
@@ -232,9 +240,15 @@ def _gibbs(
         if activation.numel():
             grid = (triton.cdiv(activation.numel(), _MANY.value),)
             _draw_factors[grid](
-                activation, factors, factors.shape[1], seed, batch.start, *activation.shape,
-                batch.sweep, stream(of_factor, step),
-            )  # fmt: skip
+                activation,
+                factors,
+                factors.shape[1],
+                seed,
+                batch.start,
+                *activation.shape,
+                batch.sweep,
+                stream(of_factor, step),
+            )
 
 
 @lru_cache(maxsize=8)
@@ -244,9 +258,13 @@ def seed_on(seed: int, device: torch.device) -> torch.Tensor:
 
 
 def _summed(
-    on: DeviceSide, factors: torch.Tensor, part: Part, pieces: Pieces, utility: torch.Tensor,
+    on: DeviceSide,
+    factors: torch.Tensor,
+    part: Part,
+    pieces: Pieces,
+    utility: torch.Tensor,
     bounds: tuple[torch.Tensor, torch.Tensor] | None,
-) -> Statistics:  # fmt: skip
+) -> Statistics:
     """Sum the batch's answers of each column, in the order of the rows."""
     side = on.side
     width, n_bounds = factors.shape[1], side.thresholds.shape[1]
@@ -258,17 +276,20 @@ def _summed(
         _sum_columns[(pieces.n,)](
             *pieces[1:3], *entries, utility, factors, weights, width, *shape(width, _TILE)
         )
-        _sum_numbers[(pieces.n,)](
-            *pieces[1:3], *entries, view_of(on), utility, at_low, at_high, numbers
-        )
+        _sum_numbers[(pieces.n,)](*pieces[1:3], *entries, view_of(on), utility, at_low, at_high, numbers)
     numbers = summed(numbers, pieces)
     bias, factor_bias = numbers[:, 0].float(), factors[part.rows, : on.n_factors].float().sum(0)
     # Rows of ratings have no covariates.
     slopes, factor_slopes = (part.new_zeros((part.numel(), 0)) for part in (bias, factor_bias))
     return Statistics(
-        summed(weights, pieces)[:, : on.n_factors], bias, numbers[:, 2:].contiguous(), factor_bias,
-        numbers[:, 1].float(), slopes, factor_slopes,
-    )  # fmt: skip
+        summed(weights, pieces)[:, : on.n_factors],
+        bias,
+        numbers[:, 2:].contiguous(),
+        factor_bias,
+        numbers[:, 1].float(),
+        slopes,
+        factor_slopes,
+    )
 
 
 def _columns_in(on: DeviceSide, part: Part) -> Pieces:
@@ -283,9 +304,7 @@ def _columns_in(on: DeviceSide, part: Part) -> Pieces:
     bounds = torch.empty((2, n_columns), dtype=torch.int64, device=side.bias.device)
     grid = (triton.cdiv(n_columns, _MANY.value),)
     if n_columns:
-        _find_bounds[grid](
-            side.column_start, side.entry_row, bounds, batch.start, batch.stop, n_columns
-        )
+        _find_bounds[grid](side.column_start, side.entry_row, bounds, batch.start, batch.stop, n_columns)
     low, high = bounds
     count = (high - low + SIZE - 1) // SIZE
     start = torch.nn.functional.pad(torch.cumsum(count, 0), (1, 0))
@@ -295,9 +314,7 @@ def _columns_in(on: DeviceSide, part: Part) -> Pieces:
     first = low[owner] + SIZE * (index - start[owner])
     stop = torch.minimum(first + SIZE, high[owner])
     columns, nowhere = torch.arange(n_columns, device=side.bias.device), np.zeros(0, np.int64)
-    return Pieces(
-        owner.int(), first, torch.maximum(stop, first), start, nowhere, columns, nowhere
-    )  # fmt: skip
+    return Pieces(owner.int(), first, torch.maximum(stop, first), start, nowhere, columns, nowhere)
 
 
 # ---- kernels of the row pass ------------------------------------------------------------------
@@ -345,9 +362,8 @@ def uniform_draw(seed, row, position, sweep, stream):
 
 @triton.jit(do_not_specialize=[*OF_BATCH, "sweep", "stream"])
 def _draw(
-    row_of, first_of, stop_of, base, side, utility, row_start, seed, sweep, stream,
-    clamped: tl.constexpr,
-):  # fmt: skip
+    row_of, first_of, stop_of, base, side, utility, row_start, seed, sweep, stream, clamped: tl.constexpr
+):
     """Draw the utilities of a piece, in place of their means."""
     row, e, here, i = of_piece(row_of, first_of, stop_of, side.column)
     mean = _mean(side, e, base, here, i, utility)
@@ -425,9 +441,18 @@ def _find_bounds(column_start, entry_row, bounds, start, stop, n_columns):
 
 @triton.jit(do_not_specialize=["base"])
 def _sum_columns(
-    first_of, stop_of, entry_row, entry, base, utility, factors, partial, n_factors,
-    tile: tl.constexpr, block: tl.constexpr,
-):  # fmt: skip
+    first_of,
+    stop_of,
+    entry_row,
+    entry,
+    base,
+    utility,
+    factors,
+    partial,
+    n_factors,
+    tile: tl.constexpr,
+    block: tl.constexpr,
+):
     """Expected utility times factor, summed over a piece of a column."""
     piece = tl.program_id(0)
     first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
@@ -447,9 +472,7 @@ def _sum_columns(
 
 
 @triton.jit(do_not_specialize=["base"])
-def _sum_numbers(
-    first_of, stop_of, entry_row, entry, base, side, utility, at_low, at_high, partial
-):
+def _sum_numbers(first_of, stop_of, entry_row, entry, base, side, utility, at_low, at_high, partial):
     """Expected utilities, answers, and what moves each threshold, summed over a piece."""
     piece = tl.program_id(0)
     place = tl.load(first_of + piece) + tl.arange(0, _SIZE)

@@ -60,9 +60,15 @@ class GpuEngine(HalfSweepEngine):
                 *pieces[:3], *_levels_of(answers, this, seen), seen.bias, at, this.gaps.shape[1]
             )
             _gather[(pieces.n,)](
-                *pieces[:3], answers.column, seen.features, seen.variance, at, partial, width,
+                *pieces[:3],
+                answers.column,
+                seen.features,
+                seen.variance,
+                at,
+                partial,
+                width,
                 *shape(width, _TILE),
-            )  # fmt: skip
+            )
         found = summed(partial, pieces).split(width, dim=1)
         slope, ridge, squares = (part[:, : this.mean.shape[1]].contiguous() for part in found)
         return torch.stack((slope - ridge * this.mean, squares + ridge), dim=1), ridge
@@ -82,13 +88,28 @@ class GpuEngine(HalfSweepEngine):
         partial = torch.zeros((pieces.n, n_groups**2), dtype=torch.float64, device=at.device)
         if pieces.n:
             _set_doubts[(pieces.n,)](
-                *pieces[:3], answers.column, this.mean, this.variance, n_mean, seen.features,
-                seen.variance, width, doubt, *_FOR_DOUBTS,
-            )  # fmt: skip
+                *pieces[:3],
+                answers.column,
+                this.mean,
+                this.variance,
+                n_mean,
+                seen.features,
+                seen.variance,
+                width,
+                doubt,
+                *_FOR_DOUBTS,
+            )
             _sum_gaps[(pieces.n,)](
-                *pieces[:3], *_levels_of(answers, this, seen), seen.bias, seen.bias_variance, at,
-                doubt, partial, n_cutpoints, n_groups,
-            )  # fmt: skip
+                *pieces[:3],
+                *_levels_of(answers, this, seen),
+                seen.bias,
+                seen.bias_variance,
+                at,
+                doubt,
+                partial,
+                n_cutpoints,
+                n_groups,
+            )
         return summed(partial, pieces).view(-1, n_groups, n_groups)
 
     def move_gaps(
@@ -123,9 +144,7 @@ class GpuEngine(HalfSweepEngine):
         found = sums(answers.pieces, 0, answers.column, padded((table / size).half()), None)
         return found[:, : table.shape[1]] * size
 
-    def rated_products(
-        self, answers: Answers, table: torch.Tensor, of_rows: torch.Tensor
-    ) -> torch.Tensor:
+    def rated_products(self, answers: Answers, table: torch.Tensor, of_rows: torch.Tensor) -> torch.Tensor:
         found = squares_times(answers.pieces, answers.column, padded(table), of_rows)
         return found[:, : table.shape[1]].contiguous()
 
@@ -176,9 +195,18 @@ def _levels_of(answers: Answers, this: FactorPosterior, seen: Facing) -> tuple[A
 
 @triton.jit
 def _gather(
-    row_of, first_of, stop_of, column, features, variance, pull, partial, width,
-    tile: tl.constexpr, block: tl.constexpr,
-):  # fmt: skip
+    row_of,
+    first_of,
+    stop_of,
+    column,
+    features,
+    variance,
+    pull,
+    partial,
+    width,
+    tile: tl.constexpr,
+    block: tl.constexpr,
+):
     """Sums of a piece: pull times feature, variance of the feature, its square."""
     piece = tl.program_id(0)
     first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
@@ -223,9 +251,19 @@ def _sparse(table: csr_array, like: torch.Tensor) -> torch.Tensor:
 
 @triton.jit
 def _at_answers(
-    row_of, first_of, stop_of, column, level, gaps, other_gaps, n_levels, other_n_levels, bias, at,
+    row_of,
+    first_of,
+    stop_of,
+    column,
+    level,
+    gaps,
+    other_gaps,
+    n_levels,
+    other_n_levels,
+    bias,
+    at,
     n_cutpoints,
-):  # fmt: skip
+):
     """Answers of a piece: row, places, which exist, columns, levels, means, bounds of levels."""
     row, e, here, i = of_piece(row_of, first_of, stop_of, column)
     answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
@@ -246,14 +284,34 @@ def _at_answers(
 
 @triton.jit
 def _set_pulls(
-    row_of, first_of, stop_of, column, level, gaps, other_gaps, n_levels, other_n_levels, bias,
-    at, n_cutpoints,
-):  # fmt: skip
+    row_of,
+    first_of,
+    stop_of,
+    column,
+    level,
+    gaps,
+    other_gaps,
+    n_levels,
+    other_n_levels,
+    bias,
+    at,
+    n_cutpoints,
+):
     """How far the expected utility of every answer is from its mean, in place of products."""
     _, e, here, _, _, mean, low, high = _at_answers(
-        row_of, first_of, stop_of, column, level, gaps, other_gaps, n_levels, other_n_levels, bias,
-        at, n_cutpoints,
-    )  # fmt: skip
+        row_of,
+        first_of,
+        stop_of,
+        column,
+        level,
+        gaps,
+        other_gaps,
+        n_levels,
+        other_n_levels,
+        bias,
+        at,
+        n_cutpoints,
+    )
     _, _, pull = normal.edge_densities(low - mean, high - mean)
     tl.store(at + e, pull.to(tl.float32), mask=here)
 
@@ -272,9 +330,20 @@ def _means_of_groups(values: torch.Tensor, members: torch.Tensor) -> torch.Tenso
 
 @triton.jit
 def _set_doubts(
-    row_of, first_of, stop_of, column, mean, variance, n_mean, features, features_variance, width,
-    doubt, entries: tl.constexpr, numbers: tl.constexpr,
-):  # fmt: skip
+    row_of,
+    first_of,
+    stop_of,
+    column,
+    mean,
+    variance,
+    n_mean,
+    features,
+    features_variance,
+    width,
+    doubt,
+    entries: tl.constexpr,
+    numbers: tl.constexpr,
+):
     """Variance of the mean of every answer, but for what the other's bias adds."""
     piece = tl.program_id(0)
     row = tl.load(row_of + piece).to(tl.int64)
@@ -297,14 +366,38 @@ def _set_doubts(
 
 @triton.jit
 def _sum_gaps(
-    row_of, first_of, stop_of, column, level, gaps, other_gaps, n_levels, other_n_levels, bias,
-    bias_variance, at, doubt, partial, n_cutpoints, n_groups,
-):  # fmt: skip
+    row_of,
+    first_of,
+    stop_of,
+    column,
+    level,
+    gaps,
+    other_gaps,
+    n_levels,
+    other_n_levels,
+    bias,
+    bias_variance,
+    at,
+    doubt,
+    partial,
+    n_cutpoints,
+    n_groups,
+):
     """A piece's slope and curvature by the log gaps; see the CPU engine."""
     row, e, here, i, answer, mean, low, high = _at_answers(
-        row_of, first_of, stop_of, column, level, gaps, other_gaps, n_levels, other_n_levels, bias,
-        at, n_cutpoints,
-    )  # fmt: skip
+        row_of,
+        first_of,
+        stop_of,
+        column,
+        level,
+        gaps,
+        other_gaps,
+        n_levels,
+        other_n_levels,
+        bias,
+        at,
+        n_cutpoints,
+    )
     unknown = tl.load(doubt + e, mask=here, other=0.0)
     unknown += tl.load(bias_variance + i, mask=here, other=0.0)
     scale = 1.0 / tl.sqrt(1.0 + unknown.to(tl.float64))

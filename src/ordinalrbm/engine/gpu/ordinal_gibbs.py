@@ -22,25 +22,10 @@ import triton.language as tl
 
 from ordinalrbm.engine.gpu import gibbs, normal
 from ordinalrbm.engine.gpu.device import working_on
-from ordinalrbm.engine.gpu.pieces import (
-    OF_BATCH,
-    SIZE,
-    Answers,
-    Pieces,
-    of_piece,
-    row_blocks,
-    summed,
-)
+from ordinalrbm.engine.gpu.pieces import OF_BATCH, SIZE, Answers, Pieces, of_piece, row_blocks, summed
 from ordinalrbm.engine.gpu.tables import padded, products
 from ordinalrbm.engine.gpu.transfer import array_of
-from ordinalrbm.engine.ordinal_gibbs import (
-    OVERRELAXED,
-    DrawnSide,
-    GibbsEngine,
-    RowSums,
-    Sweep,
-    ThresholdSums,
-)
+from ordinalrbm.engine.ordinal_gibbs import OVERRELAXED, DrawnSide, GibbsEngine, RowSums, Sweep, ThresholdSums
 from ordinalrbm.engine.philox import Purpose, stream
 
 _OVERRELAXED, _BEYOND = tl.constexpr(OVERRELAXED), tl.constexpr(1.0 + OVERRELAXED)
@@ -73,9 +58,15 @@ class GpuGibbs(GibbsEngine):
     """Draws on a GPU, the same as those of the cores up to rounding."""
 
     def draw_rows(
-        self, answers: Answers, this: DrawnSide, other: DrawnSide, thresholds: torch.Tensor,
-        prior_mean: torch.Tensor, precision: torch.Tensor, sweep: Sweep,
-    ) -> None:  # fmt: skip
+        self,
+        answers: Answers,
+        this: DrawnSide,
+        other: DrawnSide,
+        thresholds: torch.Tensor,
+        prior_mean: torch.Tensor,
+        precision: torch.Tensor,
+        sweep: Sweep,
+    ) -> None:
         shape = _shape(this.factors.shape[1] - 1)
         with working_on(this.factors.device):
             view, right = _view(answers, this, other, thresholds), prior_mean @ precision.T
@@ -83,9 +74,14 @@ class GpuGibbs(GibbsEngine):
                 _draw_part(part, view, this.factors, precision, right, shape, sweep)
 
     def move_widths(
-        self, answers: Answers, this: DrawnSide, other: DrawnSide, thresholds: torch.Tensor,
-        precision: float, sweep: Sweep,
-    ) -> torch.Tensor:  # fmt: skip
+        self,
+        answers: Answers,
+        this: DrawnSide,
+        other: DrawnSide,
+        thresholds: torch.Tensor,
+        precision: float,
+        sweep: Sweep,
+    ) -> torch.Tensor:
         taken = torch.zeros_like(this.width, dtype=torch.bool)
         with working_on(this.factors.device):
             view = _view(answers, this, other, thresholds)
@@ -93,10 +89,7 @@ class GpuGibbs(GibbsEngine):
                 at, rows = _products(part, view), part.rows
                 here = torch.log(this.width[rows].double())
                 there = torch.empty_like(here)
-                grid, draws = (
-                    (triton.cdiv(len(here), _ROWS.value),),
-                    _draws(sweep, Purpose.WIDTH, at),
-                )
+                grid, draws = ((triton.cdiv(len(here), _ROWS.value),), _draws(sweep, Purpose.WIDTH, at))
                 row_arguments = here, there, len(here), float(precision), rows.start, *draws
                 at_here = _width_sums(part, view, at, here)
                 _propose[grid](at_here, *row_arguments)
@@ -117,9 +110,7 @@ class GpuGibbs(GibbsEngine):
                 total += partial.sum(0)
         found = total.cpu().numpy()
         slope, own_squares, squares_beside = found[1:].reshape(3, n_scales, n_bounds)
-        return ThresholdSums(
-            float(found[0]), slope, np.stack([own_squares, squares_beside], axis=2)
-        )
+        return ThresholdSums(float(found[0]), slope, np.stack([own_squares, squares_beside], axis=2))
 
     def array(self, values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
         return torch.from_numpy(values.astype(np.float32)).to(like.device)
@@ -184,10 +175,17 @@ class _View(NamedTuple):
 
 def _view(answers: Answers, this: DrawnSide, other: DrawnSide, thresholds: torch.Tensor) -> _View:
     return _View(
-        answers.column, answers.level, this.factors[:, 1:].contiguous(),
-        this.factors[:, 0].contiguous(), *this[1:], padded(other.factors[:, 1:]),
-        other.factors[:, 0].contiguous(), *other[1:], thresholds.contiguous(), thresholds.shape[1],
-    )  # fmt: skip
+        answers.column,
+        answers.level,
+        this.factors[:, 1:].contiguous(),
+        this.factors[:, 0].contiguous(),
+        *this[1:],
+        padded(other.factors[:, 1:]),
+        other.factors[:, 0].contiguous(),
+        *other[1:],
+        thresholds.contiguous(),
+        thresholds.shape[1],
+    )
 
 
 class _Part(NamedTuple):
@@ -224,9 +222,7 @@ def _draws(sweep: Sweep, purpose: Purpose, like: torch.Tensor) -> tuple[torch.Te
     return gibbs.seed_on(sweep.seed, like.device), sweep.number, stream(purpose, sweep.kind)
 
 
-def _launch(
-    kernel: Any, part: _Part, view: _View, *arguments: Any, parts: int = 1, **options: Any
-) -> None:
+def _launch(kernel: Any, part: _Part, view: _View, *arguments: Any, parts: int = 1, **options: Any) -> None:
     """Run a kernel on each piece, or its parts; answers are counted from the first of the block."""
     if part.pieces.n:
         grid = (part.pieces.n, parts)
@@ -277,31 +273,53 @@ def _shape(n_factors: int) -> _Shape:
 
 
 def _draw_part(
-    part: _Part, view: _View, factors: torch.Tensor, precision: torch.Tensor, right: torch.Tensor,
-    shape: _Shape, sweep: Sweep,
-) -> None:  # fmt: skip
+    part: _Part,
+    view: _View,
+    factors: torch.Tensor,
+    precision: torch.Tensor,
+    right: torch.Tensor,
+    shape: _Shape,
+    sweep: Sweep,
+) -> None:
     """Draw a block of rows, in place; ``right`` is the prior's precision times its mean."""
     utility, rows, start = _products(part, view), part.rows, part.pieces.start
     draws = _draws(sweep, Purpose.UTILITY, utility)
     _launch(
-        _draw_utilities, part, view, start, utility, rows.start, *draws,
-        parts=SIZE // _UTILITIES.value, num_warps=2,
-    )  # fmt: skip
+        _draw_utilities,
+        part,
+        view,
+        start,
+        utility,
+        rows.start,
+        *draws,
+        parts=SIZE // _UTILITIES.value,
+        num_warps=2,
+    )
     systems = _systems(part, view, utility, shape)
     if np.diff(part.pieces.host_start).max(initial=0) > _MANY_PIECES:
         systems, start = summed(systems, part.pieces), torch.arange(len(start), device=start.device)
     work = systems.new_empty((rows.stop - rows.start, shape.work))
     _draw_gaussians[(len(work),)](
-        start, systems, shape.system, precision, right, work, shape.work, factors,
-        shape.n_factors, rows.start, *_draws(sweep, Purpose.FACTOR, utility), shape.lines,
-        shape.n_blocks, num_warps=1, num_stages=1,
-    )  # fmt: skip
+        start,
+        systems,
+        shape.system,
+        precision,
+        right,
+        work,
+        shape.work,
+        factors,
+        shape.n_factors,
+        rows.start,
+        *_draws(sweep, Purpose.FACTOR, utility),
+        shape.lines,
+        shape.n_blocks,
+        num_warps=1,
+        num_stages=1,
+    )
 
 
 @triton.jit(do_not_specialize=[*OF_BATCH, *_OF_DRAWS])
-def _draw_utilities(
-    row_of, first_of, stop_of, base, view, start, at, first_row, seed, sweep, purpose
-):
+def _draw_utilities(row_of, first_of, stop_of, base, view, start, at, first_row, seed, sweep, purpose):
     """Some utilities of a piece, without what their columns add, in place of products."""
     piece = tl.program_id(0)
     row = tl.load(row_of + piece).to(tl.int64)
@@ -325,17 +343,37 @@ def _systems(part: _Part, view: _View, utility: torch.Tensor, shape: _Shape) -> 
     systems = utility.new_empty((part.pieces.n, shape.system))
     if part.pieces.n:
         _add_answers[(part.pieces.n, shape.n_blocks * (shape.n_blocks + 1) // 2)](
-            *part.pieces[1:3], part.first, view.column, view.features, view.features.shape[1],
-            utility, systems, shape.system, _ANSWERS, shape.lines, shape.n_blocks, num_warps=1,
-        )  # fmt: skip
+            *part.pieces[1:3],
+            part.first,
+            view.column,
+            view.features,
+            view.features.shape[1],
+            utility,
+            systems,
+            shape.system,
+            _ANSWERS,
+            shape.lines,
+            shape.n_blocks,
+            num_warps=1,
+        )
     return systems
 
 
 @triton.jit(do_not_specialize=["first_of", "stop_of", "base"])
 def _add_answers(
-    first_of, stop_of, base, column, features, width, utility, systems, size,
-    answers: tl.constexpr, lines: tl.constexpr, n_blocks: tl.constexpr,
-):  # fmt: skip
+    first_of,
+    stop_of,
+    base,
+    column,
+    features,
+    width,
+    utility,
+    systems,
+    size,
+    answers: tl.constexpr,
+    lines: tl.constexpr,
+    n_blocks: tl.constexpr,
+):
     """Squares of a piece's features in one block of the lower triangle, and its sums."""
     piece = tl.program_id(0).to(tl.int64)
     first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
@@ -381,9 +419,22 @@ def _in_triangle(place, n_blocks: tl.constexpr):
 
 @triton.jit(do_not_specialize=[*_SIZES, *_OF_DRAWS])
 def _draw_gaussians(
-    start, systems, size, prior, right, work, work_size, factors, n_factors, first_row, seed,
-    sweep, purpose, lines: tl.constexpr, n_blocks: tl.constexpr,
-):  # fmt: skip
+    start,
+    systems,
+    size,
+    prior,
+    right,
+    work,
+    work_size,
+    factors,
+    n_factors,
+    first_row,
+    seed,
+    sweep,
+    purpose,
+    lines: tl.constexpr,
+    n_blocks: tl.constexpr,
+):
     """Draw a row's bias and factors, given what its pieces add to its system.
 
     The bias is eliminated first, by itself. The rest has a Cholesky factor in blocks, of which
@@ -395,12 +446,20 @@ def _draw_gaussians(
     matrix = work + place * work_size
     beside, solution = matrix + n * n, matrix + n * n + n
     root, bias = _eliminate_bias(
-        systems + n * n, first, stop, size, prior, right + row * (1 + n_factors), n_factors,
-        beside, solution, n, k, n_blocks,
-    )  # fmt: skip
-    _eliminate_factors(
-        systems, first, stop, size, prior, n_factors, matrix, beside, solution, n, k, n_blocks
+        systems + n * n,
+        first,
+        stop,
+        size,
+        prior,
+        right + row * (1 + n_factors),
+        n_factors,
+        beside,
+        solution,
+        n,
+        k,
+        n_blocks,
     )
+    _eliminate_factors(systems, first, stop, size, prior, n_factors, matrix, beside, solution, n, k, n_blocks)
     own, bias = factors + row * (1 + n_factors), bias * _BEYOND
     for back in range(n_blocks):
         p = n_blocks - 1 - back
@@ -422,9 +481,8 @@ def _draw_gaussians(
 
 @triton.jit
 def _eliminate_bias(
-    sums, first, stop, size, prior, right, n_factors, beside, solution, n, k,
-    n_blocks: tl.constexpr,
-):  # fmt: skip
+    sums, first, stop, size, prior, right, n_factors, beside, solution, n, k, n_blocks: tl.constexpr
+):
     """Root of the bias' precision and its first solution; the factor's line, the rest of right."""
     lines: tl.constexpr = k.shape[0]
     scalars = _sum_vectors(sums + 2 * n, first, stop, size, k, k < 2)
@@ -444,9 +502,8 @@ def _eliminate_bias(
 
 @triton.jit
 def _eliminate_factors(
-    systems, first, stop, size, prior, n_factors, matrix, beside, solution, n, k,
-    n_blocks: tl.constexpr,
-):  # fmt: skip
+    systems, first, stop, size, prior, n_factors, matrix, beside, solution, n, k, n_blocks: tl.constexpr
+):
     """The factor of a row's system, block by block, and the first solution of its factors."""
     lines: tl.constexpr = k.shape[0]
     for p in range(n_blocks):
@@ -551,9 +608,7 @@ def _noise(seed, row, position, wanted, sweep, purpose):
 # ---- widths -----------------------------------------------------------------------------------
 
 
-def _width_sums(
-    part: _Part, view: _View, at: torch.Tensor, log_width: torch.Tensor
-) -> torch.Tensor:
+def _width_sums(part: _Part, view: _View, at: torch.Tensor, log_width: torch.Tensor) -> torch.Tensor:
     """(rows, 3) log probability of the answers, its slope by log widths, squares of slopes."""
     partial = log_width.new_empty((part.pieces.n, 3))
     _launch(_sum_widths, part, view, at, log_width, partial, part.rows.start)
@@ -598,9 +653,8 @@ def _propose(at_here, here, there, n_rows, precision, first_row, seed, sweep, pu
 
 @triton.jit(do_not_specialize=[*_OF_DRAWS, "n_rows"])
 def _accept(
-    at_here, at_there, widths, taken, here, there, n_rows, precision, first_row, seed, sweep,
-    purpose,
-):  # fmt: skip
+    at_here, at_there, widths, taken, here, there, n_rows, precision, first_row, seed, sweep, purpose
+):
     """Metropolis' rule: take proposals, in place, and say which."""
     row = tl.program_id(0).to(tl.int64) * _ROWS + tl.arange(0, _ROWS)
     inside = row < n_rows

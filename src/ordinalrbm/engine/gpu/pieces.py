@@ -159,9 +159,7 @@ def _sum_few_pieces(partial, start, total, width, n_rows, few: tl.constexpr, blo
 
 
 @triton.jit(do_not_specialize=["long"])
-def _sum_many_pieces(
-    partial, start, total, width, long, few: tl.constexpr, block: tl.constexpr
-):  # fmt: skip
+def _sum_many_pieces(partial, start, total, width, long, few: tl.constexpr, block: tl.constexpr):
     """Of a row that has many, some at a time."""
     row = tl.load(long + tl.program_id(0))
     a = tl.program_id(1) * block + tl.arange(0, block)

@@ -49,9 +49,7 @@ def gap_sums(
     return slope, curvature
 
 
-def squares(
-    pieces: Pieces, column: torch.Tensor, table: torch.Tensor, values: torch.Tensor
-) -> torch.Tensor:
+def squares(pieces: Pieces, column: torch.Tensor, table: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """Return (rows, M, M) outer products of the table's rows, times a number per answer, summed."""
     width = table.shape[1]
     partial = torch.empty((pieces.n, width**2), dtype=torch.float32, device=table.device)
@@ -78,9 +76,7 @@ def _set_pulls(row_of, first_of, stop_of, base, side, mean, pull, information, l
 
 
 @triton.jit
-def _sum_moves(
-    row_of, first_of, stop_of, base, side, mean, column_gaps, own_gaps, partial, n_cutpoints
-):
+def _sum_moves(row_of, first_of, stop_of, base, side, mean, column_gaps, own_gaps, partial, n_cutpoints):
     row, e, here, i = of_piece(row_of, first_of, stop_of, side.column)
     answer, low, high = gibbs.bounds_of(side, row, e, here, i)
     at = tl.load(mean + e, mask=here, other=0.0)
@@ -98,9 +94,8 @@ def _sum_moves(
 
 @triton.jit
 def _sum_squares(
-    first_of, stop_of, column, table, width, values, partial, answers: tl.constexpr,
-    block: tl.constexpr,
-):  # fmt: skip
+    first_of, stop_of, column, table, width, values, partial, answers: tl.constexpr, block: tl.constexpr
+):
     piece = tl.program_id(0)
     first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
     a = tl.program_id(1) * block + tl.arange(0, block)

@@ -83,9 +83,7 @@ def _set_normals(found, n, width, seed, sweep, stream):
 
 
 def _for_weights(features: Features, weights: torch.Tensor, left: torch.Tensor) -> _Solver:
-    return _Solver(
-        features.times, features.transposed_times, _Diagonal(features.squares), weights, left
-    )
+    return _Solver(features.times, features.transposed_times, _Diagonal(features.squares), weights, left)
 
 
 def _for_rows(features: Features, weights: torch.Tensor, left: torch.Tensor) -> _Solver:
@@ -150,9 +148,7 @@ class _Solver:
         self.size = like.new_zeros(like.shape[1])
         self.replay = self._recorded() if like.is_cuda else self._step
 
-    def solve(
-        self, given: torch.Tensor, ridge: float
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def solve(self, given: torch.Tensor, ridge: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """What the squares take to what is given, its image, and the rest that they do not.
 
         Valid until called again. It ends when little is left beside the prior and noise of weights.

@@ -27,23 +27,25 @@ def padded(table: torch.Tensor) -> torch.Tensor:
 
 
 def products(
-    pieces: Pieces, base: int, column: torch.Tensor, table: torch.Tensor, vectors: torch.Tensor,
+    pieces: Pieces,
+    base: int,
+    column: torch.Tensor,
+    table: torch.Tensor,
+    vectors: torch.Tensor,
     n_entries: int,
-) -> torch.Tensor:  # fmt: skip
+) -> torch.Tensor:
     """Scalar product of a row's vector with the table's row, for every answer from ``base`` on."""
     out = torch.empty(n_entries, dtype=torch.float32, device=table.device)
     if pieces.n:
         _set_products[(pieces.n,)](
-            *pieces[:3], base, column, table, table.shape[1], vectors, vectors.shape[1], out,
-            *_FOR_PRODUCTS,
-        )  # fmt: skip
+            *pieces[:3], base, column, table, table.shape[1], vectors, vectors.shape[1], out, *_FOR_PRODUCTS
+        )
     return out
 
 
 def sums(
-    pieces: Pieces, base: int, column: torch.Tensor, table: torch.Tensor,
-    values: torch.Tensor | None,
-) -> torch.Tensor:  # fmt: skip
+    pieces: Pieces, base: int, column: torch.Tensor, table: torch.Tensor, values: torch.Tensor | None
+) -> torch.Tensor:
     """(rows, width) sums of the table's rows over a row's answers, times a number of each."""
     width = table.shape[1]
     partial = torch.empty((pieces.n, width), dtype=torch.float32, device=table.device)
@@ -65,9 +67,8 @@ def squares_times(
     partial = torch.empty((pieces.n, width), dtype=torch.float32, device=table.device)
     if pieces.n:
         _square_rows[(pieces.n,)](
-            *pieces[:3], column, table, width, vectors, vectors.shape[1], partial,
-            *shape(width, _FOR_SUMS),
-        )  # fmt: skip
+            *pieces[:3], column, table, width, vectors, vectors.shape[1], partial, *shape(width, _FOR_SUMS)
+        )
     return summed(partial, pieces)
 
 
@@ -79,9 +80,19 @@ def shape(width: int, numbers: int) -> tuple[int, int]:
 
 @triton.jit(do_not_specialize=OF_BATCH)
 def _set_products(
-    row_of, first_of, stop_of, base, column, table, width, vectors, n_vector, out,
-    entries: tl.constexpr, numbers: tl.constexpr,
-):  # fmt: skip
+    row_of,
+    first_of,
+    stop_of,
+    base,
+    column,
+    table,
+    width,
+    vectors,
+    n_vector,
+    out,
+    entries: tl.constexpr,
+    numbers: tl.constexpr,
+):
     piece = tl.program_id(0)
     row = tl.load(row_of + piece).to(tl.int64)
     first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
@@ -110,9 +121,18 @@ def _lines(e, stop, column, table, width, k):
 
 @triton.jit(do_not_specialize=OF_BATCH)
 def _sum_rows(
-    row_of, first_of, stop_of, base, column, table, width, values, partial, tile: tl.constexpr,
+    row_of,
+    first_of,
+    stop_of,
+    base,
+    column,
+    table,
+    width,
+    values,
+    partial,
+    tile: tl.constexpr,
     block: tl.constexpr,
-):  # fmt: skip
+):
     piece = tl.program_id(0)
     first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
     k = tl.arange(0, block)
@@ -129,9 +149,18 @@ def _sum_rows(
 
 @triton.jit
 def _square_rows(
-    row_of, first_of, stop_of, column, table, width, vectors, n_vector, partial,
-    tile: tl.constexpr, block: tl.constexpr,
-):  # fmt: skip
+    row_of,
+    first_of,
+    stop_of,
+    column,
+    table,
+    width,
+    vectors,
+    n_vector,
+    partial,
+    tile: tl.constexpr,
+    block: tl.constexpr,
+):
     piece = tl.program_id(0)
     row = tl.load(row_of + piece).to(tl.int64)
     first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)

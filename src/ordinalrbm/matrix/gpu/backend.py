@@ -127,9 +127,7 @@ class Cuda(Cpu):
         views = View(rows, GPU_ENGINE), View(columns, GPU_ENGINE)
         return Data(*views, data.scales), Counts(row_counts, column_counts)
 
-    def sampled(
-        self, observations: Observations, tables: Tables, *, rated_sets: bool
-    ) -> SampledData:
+    def sampled(self, observations: Observations, tables: Tables, *, rated_sets: bool) -> SampledData:
         rows, columns = self._both_views(observations)
         of_rows: list[Any] = []
         of_columns: list[Any] = []
@@ -140,9 +138,8 @@ class Cuda(Cpu):
             if table is not None:
                 kinds.append(FeatureTable.of(table, self.device))
         return SampledData(
-            GPU_GIBBS, rows, columns, of_rows, of_columns, observations.n_entries,
-            scales_of(observations),
-        )  # fmt: skip
+            GPU_GIBBS, rows, columns, of_rows, of_columns, observations.n_entries, scales_of(observations)
+        )
 
     def data_of(self, sampled: SampledData, observations: Any, n_factors: int) -> Data:
         rows, columns = (View(part, GPU_ENGINE) for part in (sampled.answers, sampled.transposed))
@@ -182,9 +179,14 @@ class Cuda(Cpu):
         half, chains = state.half(process), state.chains[process.number]
         table = thresholds.table(half.cutpoints, process.n_levels)
         return gibbs.both_phases(
-            side.with_parameters(thresholds=table), chains.clamped, chains.free, batch,
-            half.factors, how.memory, how.is_contrastive,
-        )  # fmt: skip
+            side.with_parameters(thresholds=table),
+            chains.clamped,
+            chains.free,
+            batch,
+            half.factors,
+            how.memory,
+            how.is_contrastive,
+        )
 
     def without_padding(self, half: Half) -> Half:
         n_factors = half.factor_bias.numel()

@@ -86,17 +86,23 @@ class _Rows:
         columns, nothing = self.columns, np.zeros(0, dtype=np.float32)
         nowhere = np.zeros(0, dtype=np.int64)
         return Side(
-            row_start=rows.row_start, column=rows.column, level=rows.level,
-            column_start=np.zeros(len(columns.bias) + 1, dtype=np.int64), entry_row=nowhere,
-            entry=nowhere, offset=nothing, row_weight=nothing, stretch=nothing, row_gaps=nothing,
-            weights=columns.weights, bias=columns.bias,
+            row_start=rows.row_start,
+            column=rows.column,
+            level=rows.level,
+            column_start=np.zeros(len(columns.bias) + 1, dtype=np.int64),
+            entry_row=nowhere,
+            entry=nowhere,
+            offset=nothing,
+            row_weight=nothing,
+            stretch=nothing,
+            row_gaps=nothing,
+            weights=columns.weights,
+            bias=columns.bias,
             thresholds=thresholds.table(columns.cutpoints, columns.n_levels),
             factor_bias=columns.factor_bias,
-        )  # fmt: skip
+        )
 
-    def _found(
-        self, on: DeviceSide, common: torch.Tensor, beyond: torch.Tensor
-    ) -> tuple[torch.Tensor, _Own]:
+    def _found(self, on: DeviceSide, common: torch.Tensor, beyond: torch.Tensor) -> tuple[torch.Tensor, _Own]:
         """Factors and parameters of rows, in turns; see :mod:`ordinalrbm.matrix.binary_fold_in`."""
         n_rows, device = len(common), self.device
         factors = torch.full((n_rows, on.n_factors), 0.5, device=device)
@@ -137,16 +143,12 @@ class _Rows:
         system = probit.squares(on.rows, on.side.column, self.design, information)
         return torch.linalg.cholesky(system[:, :size, :size].double() + torch.diag(self.precision))
 
-    def _newton_step(
-        self, on: DeviceSide, pull: torch.Tensor, own: _Own, lower: Any
-    ) -> torch.Tensor:
+    def _newton_step(self, on: DeviceSide, pull: torch.Tensor, own: _Own, lower: Any) -> torch.Tensor:
         slope = sums(on.rows, 0, on.side.column, self.design, pull)[:, : self.precision.numel()]
         slope = slope.double() - self.precision * (own.weights - self.middle)
         return torch.cholesky_solve(slope[:, :, None], lower)[:, :, 0]
 
-    def _gap_step(
-        self, on: DeviceSide, mean: torch.Tensor, own: _Own, common: torch.Tensor
-    ) -> torch.Tensor:
+    def _gap_step(self, on: DeviceSide, mean: torch.Tensor, own: _Own, common: torch.Tensor) -> torch.Tensor:
         """One damped step for the logarithms of the gaps; the first threshold stays."""
         precision = float(self.usual.cutpoints_precision[0])
         slope, curvature = probit.gap_sums(on, mean, self.column_gaps, torch.exp(own.cutpoints))

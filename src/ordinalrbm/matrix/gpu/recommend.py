@@ -26,15 +26,7 @@ from ordinalrbm.matrix.cpu import mapped
 from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.matrix.predict import all_known
 from ordinalrbm.matrix.protocol import TableTerms, UtilityModel
-from ordinalrbm.matrix.top_n import (
-    LEAST_DEMAND,
-    NOTHING,
-    Best,
-    LeftOut,
-    as_shares,
-    ladder_of,
-    listed,
-)
+from ordinalrbm.matrix.top_n import LEAST_DEMAND, NOTHING, Best, LeftOut, as_shares, ladder_of, listed
 from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY
 
 # Given rows on a device: (rows, columns) float32 scores, which may be changed.
@@ -103,9 +95,13 @@ class OnGpu:
     # ---- the best columns ---------------------------------------------------------------------
 
     def best_items(
-        self, rows: np.ndarray, n: int, worth: np.ndarray, left_out: LeftOut = NOTHING,
+        self,
+        rows: np.ndarray,
+        n: int,
+        worth: np.ndarray,
+        left_out: LeftOut = NOTHING,
         demand: Demand | None = None,
-    ) -> Best:  # fmt: skip
+    ) -> Best:
         """The n columns with the greatest worth, as :func:`recommend.best_items` has them.
 
         With ``demand``, those with the greatest product of both, as :func:`recommend.best_wanted`
@@ -178,9 +174,7 @@ class _Ranking:
         self.lowest = tensor(worth[:, 0].astype(np.float32))
         self.parts: list[tuple[UtilityModel, kernels.Worth, TableTerms]] = []
         for model in there.models:
-            cutpoints, n_levels = (
-                part.cpu().numpy() for part in (model.column_cutpoints, model.n_levels)
-            )
+            cutpoints, n_levels = (part.cpu().numpy() for part in (model.column_cutpoints, model.n_levels))
             ladder = ladder_of(cutpoints, n_levels, worth)
             terms = model.column_terms(len(worth), tensor(ladder.first))
             passing = kernels.Worth(tensor(ladder.width), tensor(ladder.gain))
@@ -196,9 +190,7 @@ class _Ranking:
                 variance = of_rows.variance @ of_columns.variance.T
             gaps = torch.exp(model.row_cutpoints[rows, : len(worth.gain)]).float()
             gaps[:, :1] = 0.0
-            kernels.add_worth(
-                mean, variance, model.deviation_scale, gaps, worth, model.share, scores
-            )
+            kernels.add_worth(mean, variance, model.deviation_scale, gaps, worth, model.share, scores)
         if self.wanted is not None:
             scores *= _clamped_demand(*self.wanted, rows)
         return scores
@@ -246,9 +238,8 @@ def distributions(
         share = torch.full((1,), model.share, dtype=torch.float64, device=row.device)
         n_levels: Any = model.n_levels
         kernels.add_masses(
-            row, column, mean, deviation, model.row_cutpoints, model.column_cutpoints, n_levels,
-            share, total,
-        )  # fmt: skip
+            row, column, mean, deviation, model.row_cutpoints, model.column_cutpoints, n_levels, share, total
+        )
     return total.div_(total.sum(1, keepdim=True))
 
 
