@@ -175,7 +175,7 @@ def errors() -> None:
         rng = np.random.default_rng([7, data_set])
         table, _ = people_of(truth, 1_000, 0.0, rng)
         model = orbm.CumulativeRBM(2, random_state=data_set).fit(table)
-        reading = model.read_factors(table)
+        reading = model.factor_solution(table)
         order, sign = matched(reading.loadings.to_numpy(), target)
         found.append(sign * reading.loadings.to_numpy()[:, order])
         said.append(reading.standard_errors.to_numpy()[:, order])

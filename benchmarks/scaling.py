@@ -39,7 +39,7 @@ def measure(name: str) -> dict[str, list[float]]:
     train, _, _ = split(name)
     ready = prepare(read_ratings(train), None, 0.05, seed=0)
     backend = backend_for("cpu")
-    n_factors = min(FACTORS, variational.tellable_factors(ready.observations))
+    n_factors = min(FACTORS, variational.max_identifiable_factors(ready.observations))
     data = backend.data(ready.observations, n_factors)
     start = variational.start(ready.observations, n_factors, 0, variational.Precisions())
     state = backend.to_device(start)

@@ -43,7 +43,7 @@ class FactorInWords:
     Attributes
     ----------
     factor : str
-        Its name among those of :meth:`CumulativeRBM.read_factors`, "Factor 1".
+        Its name among those of :meth:`CumulativeRBM.factor_solution`, "Factor 1".
     text : str
         What it does, in words; also what ``str()`` and ``print()`` give.
     effects : DataFrame
@@ -67,7 +67,7 @@ def factor_effects(estimator: Any, *, rotation: Rotation = "varimax") -> pd.Data
     ----------
     estimator : CumulativeRBM, fitted
     rotation : str, default="varimax"
-        See :meth:`CumulativeRBM.read_factors`.
+        See :meth:`CumulativeRBM.factor_solution`.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def factor_effects(estimator: Any, *, rotation: Rotation = "varimax") -> pd.Data
     >>> bool(change[0] * change[1] < 0)  # whatever moves one column up moves the other down
     True
     """
-    reading, scales = estimator.read_factors(rotation=rotation), _scales(estimator)
+    reading, scales = estimator.factor_solution(rotation=rotation), _scales(estimator)
     pairs = [(factor, item) for factor in reading.factors for item in scales]
     return _effects(reading, scales, pairs)
 
@@ -129,7 +129,7 @@ def describe_factors(
     >>> described[0].text.startswith("Factor 1, low to high: likes ")
     True
     """
-    reading = estimator.read_factors(rotation=rotation)
+    reading = estimator.factor_solution(rotation=rotation)
     scales, wording = _scales(estimator), wording or Wording()
     described = []
     for factor in reading.telling()[:n_factors]:

@@ -85,7 +85,7 @@ def test_effects_keep_the_sign_of_correlations_under_other_rotations():
     for rotation in ("oblimin", "none"):
         effects = factor_effects(model, rotation=rotation)
         assert (np.sign(effects["change"]) == np.sign(effects["loading"])).all()
-        loadings = model.read_factors(rotation=rotation).loadings.to_numpy().T.ravel()
+        loadings = model.factor_solution(rotation=rotation).loadings.to_numpy().T.ravel()
         np.testing.assert_allclose(effects["loading"], loadings)
 
 

@@ -98,7 +98,7 @@ def test_levels_keep_the_order_of_their_codes(fitted):
 @pytest.mark.parametrize("rotation", ["varimax", "oblimin"])
 def test_names_and_everything_derived_from_the_sign(fitted, rotation):
     model, survey = fitted
-    reading = model.read_factors(survey.table, rotation=rotation)
+    reading = model.factor_solution(survey.table, rotation=rotation)
     check_names(list(reading.names.values()))
     scores = model.scores(survey.table, rotation=rotation)
     draws = model.scores(survey.table, rotation=rotation, n_draws=1, random_state=0)[0]
@@ -119,7 +119,7 @@ def test_names_and_everything_derived_from_the_sign(fitted, rotation):
 def test_correlations_are_turned_with_the_factors(fitted):
     """Utilities have the same correlations, whichever end of a factor is the positive one."""
     model, _ = fitted
-    reading = model.read_factors(rotation="oblimin")
+    reading = model.factor_solution(rotation="oblimin")
     pattern, correlation = reading.loadings.to_numpy(), reading.correlations.to_numpy()
     unrotated = model.loadings("none").to_numpy()
     np.testing.assert_allclose(pattern @ correlation @ pattern.T, unrotated @ unrotated.T, atol=1e-6)
@@ -216,7 +216,7 @@ def test_plain_numbers_are_answered_more_and_less():
         {n: np.digitize(p * taste + rng.normal(size=300), [-1, 0, 1]) for n, p in pulls.items()}
     )
     model = orbm.CumulativeRBM(1, n_epochs=3, random_state=0).fit(table)
-    name = model.read_factors().name("Factor 1")
+    name = model.factor_solution().name("Factor 1")
     more, less = re.fullmatch("more: (.*) / less: (.*)", name).groups()
     assert set(more.split(" · ")) <= {"Spain", "Portugal", "Italy"} and less == "England"
-    assert "highest answer" not in model.read_factors().table()
+    assert "highest answer" not in model.factor_solution().table()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ordinalrbm.engine import normal_reference, thresholds
-from ordinalrbm.engine.base import LARGEST_MOVE, SOLVED, STEPS, UNDERSTATED
+from ordinalrbm.engine.base import LARGEST_MOVE, MEAN_FIELD_CORRECTION, SOLVED, STEPS
 from ordinalrbm.engine.half_sweep import CpuEngine
 
 
@@ -50,7 +50,7 @@ def plain_half_sweep(answers, this, other, prior, spread):
         row = Row(answers, this, other, d)
         known = regress(row, this.mean[d], np.isfinite(prior.precision), prior.precision)
         if spread:
-            variance = 1.0 / (prior.precision + known / UNDERSTATED)
+            variance = 1.0 / (prior.precision + known / MEAN_FIELD_CORRECTION)
             this.variance[d] = np.where(np.isfinite(prior.precision), variance, 0.0)
         if prior.cutpoints_precision.size > 1 and np.isfinite(prior.cutpoints_precision[1]):
             cutpoints_variance[d, 1:] = move_gaps(row, this, prior, d)

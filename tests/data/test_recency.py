@@ -6,7 +6,7 @@ import polars
 import pytest
 
 from ordinalrbm.data.ratings import merged, read_ratings
-from ordinalrbm.data.recency import OLDEST, ages
+from ordinalrbm.data.recency import OLDEST, recency_rank
 
 
 def made_up(n_users=12, n_items=40, seed=0):
@@ -51,7 +51,7 @@ def test_many_ratings_are_shared_by_threads():
 
 
 def test_what_is_old_is_as_old_as_a_byte_can_tell():
-    found = ages(np.zeros(400, dtype=int), np.arange(400))
+    found = recency_rank(np.zeros(400, dtype=int), np.arange(400))
     assert found.tolist() == [min(399 - k, OLDEST) for k in range(400)]
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from in_a_group import ratings, work_as_asked
 
 import ordinalrbm as orbm
-from ordinalrbm.data.exchange import RatingsElsewhere, at_first, read_given
+from ordinalrbm.data.exchange import RemoteRatings, gather_on_rank_0, read_given
 from ordinalrbm.matrix.prepare import prepare
 from ordinalrbm.runtime import process_group
 
@@ -105,8 +105,8 @@ def about(model: orbm.OrdinalMF) -> dict[str, Any]:
 def gathered() -> pd.DataFrame | None:
     """Ratings whose levels take two bytes each, as process 0 has them in the end."""
     known, _, among = read_given(part_of(ratings()), None, scale=list(range(200)), item_scales=None)
-    whole = at_first(known, among)
-    return None if isinstance(whole, RatingsElsewhere) else whole.to_frame()
+    whole = gather_on_rank_0(known, among)
+    return None if isinstance(whole, RemoteRatings) else whole.to_frame()
 
 
 def scales_of_items() -> list[Any]:

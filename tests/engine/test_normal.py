@@ -41,7 +41,7 @@ def truncated_draws(lower, upper, u, x):
 @loop
 def exponentials(x, grown, fallen, probability):
     for n in range(x.size):
-        grown[n], fallen[n] = double.exp_and_fall(-abs(x[n]))
+        grown[n], fallen[n] = double.exp_and_complement(-abs(x[n]))
         probability[n] = double.logistic(x[n])
 
 

@@ -381,7 +381,7 @@ def test_loadings_of_all_kinds():
     asked = table.drop(columns="land")
     kinds = {"nominal": ["party"], "numeric": ["income"]}
     model = orbm.CumulativeRBM(1, n_epochs=5, random_state=0, **kinds).fit(asked)
-    reading = model.read_factors(asked, questions={"party": "Party", "q0": "Trust"})
+    reading = model.factor_solution(asked, questions={"party": "Party", "q0": "Trust"})
     found, errors = reading.loadings["Factor 1"], reading.standard_errors["Factor 1"]
     found = found * np.sign(found["q0"])
     # What the utilities were made of; of a category its log odds against the mean of the others,
@@ -408,7 +408,7 @@ def test_loadings_of_all_kinds():
 
 def test_information_of_categories_is_that_of_their_curves(model):
     """Fisher's, from the slopes of the curves themselves."""
-    curves = model.read_factors().curves("party", "Factor 1", 601)
+    curves = model.factor_solution().curves("party", "Factor 1", 601)
     p = curves.drop(columns="information").to_numpy()
     slope = np.gradient(p, curves.index.to_numpy(), axis=0)
     np.testing.assert_allclose((slope**2 / p).sum(axis=1)[2:-2], curves["information"][2:-2], rtol=0.01)

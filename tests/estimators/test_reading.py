@@ -43,7 +43,7 @@ def test_loadings_are_those_of_the_people(fitted):
     assert list(found.index) == list(table.columns)
     np.testing.assert_allclose(found, truth, atol=0.1)
     assert np.sqrt(((found - truth) ** 2).mean(axis=None)) < 0.04
-    reading = model.read_factors(table)
+    reading = model.factor_solution(table)
     pd.testing.assert_frame_equal(reading.loadings, found)
     np.testing.assert_allclose(reading.communalities, (found**2).sum(axis=1))
     apart = (found - truth).abs() / reading.standard_errors
@@ -87,7 +87,7 @@ def test_transform_with_errors_and_its_names(fitted):
     assert std.shape == mean.shape and (std > 0).all() and (std < 0.5).all()
     assert model.get_feature_names_out().tolist() == ["factor_0", "factor_1"]
     # The same projected: scores are linear in the factors.
-    solution = model.read_factors(rotation="none")._solution
+    solution = model.factor_solution(rotation="none")._solution
     expected = (mean * model.model_.units - solution.mean) @ solution.projection.T
     np.testing.assert_allclose(model.scores(table, rotation="none"), expected, atol=1e-4)
 
@@ -128,8 +128,8 @@ def test_weights_make_people_count(fitted):
     """Rows without weight are as rows that are not there."""
     model, table, _, _ = fitted
     half = np.repeat([1.0, 0.0], 600)
-    weighted = model.read_factors(table, sample_weight=half)
-    alone = model.read_factors(table.head(600))
+    weighted = model.factor_solution(table, sample_weight=half)
+    alone = model.factor_solution(table.head(600))
     np.testing.assert_allclose(weighted.standard_errors, alone.standard_errors, rtol=0.02)
     np.testing.assert_allclose(weighted.reliability["alpha"], alone.reliability["alpha"])
 
@@ -137,7 +137,7 @@ def test_weights_make_people_count(fitted):
 def test_table_names_and_texts(fitted):
     model, table, _, _ = fitted
     texts = {"q0": "I trust people", "q5": "People cheat"}
-    reading = model.read_factors(table, questions=texts)
+    reading = model.factor_solution(table, questions=texts)
     assert reading.name("Factor 1", 1) == "more: I trust people / less: People cheat"
     assert list(reading.strongest("Factor 1", 1)) == ["q0", "q5"]
     assert reading.answer("q0", "Factor 1") == ""  # plain numbers
@@ -148,13 +148,13 @@ def test_table_names_and_texts(fitted):
     assert shown.index[0] == "q0" and shown.loc["q5", "question"] == "People cheat"
     assert {"Factor 1", "Factor 1 (error)", "communality"} <= set(shown.columns)
     model.about_ = {"schema": {"columns": [{"name": "q1", "question": "Once"}, "odd"]}}
-    assert model.read_factors().questions == {"q1": "Once"}
+    assert model.factor_solution().questions == {"q1": "Once"}
     model.about_ = {}
 
 
 def test_curves_and_information(fitted):
     model, table, _, _ = fitted
-    reading = model.read_factors()
+    reading = model.factor_solution()
     curves = reading.curves("q0", "Factor 1", n_points=5)
     np.testing.assert_allclose(curves.drop(columns="information").sum(axis=1), 1.0)
     assert curves.index.name == "Factor 1" and curves.shape == (5, 6)
@@ -170,7 +170,7 @@ def test_curves_and_information(fitted):
 def test_binary_factors_and_arrays_can_be_read_too():
     table = frame(300)
     model = small(n_epochs=8).fit(table.to_numpy())
-    reading = model.read_factors(table.to_numpy(), rotation="oblimin")
+    reading = model.factor_solution(table.to_numpy(), rotation="oblimin")
     assert reading.loadings.index[0] == "column 0"
     assert np.isfinite(reading.loadings).all(axis=None)
     assert (reading.communalities.between(0, 1)).all()
@@ -186,9 +186,9 @@ def test_binary_factors_and_arrays_can_be_read_too():
         (lambda m, X: m.loadings("oblimin", gamma=2.0), "'gamma' parameter must be at most 0.8"),
         (lambda m, X: m.scores(X, n_draws=0), "'n_draws' parameter"),
         (lambda m, X: m.scores(X, n_draws=2, return_std=True), "leave out n_draws"),
-        (lambda m, X: m.read_factors().curves("q77"), "no question 'q77'; give one of 'q0'"),
-        (lambda m, X: m.read_factors().items("Factor 9"), "no factor 'Factor 9'; give one of"),
-        (lambda m, X: m.read_factors(X, sample_weight=[1.0]), "sample_weight has shape"),
+        (lambda m, X: m.factor_solution().curves("q77"), "no question 'q77'; give one of 'q0'"),
+        (lambda m, X: m.factor_solution().items("Factor 9"), "no factor 'Factor 9'; give one of"),
+        (lambda m, X: m.factor_solution(X, sample_weight=[1.0]), "sample_weight has shape"),
     ],
 )
 def test_wrong_settings_are_refused_in_one_sentence(fitted, call, said):
@@ -214,7 +214,7 @@ def test_loadings_of_sparse_answers_come_with_the_figure(seed):
     X = one_trait(300, 0.68, seed=seed)
     model = orbm.CumulativeRBM(1, n_epochs=2, random_state=0).fit(X)
     with pytest.warns(UserWarning, match="68% of the answers are missing") as said:
-        shown = float(np.median(model.read_factors(X).loadings.abs()))
+        shown = float(np.median(model.factor_solution(X).loadings.abs()))
     words = str(said[0].message)
     figures = re.search(r"so that (.*) stands for about (.*), and", words)
     told, stands_for = map(float, figures.groups())
@@ -228,7 +228,7 @@ def test_loadings_of_sparse_answers_come_with_the_figure(seed):
 def test_loadings_of_enough_answers_come_without_a_word(n_rows, missing):
     X = one_trait(n_rows, missing)
     model = orbm.CumulativeRBM(1, n_epochs=2, random_state=0).fit(X)
-    assert float(np.median(model.read_factors(X).loadings.abs())) > 0.63
+    assert float(np.median(model.factor_solution(X).loadings.abs())) > 0.63
 
 
 def test_attenuation_is_the_ratio_of_correlations():

@@ -8,7 +8,7 @@ pytest.importorskip("triton")
 
 from ordinalrbm.data.observations import Cells, Observations  # noqa: E402
 from ordinalrbm.engine.gpu import transfer  # noqa: E402
-from ordinalrbm.engine.gpu.pieces import answers_on, turned  # noqa: E402
+from ordinalrbm.engine.gpu.pieces import answers_on, transposed  # noqa: E402
 from ordinalrbm.matrix.gpu.backend import Cuda  # noqa: E402
 from ordinalrbm.matrix.prepare import with_cells  # noqa: E402
 
@@ -28,7 +28,7 @@ def test_answers_are_turned_as_on_the_host(device, shape):
     dense = np.random.default_rng(0).integers(-1, 3, shape)
     dense[:, 0] = -1
     observations = Observations.from_dense(dense, 3)
-    found = turned(answers_on(observations, device), observations)
+    found = transposed(answers_on(observations, device), observations)
     wanted = answers_on(observations.transpose(), device)
     np.testing.assert_array_equal(found.pieces.host_start, wanted.pieces.host_start)
     for one, other in zip((*found.pieces[:4], *found[1:]), (*wanted.pieces[:4], *wanted[1:]), strict=True):

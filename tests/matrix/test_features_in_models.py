@@ -302,7 +302,7 @@ def test_weights_of_the_variational_model_are_a_ridge_regression(kinds):
     mean = rng.normal(0.7, 1.0, size=(40, 3)).astype(np.float32)
     weights, expected = state.row_weights, np.zeros_like(mean)
     for _ in range(200):
-        weights, expected = feature_priors.renewed(data.rows, data.columns, mean, weights, expected)
+        weights, expected = feature_priors.refit_weights(data.rows, data.columns, mean, weights, expected)
     parts = [rated_features(level)] * rated_sets + [dense.astype(float)] * has_table
     ridges = [RIDGE] * 7 * rated_sets + [TABLE_RIDGE] * 5 * has_table
     features = np.hstack(parts)
@@ -329,7 +329,7 @@ def test_weights_of_columns_are_a_regression_of_columns():
     mean = rng.normal(size=(30, 3)).astype(np.float32)
     weights, expected = state.column_weights, np.zeros_like(mean)
     for _ in range(100):
-        weights, expected = feature_priors.renewed(data.columns, data.rows, mean, weights, expected)
+        weights, expected = feature_priors.refit_weights(data.columns, data.rows, mean, weights, expected)
     centred = dense - dense.mean(axis=0, dtype=float)
     true = np.linalg.solve(centred.T @ centred + TABLE_RIDGE * np.eye(5), centred.T @ mean)
     np.testing.assert_allclose(weights.table, true, atol=2e-5)

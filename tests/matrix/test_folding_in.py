@@ -25,7 +25,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.matrix.cold_start import cutpoints_by_levels
 from ordinalrbm.matrix.cpu import CPU
-from ordinalrbm.matrix.feature_priors import NO_TABLES, Others
+from ordinalrbm.matrix.feature_priors import NO_TABLES, TrainedRows
 from ordinalrbm.matrix.model import Half
 
 
@@ -235,7 +235,7 @@ def folded(request):
     assert wider.is_point == (request.param == "point")
     expected = np.zeros(wider.rows.mean.shape[1])
     if not wider.is_point:
-        newcomer, others = every.take_rows([120]), Others.of(one.rows.mean, known, None)
+        newcomer, others = every.take_rows([120]), TrainedRows.of(one.rows.mean, known, None)
         expected = one.row_prior.expected(newcomer, None, others)[0]
         assert np.abs(expected).max() > 0.01
     wider = wider._replace(rows=in_double(wider.rows), columns=in_double(wider.columns))

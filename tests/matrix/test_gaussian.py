@@ -17,10 +17,10 @@ from ordinalrbm.matrix.variational import (
     Precisions,
     View,
     epoch,
+    max_identifiable_factors,
     on_cpu,
     start,
     swapped,
-    tellable_factors,
 )
 
 SCALES = (5, 2, 7, 3)
@@ -382,7 +382,7 @@ def test_there_are_as_many_factors_as_the_ratings_can_tell():
     """One for every two ratings that a row or column has on average, but two at least."""
     for n_rows, n_columns, n_found in ((40, 40, 10), (8, 6, 2), (3, 200, 2)):
         observations = Observations.from_dense(np.zeros((n_rows, n_columns), int), 5)
-        assert tellable_factors(observations) == n_found
+        assert max_identifiable_factors(observations) == n_found
         state = start(observations, n_found, 0, Precisions())
         assert state.rows.mean.shape == (n_rows, 1 + n_found)
         assert state.columns.mean.shape == (n_columns, 1 + n_found)

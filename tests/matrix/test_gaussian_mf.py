@@ -8,7 +8,7 @@ from small_matrices import MODELS, assert_same_models, gaussian_cell, learnt, si
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.base import UNDERSTATED
+from ordinalrbm.engine.base import MEAN_FIELD_CORRECTION
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
 from ordinalrbm.matrix.variational import Precisions, epoch, on_cpu, start_with_values
 
@@ -72,7 +72,7 @@ def test_every_row_solves_its_ridge_regression(unequal):
     for d in range(len(dense)):
         system, side, diagonal = regression(state, dense, d)
         np.testing.assert_allclose(state.rows.mean[d], np.linalg.solve(system, side), rtol=1e-4, atol=1e-5)
-        known = 1.0 / (precision + (diagonal - precision) / UNDERSTATED)
+        known = 1.0 / (precision + (diagonal - precision) / MEAN_FIELD_CORRECTION)
         np.testing.assert_allclose(state.rows.variance[d], known, rtol=1e-5)
     np.testing.assert_allclose(state.rows.mean[3], 0.0, atol=1e-6)
     np.testing.assert_allclose(state.rows.variance[3], 1.0 / precision)

@@ -390,7 +390,7 @@ def test_another_release_is_refused(tmp_path):
     identity = Identity("CumulativeRBM", {"seed": 0}, release="9.9")
     folder = Checkpoints(tmp_path)
     with pytest.raises(DataError, match=r"release 0\.1\.0 \(now 9\.9\)"):
-        folder.belong_to(identity)
+        folder.require_identity(identity)
 
 
 def test_without_a_seed_that_of_the_checkpoint_is_taken(tmp_path, monkeypatch):

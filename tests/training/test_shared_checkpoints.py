@@ -87,7 +87,7 @@ def learnt(folder, size, n_epochs, every=1):
 
     def work(among):
         with Checkpoints(folder, every, among=among) as checkpoints:
-            checkpoints.belong_to(Identity("Learner", {"seed": 0}))
+            checkpoints.require_identity(Identity("Learner", {"seed": 0}))
             writer, learner = checkpoints.of("toy"), Learner(among)
             writer.restore(learner)
             before = len(learner.history)

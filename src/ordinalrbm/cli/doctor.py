@@ -140,10 +140,10 @@ def _cache() -> str:
 
 
 def _memory() -> str:
-    from ordinalrbm.engine.memory import available, in_words
+    from ordinalrbm.engine.memory import available, format_bytes
 
     free = available()
-    return "unknown; fits are not checked" if free is None else in_words(free)
+    return "unknown; fits are not checked" if free is None else format_bytes(free)
 
 
 def _text() -> str:

@@ -135,7 +135,7 @@ def _read(survey: Survey, settings: Settings, rotation: Rotation) -> FactorReadi
 
     model = learn_survey(survey, settings).set_params(n_jobs=settings.threads)
     weight = weights_of(survey, settings)
-    return model.read_factors(survey.table, rotation=rotation.value, sample_weight=weight)
+    return model.factor_solution(survey.table, rotation=rotation.value, sample_weight=weight)
 
 
 # ---- telling ----------------------------------------------------------------------------------

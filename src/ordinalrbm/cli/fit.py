@@ -16,7 +16,7 @@ from ordinalrbm.cli.columns import RatingColumns
 from ordinalrbm.cli.options import Settings, refuse
 from ordinalrbm.cli.output import Output, results_table
 from ordinalrbm.cli.torchrun import own_rank, own_threads, process_group, read_timeout
-from ordinalrbm.engine.gpu.device import begun_aside
+from ordinalrbm.engine.gpu.device import initialising_device
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.timing import stage, timings
 
@@ -124,7 +124,7 @@ def fit(
     )
     patience = read_timeout(timeout)
     stages = ctx.with_resource(timings())
-    with begun_aside(device):
+    with initialising_device(device):
         material = inputs.read_to_learn(ctx, data, settings, columns, in_parts=rank is not None)
     if material.survey is None:
         refuse(ctx, ("write_schema",), f"'{data}' holds ratings, which need no schema")

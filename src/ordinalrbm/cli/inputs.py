@@ -159,9 +159,9 @@ def tell_material(material: Material, output: Output) -> None:
     if survey is not None:
         _tell_survey(survey, output)
     elif ratings is not None:
-        from ordinalrbm.data.ids import numbered_quickly
+        from ordinalrbm.data.ids import factorize
 
-        n_users, n_items = (numbered_quickly(ratings[side])[1] for side in ("user", "item"))
+        n_users, n_items = (factorize(ratings[side])[1] for side in ("user", "item"))
         output.say(f"{name}: {len(ratings):,} ratings by {n_users:,} users of {n_items:,} items.")
         n_repeated = len(material.source.frame) - len(ratings)
         if n_repeated:
@@ -295,7 +295,7 @@ def survey_for(model: orbm.CumulativeRBM, path: Path, data: Path) -> tuple[Sourc
     material = read_material(data, known=from_json(content, f"File '{path}'"))
     assert material.survey is not None, "with a known schema, a file is a survey"
     known = model.questionnaire_
-    return material.source, material.survey.as_learnt(model.feature_names_in_, known)
+    return material.source, material.survey.aligned_to(model.feature_names_in_, known)
 
 
 def ratings_for(model: Any, path: Path, data: Path, columns: RatingColumns) -> pd.DataFrame:

@@ -69,7 +69,7 @@ def learn_survey(survey: Survey, settings: Settings) -> CumulativeRBM:
     """A fitted model of a survey."""
     model = survey_estimator(survey, settings)
     model.fit(survey.table, sample_weight=weights_of(survey, settings), **settings.checkpoints)
-    _forget_the_run(model)
+    _drop_run_settings(model)
     model.about_ = {
         "data": survey.name,
         "rows": survey.encoded.shape[0],
@@ -127,11 +127,11 @@ def learn_ratings(
     if settings.scale is not None:
         model.set_params(scale=list(written_scale(settings.scale).labels))
     model.fit(ratings, validation=validation, **features, **settings.checkpoints)
-    _forget_the_run(model)
+    _drop_run_settings(model)
     return model
 
 
-def _forget_the_run(model: Any) -> None:
+def _drop_run_settings(model: Any) -> None:
     """Keep what was learnt, not how long it took: the same data and seed are the same file."""
     model.set_params(n_jobs=None, verbose=False)
     model.history_ = model.history_.drop(columns="seconds", errors="ignore")

@@ -67,7 +67,7 @@ def scores(
         raise DataError(f"--factors {number} is more than '{model}' has; give at most {most}.")
     _, survey = inputs.survey_for(fitted, model, data)
     chosen: dict[str, Any] = {"rotation": rotation.value, "n_factors": number}
-    names = fitted.read_factors(**chosen).names
+    names = fitted.factor_solution(**chosen).names
     table, labels = _scored(fitted, survey, names, chosen, draws, seed)
     write_labelled(out, table, labels, writing.escape_formulas)
     people, factors = counted(len(table), "respondent"), counted(len(names), "factor")

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ordinalrbm.data.ids import numbered_quickly
+from ordinalrbm.data.ids import factorize
 from ordinalrbm.data.ratings import repeated_cell
 
 Duplicates = Literal["error", "last", "mean"]
@@ -79,5 +79,5 @@ def _cells(ratings: pd.DataFrame) -> pd.Series:
 
 
 def _numbered(ratings: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    user, item = (numbered_quickly(ratings[name])[0] for name in ("user", "item"))
+    user, item = (factorize(ratings[name])[0] for name in ("user", "item"))
     return user, item

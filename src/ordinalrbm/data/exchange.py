@@ -45,7 +45,7 @@ from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.identity import digest
 
 
-class RatingsElsewhere(Ratings):
+class RemoteRatings(Ratings):
     """Users, items and scales of ratings that process 0 has; asking for more is an error."""
 
     __slots__ = ()
@@ -181,15 +181,15 @@ def _own_levels(
     return known, Cells(user, item, level)
 
 
-def at_first(known: Ratings, among: Alone | Group) -> Ratings:
-    """All ratings on process 0; on the others `RatingsElsewhere`."""
+def gather_on_rank_0(known: Ratings, among: Alone | Group) -> Ratings:
+    """All ratings on process 0; on the others `RemoteRatings`."""
     if not isinstance(among, Group):
         return known
     own = known.observations
     counts = among.summed(own.row_counts)
     column, level = among.gather(own.column), among.gather(own.level)
     if among.rank > 0:
-        return RatingsElsewhere(known)
+        return RemoteRatings(known)
     row_start = np.zeros(own.n_rows + 1, dtype=np.int64)
     np.cumsum(counts, out=row_start[1:])
     return replace(known, observations=Observations(row_start, column, level, own.n_levels))

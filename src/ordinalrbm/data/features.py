@@ -176,7 +176,7 @@ def _side_by_side(coding: Coding, columns: Sequence[Read]) -> sp.csr_array:
     """(rows, features) of all columns, with a stored zero in lines that are told zeros alone."""
     pairs = list(zip(coding.columns, columns, strict=True))
     table = sp.hstack([own.encode(column) for own, column in pairs], format="csr")
-    told = np.any([own.tells(column) for own, column in pairs], axis=0)
+    told = np.any([own.is_observed(column) for own, column in pairs], axis=0)
     blank = told & (np.diff(table.indptr) == 0)
     at, more = table.indptr[:-1][blank], np.concatenate([[0], np.cumsum(blank)])
     start = table.indptr + more.astype(table.indptr.dtype)
@@ -279,7 +279,7 @@ class CodedColumn(ABC):
         """(rows, features) float32."""
 
     @abstractmethod
-    def tells(self, column: Read) -> np.ndarray:
+    def is_observed(self, column: Read) -> np.ndarray:
         """(rows,) whether zeros tell something, too, and do not stand for what is not known."""
 
     @classmethod
@@ -335,7 +335,7 @@ class NumberColumn(CodedColumn):
             features[:, 1] = missing
         return sp.csr_array(features)
 
-    def tells(self, column: Read) -> np.ndarray:
+    def is_observed(self, column: Read) -> np.ndarray:
         return ~np.isnan(_as_numbers(column))
 
     @classmethod
@@ -371,7 +371,7 @@ class BooleanColumn(CodedColumn):
         features = np.where(missing, self.average, values).astype(np.float32)
         return sp.csr_array(features[:, None])
 
-    def tells(self, column: Read) -> np.ndarray:
+    def is_observed(self, column: Read) -> np.ndarray:
         return ~np.isnan(_as_numbers(column))
 
     @classmethod
@@ -395,7 +395,7 @@ class CategoryColumn(CodedColumn):
         texts = _parted(_as_texts(column, self.categories))
         return texts.indicators(self.categories)[texts.code]
 
-    def tells(self, column: Read) -> np.ndarray:
+    def is_observed(self, column: Read) -> np.ndarray:
         texts = _as_texts(column, self.categories)
         return np.zeros(len(texts.code), dtype=bool)  # of a category that is not coded, nothing
 
@@ -429,7 +429,7 @@ class OrderedColumn(CodedColumn):
         lines = np.vstack([np.tri(n + 1, n, -1), self.averages]).astype(np.float32)
         return sp.csr_array(lines)[reached]
 
-    def tells(self, column: Read) -> np.ndarray:
+    def is_observed(self, column: Read) -> np.ndarray:
         return self._level(column) >= 0
 
     def _level(self, column: Read) -> np.ndarray:

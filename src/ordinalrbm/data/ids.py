@@ -188,12 +188,12 @@ def number_ids(
     return mapped(codes, rank), Ids(labels[order])
 
 
-def numbered_quickly(values: Any) -> tuple[np.ndarray, int]:
+def factorize(values: Any) -> tuple[np.ndarray, int]:
     """Numbers of a column's distinct values, whatever they are, and how many there are.
 
     Examples
     --------
-    >>> numbered_quickly(pd.Series([7, 9, 7]))[1]
+    >>> factorize(pd.Series([7, 9, 7]))[1]
     2
     """
     column = as_column(values, "The ids")

@@ -22,7 +22,7 @@ from numba import prange
 
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.blocks import MANY, each_block
-from ordinalrbm.runtime.jit import alone, called, compiled
+from ordinalrbm.runtime.jit import compiled, kernel_function, single_threaded
 from ordinalrbm.storage.reader import Stored
 
 
@@ -621,7 +621,7 @@ def _even_stretches(row_start: np.ndarray) -> np.ndarray:
 
 
 def _side_by_side(n_entries: int) -> Any:
-    return alone() if n_entries < MANY else nullcontext()
+    return single_threaded() if n_entries < MANY else nullcontext()
 
 
 def _chunks(n_entries: int, n_keys: int) -> tuple[np.ndarray, np.ndarray]:
@@ -784,7 +784,7 @@ def _place_rows(
                     slot += 1
 
 
-@called
+@kernel_function
 def _sorted_by_digits(both: np.ndarray, n_columns: int) -> np.ndarray:
     """Numbers sorted by what is above their lowest 16 bits; in time that does not depend on it."""
     other, shift = np.empty_like(both), 16

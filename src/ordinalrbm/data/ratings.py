@@ -28,7 +28,7 @@ from ordinalrbm.data.columns import as_column, factorise, shown, warn_of_padding
 from ordinalrbm.data.frames import FRAMES, as_frame
 from ordinalrbm.data.ids import Ids, find, number_ids
 from ordinalrbm.data.observations import Cells, Observations, is_any_twice, level_type
-from ordinalrbm.data.recency import ages, ages_by_cell, older
+from ordinalrbm.data.recency import add_to_rank, ages_by_cell, recency_rank
 from ordinalrbm.data.scales import MANY_LEVELS, MAX_LEVELS, Scale, check_labels, plain_categories, shorten
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 from ordinalrbm.runtime.blocks import MANY, blocks, each_block
@@ -183,9 +183,9 @@ def encode_triples(known: Catalogue, table: Triples) -> Cells:
     return cells
 
 
-def numbered_on(known: Catalogue, data: Any) -> tuple[Cells, Ids, np.ndarray]:
+def encode_with_new_users(known: Catalogue, data: Any) -> tuple[Cells, Ids, np.ndarray]:
     """Cells of ratings, new users after the known ones, new items at −1; new users; ages."""
-    few = _few_on(known, data)
+    few = _encode_small(known, data)
     if few is not None:
         return *few, np.zeros(few[0].row.size, dtype=np.uint8)
     table = as_triples(data)
@@ -197,7 +197,7 @@ def numbered_on(known: Catalogue, data: Any) -> tuple[Cells, Ids, np.ndarray]:
 _FEW = 64  # ratings that a service may bring at once
 
 
-def _few_on(known: Catalogue, data: Any) -> tuple[Cells, Ids] | None:
+def _encode_small(known: Catalogue, data: Any) -> tuple[Cells, Ids] | None:
     """The same of a few ratings in plain lists, at once; None if they must be looked at closely."""
     lists = list(data) if type(data) is tuple else _plain_lists(data)
     scale = known.scales
@@ -689,7 +689,7 @@ def merged(
 
 def _ages_of_new(new: Cells, table: Triples) -> np.ndarray:
     """Among new ratings alone; without times they are all of the same age."""
-    found = None if table.time is None else ages(new.row, table.time)
+    found = None if table.time is None else recency_rank(new.row, table.time)
     return np.zeros(new.row.size, dtype=np.uint8) if found is None else found
 
 
@@ -698,7 +698,7 @@ def _ages_of_both(old: np.ndarray, new: np.ndarray, is_new: np.ndarray, row: np.
     found = np.empty(is_new.size, dtype=np.uint8)
     found[is_new] = new
     n_new = np.bincount(row[is_new], minlength=int(row.max(initial=0)) + 1)
-    found[~is_new] = older(old, n_new[row[~is_new]])
+    found[~is_new] = add_to_rank(old, n_new[row[~is_new]])
     return found
 
 

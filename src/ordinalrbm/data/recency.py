@@ -18,7 +18,7 @@ OLDEST = 255  # ages are kept in one byte; what is older is as old as this
 _NO_TIME = np.iinfo(np.int64).min  # before all others
 
 
-def ages(user: np.ndarray, times: Any) -> np.ndarray | None:
+def recency_rank(user: np.ndarray, times: Any) -> np.ndarray | None:
     """How many ratings their users have given later, 255 at most; None if times cannot be read.
 
     Times are a help and no more, so that a column of them that makes no sense is left alone. A
@@ -26,9 +26,9 @@ def ages(user: np.ndarray, times: Any) -> np.ndarray | None:
 
     Examples
     --------
-    >>> ages(np.array([7, 9, 7, 7]), [100, 50, 300, 300]).tolist()
+    >>> recency_rank(np.array([7, 9, 7, 7]), [100, 50, 300, 300]).tolist()
     [2, 0, 0, 0]
-    >>> ages(np.array([7, 7, 7]), [100, None, 300]).tolist()
+    >>> recency_rank(np.array([7, 7, 7]), [100, None, 300]).tolist()
     [1, 255, 0]
     """
     time = _read(times)
@@ -64,12 +64,12 @@ def ages_by_cell(observations: Observations, cells: Cells, times: Any) -> np.nda
     return _numbers_of_later(observations.row_start, by_cell)
 
 
-def older(age: np.ndarray, by: np.ndarray) -> np.ndarray:
+def add_to_rank(age: np.ndarray, by: np.ndarray) -> np.ndarray:
     """Ages after so many newer ratings.
 
     Examples
     --------
-    >>> older(np.array([3, 250], dtype=np.uint8), np.array([2, 9])).tolist()
+    >>> add_to_rank(np.array([3, 250], dtype=np.uint8), np.array([2, 9])).tolist()
     [5, 255]
     """
     return np.minimum(age.astype(np.int64) + by, OLDEST).astype(np.uint8)

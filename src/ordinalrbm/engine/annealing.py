@@ -22,7 +22,7 @@ from ordinalrbm.engine.normal import double
 from ordinalrbm.engine.philox import Purpose
 from ordinalrbm.engine.side import NUMBER, ORDINAL, Batch, Side
 from ordinalrbm.engine.thresholds import dot
-from ordinalrbm.runtime.jit import called, compiled, inlined
+from ordinalrbm.runtime.jit import compiled, inlined, kernel_function
 
 _LOG_ROOT_TWO_PI = 0.5 * np.log(2.0 * np.pi)
 
@@ -67,7 +67,7 @@ def _log_levels(side, factors, start, stop, stretches, scratch, low, high, resul
         _log_levels_row(side, factors, np.int64(row), stretches, scratch, low, high, result[row - start])
 
 
-@called
+@kernel_function
 def _log_levels_row(side, factors, row, stretches, scratch, all_low, all_high, result):
     thread = numba.get_thread_id()
     mean, active = scratch.mean[thread], scratch.activation[thread]
@@ -88,7 +88,7 @@ def _log_levels_row(side, factors, row, stretches, scratch, all_low, all_high, r
 
 
 # Inlined, its loop and that over styles would count references to arrays again and again.
-@called
+@kernel_function
 def _gather_intervals(side, row, mean, low, high):
     """Put a row's intervals and their means side by side, without answers that nobody knows.
 
@@ -125,7 +125,7 @@ def _half_squares(side, factors, scratch, result):
         result[row] = _half_squares_row(side, factors[row], np.int64(row), scratch)
 
 
-@called
+@kernel_function
 def _half_squares_row(side, active, row, scratch):
     mean = scratch.mean[numba.get_thread_id()]
     conditional_means(side, row, active, mean)
@@ -171,7 +171,7 @@ def _anneal(side, clamped, betas, draws, scratch, active, log_weights):
         )
 
 
-@called
+@kernel_function
 def _anneal_chain(side, clamped, betas, draws, scratch, all_active, row, stream):
     thread = numba.get_thread_id()
     product, utility = scratch.mean[thread], scratch.utility[thread]

@@ -25,7 +25,7 @@ STEPS = 2
 SOLVED = 1e-10
 # Coordinates that are taken as independent seem to be known better than they are: answers tell less
 # about each, by about this factor (found on the validation ratings of MovieLens 1M and 100K).
-UNDERSTATED = 1.15
+MEAN_FIELD_CORRECTION = 1.15
 # The logarithm of a gap moves by no more than this in one step.
 LARGEST_MOVE = 0.7
 # Of the systems that log gaps are solved for with: priors put pivots far higher. That of a gap of
@@ -193,7 +193,7 @@ class HalfSweepEngine(ABC):
         diagonal = where(stays, 1.0, found[:, 1] + own)  # of what stays, anything but zero
         this.mean[mine] += self._solved(answers, other, ridge, slope, diagonal, own, stays, among)
         if spread:
-            informed = (diagonal - own) / UNDERSTATED
+            informed = (diagonal - own) / MEAN_FIELD_CORRECTION
             this.variance[mine] = where(stays, 0.0, 1.0 / (own + informed))
         among.complete(this.mean, this.variance)
         variance = 0.0 * this.cutpoints

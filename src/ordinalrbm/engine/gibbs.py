@@ -19,7 +19,7 @@ from ordinalrbm.engine.normal import double, single
 from ordinalrbm.engine.philox import Purpose, split_seed
 from ordinalrbm.engine.side import CATEGORY, NUMBER, Batch, Side, Statistics, empty_statistics
 from ordinalrbm.engine.thresholds import add_scaled, dot
-from ordinalrbm.runtime.jit import called, compiled, inlined
+from ordinalrbm.runtime.jit import compiled, inlined, kernel_function
 
 # Beyond this a unit is as good as certain; its odds must stay finite.
 _LARGEST_ACTIVATION = 50.0
@@ -235,7 +235,7 @@ def _draw_clamped(side, row, mean, lower, upper, uniform, utility):
         draw_categories(side, row, True, mean, uniform, utility)
 
 
-@called
+@kernel_function
 def draw_categories(side, row, clamped, mean, uniform, utility):
     """Draw the categories that are not given, and put in what is."""
     first, n = entries_of(side, row)
@@ -247,7 +247,7 @@ def draw_categories(side, row, clamped, mean, uniform, utility):
             categories.draw(mean, e, n_categories, uniform[e], utility)
 
 
-@called
+@kernel_function
 def expect_categories(side, row, clamped, mean, at_low, at_high, utility):
     """Expect the categories that are not given, and put in what is.
 
@@ -315,7 +315,7 @@ def _column_pass(side, start, stop, clamped, answers, statistics):
     _sum_factors(side, start, stop, answers, statistics)
 
 
-@called
+@kernel_function
 def _sweep_row(side, factors, row, start, draws, clamped, scratch, answers):
     thread = numba.get_thread_id()
     utility, activation = scratch.utility[thread], scratch.activation[thread]
@@ -414,7 +414,7 @@ def _units_on(activation, uniform, units, log_ways, odds):
     return np.float32(start)  # the probabilities' sum fell short of one by rounding
 
 
-@called
+@kernel_function
 def _expect_row(side, row, start, clamped, scratch, answers):
     """Leave the expected utility of each answer of a row, and the densities at its bounds."""
     thread = numba.get_thread_id()
@@ -436,7 +436,7 @@ def _expect_row(side, row, start, clamped, scratch, answers):
             answers.beyond[here][e] = np.float32(utility[e] - mean[e])
 
 
-@called
+@kernel_function
 def _sum_column(side, i, start, stop, clamped, answers, statistics):
     """Sum the batch's answers of one column, in the order of the rows."""
     weighted = side.row_weight.size > 0
@@ -482,7 +482,7 @@ def _add_to_gaps(row_gaps, level, at_low, at_high, total):
         total[level] += row_gaps[level] * at_high
 
 
-@called
+@kernel_function
 def _sum_factors(side, start, stop, answers, statistics):
     weighted = side.row_weight.size > 0
     for row in range(stop - start):
@@ -520,7 +520,7 @@ def _add_probabilities(side, factors, row_start, column, total, spread, weight):
             _add_probabilities_row(side, np.int64(row), factors[row], row_start, column, total, spread, share)
 
 
-@called
+@kernel_function
 def _add_probabilities_row(side, row, active, row_start, column, total, spread, share):
     stretch = _row_stretch(side, row)
     for cell in range(row_start[row], row_start[row + 1]):

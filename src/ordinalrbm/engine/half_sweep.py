@@ -24,12 +24,19 @@ from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
-from ordinalrbm.engine.base import LARGEST_MOVE, LEAST_PIVOT, SOLVED, STEPS, UNDERSTATED, HalfSweepEngine
+from ordinalrbm.engine.base import (
+    LARGEST_MOVE,
+    LEAST_PIVOT,
+    MEAN_FIELD_CORRECTION,
+    SOLVED,
+    STEPS,
+    HalfSweepEngine,
+)
 from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior, Prior
 from ordinalrbm.engine.normal import double, single
 from ordinalrbm.engine.rated_sets import FeatureTable, add_lines
 from ordinalrbm.engine.thresholds import add_scaled, dot
-from ordinalrbm.runtime.jit import called, compiled, inlined, inlined_sum
+from ordinalrbm.runtime.jit import compiled, inlined, inlined_sum, kernel_function
 
 # Answers of a row whose utilities are looked at together, so that they are computed side by side.
 _TILE = 64
@@ -219,7 +226,7 @@ def _keep_variances(precision, diagonal, variance):
         if precision[a] == np.inf:
             variance[a] = 0.0
         else:
-            informed = (diagonal[a] - precision[a]) / np.float32(UNDERSTATED)
+            informed = (diagonal[a] - precision[a]) / np.float32(MEAN_FIELD_CORRECTION)
             variance[a] = np.float32(1.0) / (precision[a] + informed)
 
 
@@ -281,7 +288,7 @@ def _bounds(this, other, d, i, level, mean):
     return np.float32(low - mean), np.float32(high - mean)
 
 
-@called
+@kernel_function
 def _expect(n, low, high, at_low, at_high, pull):
     """Densities at the bounds of levels, and how far expected utilities are from their means."""
     for e in range(n):

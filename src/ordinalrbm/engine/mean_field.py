@@ -11,7 +11,7 @@ from ordinalrbm.engine.gibbs import activations, conditional_means, expect_clamp
 from ordinalrbm.engine.normal import single
 from ordinalrbm.engine.side import Side
 from ordinalrbm.engine.thresholds import dot
-from ordinalrbm.runtime.jit import called, compiled, inlined
+from ordinalrbm.runtime.jit import compiled, inlined, kernel_function
 
 # How often to extrapolate, and the slowest convergence that is believed.
 _EXTRAPOLATE_EVERY = 4
@@ -47,7 +47,7 @@ def _fixed_point(side, rows, probabilities, tolerance, max_iterations, scratch, 
         change[row] = _fixed_point_row(side, row, probabilities[row], tolerance, max_iterations, scratch)
 
 
-@called
+@kernel_function
 def _fixed_point_row(side, row, active, tolerance, max_iterations, scratch):
     thread = numba.get_thread_id()
     mean, utility = scratch.mean[thread], scratch.utility[thread]
@@ -84,7 +84,7 @@ def _move_to_fixed_point(units, active, activation, last_step):
     return change
 
 
-@called
+@kernel_function
 def _extrapolate(side, row, active, last_step, ratio, jumped, mean):
     """Add the rest of a geometric series of steps at once (Aitken), unless that lowers the bound.
 
@@ -100,7 +100,7 @@ def _extrapolate(side, row, active, last_step, ratio, jumped, mean):
             active[k] = jumped[k]
 
 
-@called
+@kernel_function
 def _bound(side, row, active, mean):
     """The bound on the log probability of a row's answers that each round raises."""
     conditional_means(side, row, active, mean)

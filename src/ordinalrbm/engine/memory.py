@@ -20,7 +20,7 @@ from ordinalrbm.errors import DataError, user_stacklevel
 # Beyond this share of what is free a fit may fail, or make everything slow: that is said.
 _TIGHT = 0.8
 # Beyond this multiple it is sure to fail, even if the estimate is a third too high.
-_HOPELESS = 1.5
+_CERTAIN_FAILURE = 1.5
 
 
 class Size(NamedTuple):
@@ -164,8 +164,8 @@ def check_on_gpu(ratings: Observations, n_factors: int, usable: int) -> None:
     n_bytes = on_gpu(size, ratings.level.itemsize)
     if n_bytes > usable:
         raise DataError(
-            f"{_task(size, _OF_RATINGS)} takes about {in_words(n_bytes)} of the GPU's memory, and "
-            f"only {in_words(usable)} can be had; take fewer factors, a GPU with more memory, "
+            f"{_task(size, _OF_RATINGS)} takes about {format_bytes(n_bytes)} of the GPU's memory, and "
+            f"only {format_bytes(usable)} can be had; take fewer factors, a GPU with more memory, "
             'several GPUs, or device="cpu".'
         )
 
@@ -277,11 +277,9 @@ def check(n_bytes: int, size: Size, words: tuple[str, str, str]) -> None:
     free = available()
     if free is None or n_bytes <= _TIGHT * free:
         return
-    sentence = (
-        f"{_task(size, words)} takes about {in_words(n_bytes)} of memory, and only {in_words(free)} are free"
-    )
+    sentence = f"{_task(size, words)} takes about {format_bytes(n_bytes)} of memory, and only {format_bytes(free)} are free"
     remedy = f"take fewer factors or fewer {words[1]}, or a computer with more memory"
-    if n_bytes > _HOPELESS * free:
+    if n_bytes > _CERTAIN_FAILURE * free:
         raise DataError(f"{sentence}; {remedy}.")
     warnings.warn(f"{sentence}; should it fail, {remedy}.", stacklevel=user_stacklevel())
 
@@ -295,12 +293,12 @@ def _task(size: Size, words: tuple[str, str, str]) -> str:
     )
 
 
-def in_words(n_bytes: int) -> str:
+def format_bytes(n_bytes: int) -> str:
     """A number of bytes for people.
 
     Examples
     --------
-    >>> in_words(3_400_000), in_words(12_345_678_901)
+    >>> format_bytes(3_400_000), in_words(12_345_678_901)
     ('3 MB', '12.3 GB')
     """
     return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:.0f} MB"

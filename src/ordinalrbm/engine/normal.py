@@ -71,7 +71,7 @@ class Functions(NamedTuple):
     """The functions in one precision, for numbers of that type alone."""
 
     ordinary: Any
-    exp_and_fall: Any
+    exp_and_complement: Any
     log: Any
     mills_ratio: Any
     logistic: Any
@@ -186,7 +186,7 @@ def polynomial(real: Any, coefficients: tuple[float, ...]) -> Any:
 
 
 def _elementary(form: _Format) -> tuple[Any, Any, Any]:
-    """Return exp_and_fall, log and mills_ratio."""
+    """Return exp_and_complement, log and mills_ratio."""
     real, integer, bits_of, from_bits = form[:4]
     mantissa_bits, exponent_bias = integer(form.mantissa_bits), integer(form.exponent_bias)
     root_half_bits = integer(form.root_half_bits)
@@ -197,7 +197,7 @@ def _elementary(form: _Format) -> tuple[Any, Any, Any]:
     single = real is np.float32
 
     @inlined
-    def exp_and_fall(x):
+    def exp_and_complement(x):
         """Exp(x) and 1 − exp(x) for x ≤ 0, each to its own relative accuracy.
 
         Below −700 as at −700; in float32 below −80 they are 0 and 1.
@@ -233,12 +233,12 @@ def _elementary(form: _Format) -> tuple[Any, Any, Any]:
         k = (x - shift) * (wide * inverse)
         return of_mills(k) * ((x + shift) * inverse)
 
-    return exp_and_fall, log, mills_ratio
+    return exp_and_complement, log, mills_ratio
 
 
 def _functions(form: _Format) -> Functions:
     real = form.real
-    exp_and_fall, log, mills_ratio = _elementary(form)
+    exp_and_complement, log, mills_ratio = _elementary(form)
     of_normal = polynomial(real, NORMAL[::-1])
     zero, quarter, third, half, one, two, four, tenth = (
         real(x) for x in (0.0, 0.25, 1 / 3, 0.5, 1.0, 2.0, 4.0, 0.1)
@@ -262,7 +262,7 @@ def _functions(form: _Format) -> Functions:
     @inlined
     def logistic(x):
         """1/(1 + exp(−x)), exact on both sides."""
-        e, _ = exp_and_fall(-abs(x))
+        e, _ = exp_and_complement(-abs(x))
         low = e / (one + e)
         return low if x < zero else one - low
 
@@ -296,9 +296,9 @@ def _functions(form: _Format) -> Functions:
         if not single:  # bounds that meet, or lie beyond infinity, enclose next to nothing
             b = max(b, a + least * (one + abs(a)))
         inside = a < zero
-        inner, _ = exp_and_fall(-half * a * a)
+        inner, _ = exp_and_complement(-half * a * a)
         at_a = inner if inside else one
-        ratio, fall = exp_and_fall(-half * (b - a) * (b + a))
+        ratio, fall = exp_and_complement(-half * (b - a) * (b + a))
         if not single:  # zero at infinity: products of next to nothing are slow
             at_a = zero if a == -infinity else at_a
             ratio = zero if b == infinity else ratio
@@ -330,7 +330,7 @@ def _functions(form: _Format) -> Functions:
         """Φ(upper) − Φ(lower)."""
         _, a, _, _, _, _, _, scaled = interval(lower, upper)
         start = max(a, zero)
-        height, _ = exp_and_fall(-half * start * start)
+        height, _ = exp_and_complement(-half * start * start)
         return scaled * height * inverse_root_2pi
 
     @inlined
@@ -377,7 +377,7 @@ def _functions(form: _Format) -> Functions:
 
     return Functions(
         ordinary,
-        exp_and_fall,
+        exp_and_complement,
         log,
         mills_ratio,
         logistic,

@@ -28,7 +28,7 @@ from ordinalrbm.engine import philox
 from ordinalrbm.engine.normal import double, single
 from ordinalrbm.engine.philox import Purpose, split_seed, stream
 from ordinalrbm.engine.thresholds import dot
-from ordinalrbm.runtime.jit import called, compiled, inlined, inlined_sum
+from ordinalrbm.runtime.jit import compiled, inlined, inlined_sum, kernel_function
 
 # Answers of a row that are looked at together: a multiple of what is summed at a time.
 _TILE = 128
@@ -369,7 +369,7 @@ def _set_bounds(column, level, this, other, thresholds, d, numbers):
         high[e] = width * bounds[level[e] + 1] - mean[e]
 
 
-@called
+@kernel_function
 def _draw_utilities(n, uniform, numbers):
     """Utilities without what their columns add, between their bounds; the sixth of the numbers."""
     offset, mean, low, high, drawn = numbers[0], numbers[1], numbers[2], numbers[3], numbers[5]
@@ -555,7 +555,7 @@ def _of_width(column, level, this, other, thresholds, precision, work, d, log_wi
     return total, (slope - precision * log_width) / narrow, narrow
 
 
-@called
+@kernel_function
 def _measure(n, numbers):
     """Of the intervals in the third and fourth: log masses (there), densities at their ends."""
     low, high, at_low, at_high = numbers[2], numbers[3], numbers[4], numbers[5]

@@ -31,7 +31,7 @@ _MOST_RATERS, _ALL_COUNT_AS = 256, 20.0
 _TOGETHER = 8
 
 
-def familiarity(counts: np.ndarray, usual: float) -> np.ndarray:
+def set_size_weight(counts: np.ndarray, usual: float) -> np.ndarray:
     """From 0 to 1, how far rated sets of so many ratings are like those that were learnt from.
 
     Newcomers who have rated less than half of the others did, ``usual``, are not people who rate

@@ -194,8 +194,8 @@ class RatingEnsemble(RatingModel):
         for each in self.estimators_:  # there is one demand, that of the ensemble
             each.demand_ = Demand.none(one.n_rows, one.n_columns)
 
-    def _placed_models(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
-        placed = super()._placed_models(ratings, lines)
+    def _models_with_users(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
+        placed = super()._models_with_users(ratings, lines)
         return [model._replace(share=own.share) for model, own in zip(placed, self.models_, strict=True)]
 
     def _effects(self, cell: ExplainedCell) -> tuple[float, np.ndarray]:

@@ -138,7 +138,7 @@ class FactorReading:
         >>> import numpy as np, pandas as pd, ordinalrbm as orbm
         >>> X = pd.DataFrame({"tea": [1, 2, 3] * 40, "milk": [1, 2, 3] * 40})
         >>> model = orbm.CumulativeRBM(1, n_epochs=2, random_state=0).fit(X)
-        >>> model.read_factors().name("Factor 1", 1) in ("more: tea", "more: milk")
+        >>> model.factor_solution().name("Factor 1", 1) in ("more: tea", "more: milk")
         True
         """
         short = self._short(texts, width)
@@ -280,7 +280,7 @@ class ReadableFactors:
         def _inference_seed(self) -> int: ...
         def _mean_fields(self, this: Side) -> Iterator[tuple[slice, Side, posterior.Posterior]]: ...
 
-    def read_factors(
+    def factor_solution(
         self,
         X: Any = None,
         *,
@@ -318,7 +318,7 @@ class ReadableFactors:
         >>> import ordinalrbm as orbm
         >>> ratings = orbm.datasets.load_food_world_cup().iloc[:200]
         >>> model = orbm.CumulativeRBM(3, n_epochs=2, random_state=0).fit(ratings)
-        >>> model.read_factors(rotation="oblimin").correlations.shape
+        >>> model.factor_solution(rotation="oblimin").correlations.shape
         (3, 3)
         """
         people = self._population()
@@ -370,7 +370,7 @@ class ReadableFactors:
     def loadings(self, rotation: Rotation = "varimax", **options: Any) -> pd.DataFrame:
         """Standardised loadings of each question on each rotated factor.
 
-        Short for ``read_factors(rotation=..., ...).loadings``; see :meth:`read_factors`.
+        Short for ``factor_solution(rotation=..., ...).loadings``; see :meth:`factor_solution`.
 
         Examples
         --------
@@ -380,7 +380,7 @@ class ReadableFactors:
         >>> model.loadings().columns.tolist()
         ['Factor 1', 'Factor 2', 'Factor 3']
         """
-        return self.read_factors(rotation=rotation, **options).loadings
+        return self.factor_solution(rotation=rotation, **options).loadings
 
     def scores(
         self,
@@ -405,7 +405,7 @@ class ReadableFactors:
         ----------
         X : table
         rotation, n_factors, gamma
-            See :meth:`read_factors`, whose factors these are.
+            See :meth:`factor_solution`, whose factors these are.
         return_std : bool, default=False
             Whether to return the standard errors as well.
         n_draws : int, optional

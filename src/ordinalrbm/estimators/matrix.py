@@ -301,7 +301,7 @@ class MatrixCumulativeRBM(RatingModel):
             shape = (len(self.users_), len(self.items_), cells.n_levels)
             cells = Observations.from_triples(asked.row, asked.column, level, *shape)
         with threads(self.n_jobs):
-            level = joint.made_up(self.model_, cells, seed_from(random_state), n_steps)
+            level = joint.sample_levels(self.model_, cells, seed_from(random_state), n_steps)
         made_up = Observations(cells.row_start, cells.column, level, cells.n_levels)
         return Ratings.of(self.ratings_, made_up).to_frame()
 

@@ -29,7 +29,7 @@ from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gibbs_learner import SampledSettings
 from ordinalrbm.matrix.predict import all_known, expected_utility
 from ordinalrbm.matrix.prepare import TrainingData, with_cells
-from ordinalrbm.matrix.protocol import ExplainedCell, GaussianPosterior, Touched
+from ordinalrbm.matrix.protocol import ChangedRatings, ExplainedCell, GaussianPosterior
 from ordinalrbm.matrix.top_n import as_shares
 from ordinalrbm.matrix.variational import Precisions
 from ordinalrbm.matrix.variational_learner import GaussianSettings
@@ -77,7 +77,7 @@ class _FactorModel(RatingModel):
         expected, effects = super()._effects(cell)
         return expected, adding_up(effects, expected - self._baseline(cell.row, cell.column))
 
-    def _update(self, known: Observations, touched: Touched, tables: Tables) -> None:
+    def _update(self, known: Observations, touched: ChangedRatings, tables: Tables) -> None:
         self._keep_posteriors(
             [posterior.updated(known, touched, tables, CPU) for posterior in self._posteriors]
         )
@@ -87,7 +87,7 @@ class _FactorModel(RatingModel):
         kept = self.__dict__.get("_kept_vectors")
         if kept is None or kept[0] is not self.models_:
             rows = lines_of(self.user_biases_, self.user_factors_)
-            shares, low, high = as_shares(self._worth("rating"))
+            shares, low, high = as_shares(self._level_utility("rating"))
             curves = self._posteriors[-1].curves(shares)
             made = vectors_of(rows, self.item_biases_, self.item_factors_, curves)
             made = made._replace(lowest=low, highest=high)
@@ -108,7 +108,7 @@ class _FactorModel(RatingModel):
         ordered = super()._in_order(posterior, data, known, fitted)
         if not self._features.tables.are_any:
             return ordered
-        return ordered.with_described(known.observations, self._features.tables)
+        return ordered.with_feature_priors(known.observations, self._features.tables)
 
     def _read_models(self, stored: Stored, n_users: int, n_levels: np.ndarray) -> None:
         super()._read_models(stored, n_users, n_levels)
@@ -419,6 +419,6 @@ class GaussianMF(_FactorModel):
         if rule != "mean" or not values.size:
             return super()._point(cells, rule)
         with threads(self.n_jobs):
-            model = self.model_ if all_known(cells) else self._open_models()[-1]
+            model = self.model_ if all_known(cells) else self._models_with_unknown()[-1]
             utility = expected_utility(model, self._at_the_end(cells))
             return np.interp(utility, values, labels)

@@ -14,11 +14,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data.catalogue import Catalogue
-from ordinalrbm.data.exchange import RatingsElsewhere, at_first, read_given
+from ordinalrbm.data.exchange import RemoteRatings, gather_on_rank_0, read_given
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings, encode, merged
 from ordinalrbm.engine import memory
-from ordinalrbm.engine.gpu.device import begun_aside, working_on_named
+from ordinalrbm.engine.gpu.device import initialising_device, working_on_named
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import side_features
 from ordinalrbm.estimators.persistence import kept_ratings, restored_ratings
@@ -27,17 +27,21 @@ from ordinalrbm.estimators.side_features import NO_FEATURES, SideFeatures, exten
 from ordinalrbm.estimators.validation import check_choice, check_device, check_parameters, check_whole
 from ordinalrbm.matrix import implicit_als
 from ordinalrbm.matrix.backends import backend_for, single_backend
-from ordinalrbm.matrix.cold_start import WORTH_FOR_UNKNOWN_COLUMNS, WORTH_FOR_UNKNOWN_ROWS, from_answers
+from ordinalrbm.matrix.cold_start import (
+    WORTH_FOR_UNKNOWN_COLUMNS,
+    WORTH_FOR_UNKNOWN_ROWS,
+    blend_with_frequencies,
+)
 from ordinalrbm.matrix.explain import Explanation, largest
 from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.fitted import Fitted, Loaded
 from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.prepare import TrainingData, as_choices, prepare
-from ordinalrbm.matrix.protocol import ExplainedCell, Touched
+from ordinalrbm.matrix.protocol import ChangedRatings, ExplainedCell
 from ordinalrbm.matrix.update import updated_demand
 from ordinalrbm.runtime import process_group
-from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
+from ordinalrbm.runtime.threads import report_interruption, seed_from, threads
 from ordinalrbm.runtime.timing import stage
 from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY, Rule, point
 from ordinalrbm.storage import model_file
@@ -182,7 +186,7 @@ class RatingModel(Serving, BaseEstimator):
         none, seen = np.zeros(0, dtype=np.int32), self.ratings_.observations
         nothing = Observations.from_triples(none, none, none, 1, seen.n_columns, seen.n_levels)
         cell = Cells(np.array([0]), np.array([column]), np.zeros(1, np.int8))
-        found = probabilities(self._placed_models(nothing, line), cell)
+        found = probabilities(self._models_with_users(nothing, line), cell)
         width = max(scale.n_levels for scale in self.ratings_.distinct()[0])
         return float(self.ratings_.expected(found[:, :width], cell.column)[0])
 
@@ -270,7 +274,7 @@ class RatingModel(Serving, BaseEstimator):
         self, ratings: Any, validation: Any, features: tuple[Any, Any], checkpoints: Checkpoints
     ) -> _Read:
         """Ratings and features as numbers; whatever is wrong with them is said here."""
-        with begun_aside(self.device):
+        with initialising_device(self.device):
             known, given, among = read_given(
                 ratings, validation, scale=self.scale, item_scales=self.item_scales
             )
@@ -279,8 +283,8 @@ class RatingModel(Serving, BaseEstimator):
         own_seed = seed_from(self.random_state, known=checkpoints.seed)
         seed = self._group().broadcast_object(lambda: own_seed)
         if checkpoints.are_kept:
-            whole, tables = at_first(known, among), self._features.tables
-            checkpoints.belong_to(
+            whole, tables = gather_on_rank_0(known, among), self._features.tables
+            checkpoints.require_identity(
                 among.broadcast_object(lambda: identity_of_ratings(self, seed, whole, given, tables))
             )
         with among.together():
@@ -307,10 +311,10 @@ class RatingModel(Serving, BaseEstimator):
     def _finish(self, read: _Read, trained: _Trained) -> None:
         """Keep what was learnt, in the order of the ids."""
         with stage("in the order of the ids"):
-            known = at_first(read.known, read.among)
+            known = gather_on_rank_0(read.known, read.among)
             self._keep(known, trained.data, trained.fitted)
         self.demand_ = trained.demand
-        if not isinstance(known, RatingsElsewhere):
+        if not isinstance(known, RemoteRatings):
             with threads(self.n_jobs):
                 self.demand_ = trained.demand.after_learning(known.observations, known.age)
 
@@ -344,7 +348,7 @@ class RatingModel(Serving, BaseEstimator):
             if process_group.current() is not None:
                 raise
             return none
-        return implicit_als.of_learnt(found, data.row_position, data.column_position, ridge)
+        return implicit_als.reordered_factors(found, data.row_position, data.column_position, ridge)
 
     def _load(self, data: TrainingData, n_factors: int) -> Loaded:
         """All ratings, with what was held out, where so many factors of them can be learnt."""
@@ -363,7 +367,7 @@ class RatingModel(Serving, BaseEstimator):
             self.history_ = self.history_.astype(float)
         self._set_ratings(known)
         if fitted.interrupted:
-            tell_of_interruption(self.n_iter_, self.best_epoch_)
+            report_interruption(self.n_iter_, self.best_epoch_)
 
     def _read_features(self, known: Ratings, users: Any, items: Any, among: Any) -> Ratings:
         """Read what is given of users and items; returns the ratings with all ids."""
@@ -575,13 +579,13 @@ class RatingModel(Serving, BaseEstimator):
         known = self.ratings_
         whole, rows, columns = merged(known, ratings, "replace")
         whole, self._features = extended(self._features, whole, (None, None))
-        touched = Touched(whole.observations, rows, columns)
+        touched = ChangedRatings(whole.observations, rows, columns)
         with threads(self.n_jobs):
             self.demand_ = updated_demand(self.demand_, touched, whole.age)
             self._update(known.observations, touched, self._features.tables)
         self._set_ratings(whole)
 
-    def _update(self, known: Observations, touched: Touched, tables: Tables) -> None:
+    def _update(self, known: Observations, touched: ChangedRatings, tables: Tables) -> None:
         """Make the models such as know the new ratings."""
         raise DataError(
             f"{type(self).__name__} cannot be updated; fit() it anew with all ratings, or use OrdinalMF."
@@ -727,7 +731,7 @@ class RatingModel(Serving, BaseEstimator):
             found = self._on_gpu().probabilities(cells)[:, :width]
         else:
             with threads(self.n_jobs):
-                models = self._open_models() if some_unknown else self.models_
+                models = self._models_with_unknown() if some_unknown else self.models_
                 found = probabilities(models, cells)[:, :width]
         self._blend_with_frequencies(asked, found)
         return found
@@ -737,16 +741,18 @@ class RatingModel(Serving, BaseEstimator):
         by_item = self._unknown_users(cells.row) & (cells.column >= 0)
         if by_item.any():
             counts = self.ratings_.observations.levels_of_columns(cells.column[by_item])
-            found[by_item] = from_answers(found[by_item], counts[:, : found.shape[1]], WORTH_FOR_UNKNOWN_ROWS)
+            found[by_item] = blend_with_frequencies(
+                found[by_item], counts[:, : found.shape[1]], WORTH_FOR_UNKNOWN_ROWS
+            )
         by_user = self._unknown_items(cells.column) & self.ratings_.have_rated(cells.row)
-        if not by_user.any() or isinstance(self.ratings_, RatingsElsewhere):
+        if not by_user.any() or isinstance(self.ratings_, RemoteRatings):
             return
         levels = np.append(self.ratings_.level_counts(), self.ratings_.cold_start_scale().n_levels)
         on_scale = levels[cells.column]  # an unknown item is at -1
         for n_levels in np.unique(on_scale[by_user]):
             chosen = by_user & (on_scale == n_levels)
             counts = self.ratings_.observations.levels_of_rows(cells.row[chosen], n_levels)
-            found[chosen] = from_answers(
+            found[chosen] = blend_with_frequencies(
                 found[chosen], counts[:, : found.shape[1]], WORTH_FOR_UNKNOWN_COLUMNS
             )
 
@@ -759,7 +765,7 @@ class RatingModel(Serving, BaseEstimator):
 
     def _unknown_items(self, columns: np.ndarray) -> np.ndarray:
         """Whether nothing is known of each item: no rating, and no feature."""
-        if isinstance(self.ratings_, RatingsElsewhere):
+        if isinstance(self.ratings_, RemoteRatings):
             return columns < 0
         counts = np.append(self.ratings_.observations.column_counts, 0)
         unknown, lines = counts[columns] == 0, self._features.tables.columns
@@ -776,17 +782,17 @@ class RatingModel(Serving, BaseEstimator):
         single_backend(self.device)  # which says what is missing, before anything is imported
         from ordinalrbm.matrix.gpu.recommend import kept_on_device
 
-        return kept_on_device(self, self.models_, self.device, self._open_models)
+        return kept_on_device(self, self.models_, self.device, self._models_with_unknown)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is on a device: of copies and in files, models are arrays."""
         return {name: part for name, part in super().__getstate__().items() if name not in _KEPT}
 
-    def _open_models(self) -> list[Any]:
+    def _models_with_unknown(self) -> list[Any]:
         """The models with an unknown user and item at the end, on the scale of unknown items."""
         n_levels = self.ratings_.cold_start_scale().n_levels
         counts = None
-        if not isinstance(self.ratings_, RatingsElsewhere):
+        if not isinstance(self.ratings_, RemoteRatings):
             counts = self.ratings_.observations.column_counts
         return [model.with_unknown_on(n_levels, counts) for model in self.models_]
 

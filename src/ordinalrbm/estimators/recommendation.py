@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from ordinalrbm.data import frames
 from ordinalrbm.data.catalogue import as_list
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.data.ratings import Ratings, numbered_on
-from ordinalrbm.data.recency import older
+from ordinalrbm.data.ratings import Ratings, encode_with_new_users
+from ordinalrbm.data.recency import add_to_rank
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.side_features import SideFeatures, lines_or_none
 from ordinalrbm.estimators.validation import check_choice, check_whole
@@ -26,7 +26,7 @@ from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.vectors import Vectors
-from ordinalrbm.runtime.jit import alone
+from ordinalrbm.runtime.jit import single_threaded
 from ordinalrbm.runtime.threads import threads
 
 Score = Literal["expected", "liked", "rating", "demand"]
@@ -36,7 +36,7 @@ _COLUMNS = pd.Index(["user", "item", "rank", "score"])
 _SCORES = ("expected", "liked", "rating", "demand")
 
 
-class _Rows(NamedTuple):
+class _QueryRows(NamedTuple):
     """Rows of models that are asked for."""
 
     models: list[Any]
@@ -53,7 +53,7 @@ class _NewRatings(NamedTuple):
     age: np.ndarray | None
 
 
-class _Wanted(NamedTuple):
+class _Query(NamedTuple):
     """What is asked for."""
 
     n: int
@@ -175,7 +175,7 @@ class Serving:
         found.columns = _COLUMNS
         return frames.like(found, users, ratings)
 
-    def _wanted(self, n: int, score: str, liked: Any, items: Any, exclude: Any) -> _Wanted:
+    def _wanted(self, n: int, score: str, liked: Any, items: Any, exclude: Any) -> _Query:
         if score == "expected" and not self.demand_.n_factors:
             score = "liked"
         if score == "demand" and not self.demand_.n_factors:
@@ -196,21 +196,21 @@ class Serving:
             left_out = self.ratings_.lookup(exclude, "item")
             closed[left_out[left_out >= 0]] = True
         is_one_scale = len(self.ratings_.distinct()[0]) == 1
-        return _Wanted(n, score, *self._kept_worth(score, liked), closed, is_one_scale)
+        return _Query(n, score, *self._kept_worth(score, liked), closed, is_one_scale)
 
     def _kept_worth(self, score: str, liked: Any) -> tuple[np.ndarray, np.ndarray]:
         """What levels count, and the lowest that does; the usual ones are kept."""
         if liked is not None:
-            return _with_lowest(self._worth(score, liked))
+            return _with_lowest(self._level_utility(score, liked))
         key = score == "rating"
         kept: tuple[Ratings, dict[bool, Any]] | None = self.__dict__.get("_worths")
         if kept is None or kept[0] is not self.ratings_:
             kept = self.__dict__["_worths"] = (self.ratings_, {})
         if key not in kept[1]:
-            kept[1][key] = _with_lowest(self._worth(score, liked))
+            kept[1][key] = _with_lowest(self._level_utility(score, liked))
         return kept[1][key]
 
-    def _worth(self, score: str, liked: Any = None) -> np.ndarray:
+    def _level_utility(self, score: str, liked: Any = None) -> np.ndarray:
         """(items, L): what each level of an item counts."""
         scales, of_item = self.ratings_.distinct()
         width = max(scale.n_levels for scale in scales)
@@ -258,7 +258,7 @@ class Serving:
     # ---- what -------------------------------------------------------------------------------
 
     def _best(
-        self, position: np.ndarray, placed: Any, wanted: _Wanted, *, exclude_seen: bool
+        self, position: np.ndarray, placed: Any, wanted: _Query, *, exclude_seen: bool
     ) -> recommending.Best:
         own = self.ratings_.observations
         is_new = np.zeros(position.size, dtype=bool)
@@ -269,13 +269,13 @@ class Serving:
             if is_new.any():
                 models, demand = self._placed(who, ratings)
                 seen = ratings.observations if exclude_seen else None
-                rows = _Rows(models, demand, place[is_new], seen, False)
+                rows = _QueryRows(models, demand, place[is_new], seen, False)
                 parts.append((is_new, self._best_of(rows, wanted)))
         unknown = self._unknown_users(position) & ~is_new
         known = ~unknown & ~is_new
         if known.any():
             seen = own if exclude_seen else None
-            rows = _Rows(self.models_, self.demand_.rows, position[known], seen, True)
+            rows = _QueryRows(self.models_, self.demand_.rows, position[known], seen, True)
             parts.append((known, self._best_of(rows, wanted)))
         if unknown.any():
             scores = self._scores_for_unknown(wanted)
@@ -381,9 +381,9 @@ class Serving:
 
     def _threads(self, n_users: int) -> AbstractContextManager[None]:
         """To hand out the work of a few users would cost more than to do it."""
-        return alone() if n_users <= _FEW else threads(self.n_jobs)
+        return single_threaded() if n_users <= _FEW else threads(self.n_jobs)
 
-    def _best_of(self, rows: _Rows, wanted: _Wanted) -> recommending.Best:
+    def _best_of(self, rows: _QueryRows, wanted: _Query) -> recommending.Best:
         left_out = recommending.LeftOut(rows.seen, wanted.closed)
         there = self._on_gpu() if rows.are_own and self._is_on_gpu() else None
         vectors = self._vectors() if wanted.score == "rating" and wanted.is_one_scale else None
@@ -403,7 +403,9 @@ class Serving:
                 return recommending.best_items(rows.models, rows.row, wanted.n, wanted.worth, left_out)
             return self._best_wanted(rows, wanted, left_out)
 
-    def _best_wanted(self, rows: _Rows, wanted: _Wanted, left_out: recommending.LeftOut) -> recommending.Best:
+    def _best_wanted(
+        self, rows: _QueryRows, wanted: _Query, left_out: recommending.LeftOut
+    ) -> recommending.Best:
         def most_wanted(place: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
             factors = (rows.demand, self.demand_.columns)
             return recommending.most_wanted(*factors, rows.row[place], n, left_out)
@@ -414,10 +416,10 @@ class Serving:
         choose = _choose(rows, wanted)
         return recommending.best_wanted(most_wanted, choose, n_rows, n_items, wanted.n)
 
-    def _lines(self, rows: _Rows, vectors: Vectors) -> np.ndarray | None:
+    def _lines(self, rows: _QueryRows, vectors: Vectors) -> np.ndarray | None:
         return vectors.users[rows.row] if rows.are_own else self._lines_of(rows)
 
-    def _scores_for_unknown(self, wanted: _Wanted) -> np.ndarray:
+    def _scores_for_unknown(self, wanted: _Query) -> np.ndarray:
         """(items,) for users of whom nothing is known: what is popular, and liked by others."""
         columns = np.arange(len(self.ratings_.items))
         everywhere = Cells(np.full(columns.size, -1), columns, np.zeros(columns.size, np.int8))
@@ -436,12 +438,12 @@ class Serving:
         table = self._features.tables.rows
         lines = None if table is None else lines_or_none(table, who)
         with self._threads(ratings.observations.n_rows):
-            models = self._placed_models(ratings.observations, lines)
+            models = self._models_with_users(ratings.observations, lines)
         return models, self.demand_.placed(*ratings)
 
     # ---- what models have --------------------------------------------------------------------
 
-    def _placed_models(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
+    def _models_with_users(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
         """The models with other rows: those with these ratings and features."""
         placed = (
             posterior.infer_rows(ratings, lines, others, CPU)
@@ -462,7 +464,7 @@ class Serving:
     def _vectors(self) -> Vectors | None:
         return None
 
-    def _lines_of(self, rows: _Rows) -> np.ndarray | None:
+    def _lines_of(self, rows: _QueryRows) -> np.ndarray | None:
         """Vectors of rows that were placed for this call, if they have any."""
         raise NotImplementedError
 
@@ -485,13 +487,13 @@ def _with_lowest(worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return worth, np.where(counts.any(axis=1), counts.argmax(axis=1), worth.shape[1])
 
 
-def _choose(rows: _Rows, wanted: _Wanted) -> recommending.Choose:
+def _choose(rows: _QueryRows, wanted: _Query) -> recommending.Choose:
     """How columns are chosen among those most wanted."""
     quick = rows.models[0].chooser(wanted.lowest, rows.row) if len(rows.models) == 1 else None
     return quick or partial(recommending.choose_by_chance, partial(_chance, rows, wanted))
 
 
-def _chance(rows: _Rows, wanted: _Wanted, place: np.ndarray, column: np.ndarray) -> np.ndarray:
+def _chance(rows: _QueryRows, wanted: _Query, place: np.ndarray, column: np.ndarray) -> np.ndarray:
     """How likely each of these cells is liked."""
     cells = Cells(rows.row[place], column.astype(np.intp), np.zeros(column.size, np.int8))
     found, width = probabilities(rows.models, cells), wanted.worth.shape[1]
@@ -507,7 +509,7 @@ def _new_ratings(known: Ratings, data: Any) -> tuple[np.ndarray, _NewRatings, np
 
     A new rating of an item takes the place of an old one. Items that are not known are left out.
     """
-    cells, new_users, age = numbered_on(known, data)
+    cells, new_users, age = encode_with_new_users(known, data)
     who, place = np.unique(cells.row, return_inverse=True)
     old = np.flatnonzero(who < len(known.users))
     told = known.observations.take_rows(who[old])
@@ -527,5 +529,5 @@ def _new_ratings(known: Ratings, data: Any) -> tuple[np.ndarray, _NewRatings, np
     of_old = np.repeat(np.bincount(place, minlength=who.size)[old], told.row_counts)
     entries = [slice(*known.observations.row_start[d : d + 2]) for d in who[old]]
     before = np.concatenate([known.age[:0], *(known.age[own] for own in entries)])
-    every = np.concatenate([age, older(before, of_old)])
+    every = np.concatenate([age, add_to_rank(before, of_old)])
     return who, _NewRatings(observations, every[first]), labels

@@ -38,7 +38,7 @@ from ordinalrbm.estimators.validation import (
     settings_of,
     to_arviz,
 )
-from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
+from ordinalrbm.runtime.threads import report_interruption, seed_from, threads
 from ordinalrbm.stats.point_estimates import Rule, point
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.reader import Stored
@@ -348,7 +348,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         self.about_: dict[str, Any] = {}
         self._learn_population(answers.observations, weight, seed)
         if fitted.interrupted:
-            tell_of_interruption(self.n_iter_, self.best_epoch_)
+            report_interruption(self.n_iter_, self.best_epoch_)
         return self
 
     def _learn(
@@ -361,7 +361,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         )
         if checkpoints.are_kept:
             weights = ("sample_weight", () if weight is None else (weight,))
-            checkpoints.belong_to(identity_of(self, seed, observations, answers.scales, weights))
+            checkpoints.require_identity(identity_of(self, seed, observations, answers.scales, weights))
         settings = settings_of(Settings, self, n_factors=n_factors, units=self.units_per_factor, seed=seed)
         with threads(self.n_jobs):
             return fit(observations, weight, settings, checkpoints)

@@ -107,14 +107,14 @@ def rows_of(observations: Observations) -> np.ndarray:
     return np.repeat(np.arange(observations.n_rows), observations.row_counts)
 
 
-def are_learnt(known: Ratings, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+def in_training(known: Ratings, row: np.ndarray, column: np.ndarray) -> np.ndarray:
     """Which of some pairs of user and item are among the ratings; positions of -1 are not.
 
     Examples
     --------
     >>> from ordinalrbm.data.ratings import read_ratings
     >>> known = read_ratings((["u", "v"], [10, 20], [1, 2]))
-    >>> are_learnt(known, np.array([0, 0, -1]), np.array([0, 1, 0])).tolist()
+    >>> in_training(known, np.array([0, 0, -1]), np.array([0, 1, 0])).tolist()
     [True, False, False]
     """
     seen = known.observations
@@ -125,7 +125,7 @@ def are_learnt(known: Ratings, row: np.ndarray, column: np.ndarray) -> np.ndarra
     return found & (row >= 0) & (column >= 0)
 
 
-class Unlearnt(NamedTuple):
+class TestRatings(NamedTuple):
     """Test ratings of pairs that are not in training."""
 
     table: Triples
@@ -133,14 +133,14 @@ class Unlearnt(NamedTuple):
     n_learnt: int  # how many were left out
 
 
-def unlearnt(known: Ratings, test: Any) -> Unlearnt:
+def unlearnt(known: Ratings, test: Any) -> TestRatings:
     """Read test ratings, without those of pairs of user and item that were learnt from."""
     table = as_triples(test, COLUMNS)
     table = Triples(table.user, table.item, table.rating)  # stored zeros are ratings here
     cells = encode_triples(known, table)
     if not len(table):
         raise DataError("There is no rating to test on; give at least one.")
-    learnt = are_learnt(known, cells.row, cells.column)
+    learnt = in_training(known, cells.row, cells.column)
     if learnt.all():
         raise DataError(
             f"All {learnt.size:,} test ratings are of pairs of user and item that were learnt "
@@ -150,9 +150,9 @@ def unlearnt(known: Ratings, test: Any) -> Unlearnt:
         item = table.item[int((cells.level < 0).argmax())]
         raise DataError(f"The item {shown(item)} is new, and items have different scales; leave it out.")
     if not learnt.any():
-        return Unlearnt(table, cells, 0)
+        return TestRatings(table, cells, 0)
     table = Triples(*(part[~learnt] for part in (table.user, table.item, table.rating)))
-    return Unlearnt(table, Cells(*(part[~learnt] for part in cells)), int(learnt.sum()))
+    return TestRatings(table, Cells(*(part[~learnt] for part in cells)), int(learnt.sum()))
 
 
 def without(answers: Encoded, hidden: Cells) -> Encoded:
@@ -203,7 +203,7 @@ def score_hidden(model: Predictor, answers: Encoded, hidden: Cells) -> HiddenSco
     return HiddenScores(by_question, overall)
 
 
-class OtherScores(NamedTuple):
+class NonOrdinalScores(NamedTuple):
     """How well hidden categories and numbers are predicted, a line for each question.
 
     Of categories (``nominal``), ``hits``: how often the most likely one is right, and the most
@@ -236,7 +236,7 @@ def hide_others(columns: pd.DataFrame, share: float, random_state: int) -> tuple
 
 def score_others(
     model: Predictor, answers: Encoded, whole: pd.DataFrame, hidden: pd.DataFrame, numeric: Collection[str]
-) -> OtherScores:
+) -> NonOrdinalScores:
     """Predict hidden categories and numbers from all that is shown of the same people.
 
     ``answers`` has the columns beside it, those that are hidden missing; ``whole`` has them all,
@@ -257,7 +257,7 @@ def score_others(
             scores = _numbers_off(truth, found) if is_number else {"hits": np.mean(truth == found)}
             line |= {f"{who}_{score}": float(value) for score, value in scores.items()}
         lines[is_number][name] = line
-    return OtherScores(*(pd.DataFrame.from_dict(own, orient="index") for own in lines.values()))
+    return NonOrdinalScores(*(pd.DataFrame.from_dict(own, orient="index") for own in lines.values()))
 
 
 def _numbers_off(truth: pd.Series, found: Any) -> dict[str, float]:

@@ -17,7 +17,7 @@ from ordinalrbm.data.ratings import COLUMNS, Ratings, as_triples, read_ratings
 from ordinalrbm.data.scales import Scale, shorten
 from ordinalrbm.errors import DataError, DataTypeError
 from ordinalrbm.evaluate.baselines import check_whole
-from ordinalrbm.evaluate.hidden import Unlearnt, are_learnt, unlearnt
+from ordinalrbm.evaluate.hidden import TestRatings, in_training, unlearnt
 
 LIKED_FROM = 0.75  # of the way from the lowest to the highest rating: 4 of 1 to 5, 8 of 1 to 10
 _ROUNDING = 1e-9
@@ -139,7 +139,7 @@ class RankingTask(NamedTuple):
     n_learnt: int
 
     @classmethod
-    def of(cls, known: Ratings, new: Unlearnt, k: int = 10, liked: Any = None) -> RankingTask:
+    def of(cls, known: Ratings, new: TestRatings, k: int = 10, liked: Any = None) -> RankingTask:
         """The task that test ratings are to whoever knows the others."""
         check_whole(k, "k")
         lowest = lowest_liked(known, liked)
@@ -190,7 +190,7 @@ class RankingTask(NamedTuple):
         user, rank, label = user[tested], listed.rank[tested], listed.item[tested]
         column = self.known.items.lookup(label, "item")
         row = self.known.users.lookup(self.users.labels, "user")[user]
-        is_seen = are_learnt(self.known, row, column)
+        is_seen = in_training(self.known, row, column)
         order = np.lexsort((rank, user))
         _refuse_repeated(self.users, user[order], rank[order], label[order])
         order = order[~is_seen[order]]

@@ -115,7 +115,7 @@ class Survey:
         """
         return replace(self, chosen=choose(self.schema, self.background, include, background))
 
-    def as_learnt(self, names: Iterable[str], known: Questionnaire) -> Survey:
+    def aligned_to(self, names: Iterable[str], known: Questionnaire) -> Survey:
         """The same survey with the columns of a fitted model, which it must have."""
         kinds = dict(zip(names, known.kinds, strict=True))
         for (name, kind), scale in zip(kinds.items(), known.scales, strict=True):

@@ -35,7 +35,7 @@ LEAST_INFORMATION = 1e-3
 _INFINITE = 1e6  # bounds of levels this far out are as good as infinite
 
 
-class Facing(NamedTuple):
+class KnownColumns(NamedTuple):
     """What a row sees of the columns: their parameters, factors and levels; all (columns, …)."""
 
     weights: np.ndarray
@@ -56,7 +56,7 @@ class NewRows(NamedTuple):
     n_levels: np.ndarray
 
 
-def infer_rows(rows: Observations, columns: Facing, new: NewRows, usual: ColdStartPrior) -> None:
+def infer_rows(rows: Observations, columns: KnownColumns, new: NewRows, usual: ColdStartPrior) -> None:
     _infer_rows(rows.row_start, rows.column, rows.level, columns, new, usual)
 
 

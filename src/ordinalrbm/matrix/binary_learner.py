@@ -31,7 +31,6 @@ from ordinalrbm.training.schedule import MOST_OFTEN, RateSchedule, Schedule
 from ordinalrbm.training.state import (
     LazyState,
     State,
-    began,
     counter,
     flatten,
     flatten_history,
@@ -40,6 +39,7 @@ from ordinalrbm.training.state import (
     unflatten_history,
     unflatten_model,
     unpack_into,
+    virtual_start_time,
 )
 from ordinalrbm.vector.chains import FreePhase
 from ordinalrbm.vector.learner import FirstBiases
@@ -138,7 +138,7 @@ class _Learner:
         settings: BinarySettings,
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
-        self.watched = some_of(observations)
+        self.watched = monitoring_sample(observations)
         self.usual = usual_rating(observations, self.watched.level)
         self.is_contrastive = settings.free_phase == "contrastive"
         self.backend = single_backend(settings.device)
@@ -236,7 +236,7 @@ class _Learner:
         )
         self.binary = self.backend.to_device(binary)
         self.kept = [self.backend.to_device(model) for model in kept]
-        self.history, self.started = history, began(history)
+        self.history, self.started = history, virtual_start_time(history)
 
     def _unflatten_chains(self, number: int, state: State, like: Chains) -> Chains:
         sums = unflatten(f"sums.{number}", state, like.sums, _FIRST_SUM, np.inf)
@@ -261,7 +261,7 @@ def _unflatten_priors(name: str, state: State, like: Priors) -> Priors:
     return found
 
 
-def some_of(observations: Observations) -> Cells:
+def monitoring_sample(observations: Observations) -> Cells:
     """Ratings that tell whether learning diverges: the first, in random order by now."""
     n_rows = int(np.searchsorted(observations.row_start, _WATCHED)) or 1
     return observations.take_rows(np.arange(min(n_rows, observations.n_rows))).cells()
@@ -272,12 +272,12 @@ def _begun(
 ) -> BinaryState:
     """Where learning starts: random chains, and sums and priors that know nothing."""
     rng = np.random.default_rng(settings.seed)
-    are_learnt = settings.priors == "learnt"
+    in_training = settings.priors == "learnt"
     chains, priors = [], []
     for half, counts in zip(halves, (observations.column_counts, observations.row_counts), strict=False):
         clamped = rng.integers(0, 2, size=half.factors.shape, dtype=np.uint8)
         chains.append(Chains(clamped, clamped.copy(), _first_sums(half, counts, settings)))
-        priors.append(starting_priors(half, settings.weight_decay, are_learnt=are_learnt))
+        priors.append(starting_priors(half, settings.weight_decay, in_training=in_training))
     return BinaryState(model, chains, priors)
 
 

@@ -60,7 +60,7 @@ WORTH_FOR_UNKNOWN_ROWS = 20.0
 WORTH_FOR_UNKNOWN_COLUMNS = 100.0
 
 
-def from_answers(distribution: np.ndarray, counts: np.ndarray, worth: float) -> np.ndarray:
+def blend_with_frequencies(distribution: np.ndarray, counts: np.ndarray, worth: float) -> np.ndarray:
     """Blend what a model expects of an unknown row or column with how often each level was given.
 
     Both are (cells, L). ``counts`` are the answers of the column whose row is unknown, since

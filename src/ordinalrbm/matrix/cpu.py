@@ -13,7 +13,7 @@ from ordinalrbm.engine import gibbs, thresholds
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
 from ordinalrbm.engine.side import Batch, Statistics
 from ordinalrbm.matrix import ascent, predict
-from ordinalrbm.matrix.binary_fold_in import Facing, NewRows, infer_rows
+from ordinalrbm.matrix.binary_fold_in import KnownColumns, NewRows, infer_rows
 from ordinalrbm.matrix.binary_priors import Priors, updated
 from ordinalrbm.matrix.binary_state import BinaryState, Process, Sampling, Steps, views
 from ordinalrbm.matrix.feature_priors import Tables
@@ -97,7 +97,7 @@ class Cpu:
         return tables
 
     def infer_binary_rows(
-        self, rows: Observations, columns: Facing, new: NewRows, usual: ColdStartPrior
+        self, rows: Observations, columns: KnownColumns, new: NewRows, usual: ColdStartPrior
     ) -> None:
         """Fill in new rows with binary factors."""
         infer_rows(rows, columns, new, usual)

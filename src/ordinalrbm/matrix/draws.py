@@ -21,13 +21,13 @@ from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.normal_reference import truncated_mean
 from ordinalrbm.engine.ordinal_gibbs import CPU_GIBBS, DrawnSide, Sweep
-from ordinalrbm.engine.rated_sets import RatedSets, familiarity
+from ordinalrbm.engine.rated_sets import RatedSets, set_size_weight
 from ordinalrbm.matrix.calibration import NO_SHIFTS, read_shifts, shift_of
 from ordinalrbm.matrix.cold_start import in_turns
-from ordinalrbm.matrix.feature_priors import FactorPrior, Others, Tables
+from ordinalrbm.matrix.feature_priors import FactorPrior, Tables, TrainedRows
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gibbs_sampler import Hyper, SampledState, bounds_of
-from ordinalrbm.matrix.protocol import ExplainedCell, Touched
+from ordinalrbm.matrix.protocol import ChangedRatings, ExplainedCell
 from ordinalrbm.matrix.variational import posterior_of
 from ordinalrbm.matrix.vectors import Curves
 from ordinalrbm.runtime.blocks import taken
@@ -127,9 +127,9 @@ class DrawnSides(NamedTuple):
             learnt = self.is_known == 1
             width[:, ~known] = np.exp(np.log(self.width[:, learnt]).mean(axis=1, keepdims=True))
             for k, table in enumerate(self.factors):
-                of_learnt = table[learnt].astype(np.float32)
-                factors[k, ~known] = of_learnt.mean(axis=0)
-                variance[k, before < 0] = _as_half(of_learnt.var(axis=0))
+                reordered_factors = table[learnt].astype(np.float32)
+                factors[k, ~known] = reordered_factors.mean(axis=0)
+                variance[k, before < 0] = _as_half(reordered_factors.var(axis=0))
         weights = self.weights
         if weights.shape[1]:
             weights = _lines(weights, feature_position)
@@ -151,7 +151,7 @@ class DrawnSides(NamedTuple):
         return np.cumsum(self.is_known != 1)[which] - 1
 
     def expected(
-        self, k: int, sets: RatedSets | None, lines: csr_array | None, others: Others | None = None
+        self, k: int, sets: RatedSets | None, lines: csr_array | None, others: TrainedRows | None = None
     ) -> np.ndarray:
         """(rows, 1 + F) where rows with these features are expected in the k-th draw.
 
@@ -168,7 +168,7 @@ class DrawnSides(NamedTuple):
             return found
         # Of newcomers the sets do not tell much at first, and they are expected where those are
         # who have rated the same.
-        known = familiarity(sets.answers.row_counts, others.usual_count)[:, None]
+        known = set_size_weight(sets.answers.row_counts, others.usual_count)[:, None]
         usual = self.mean[k].astype(np.float64)
         if self.table_weights.shape[1] and others.table_mean.size:
             usual += others.table_mean @ self.table_weights[block].astype(np.float64)
@@ -375,7 +375,7 @@ class Draws:
         in_turns(ratings, n_rows, n_columns, draw_new_rows, draw_new_columns)
         return found
 
-    def with_described(self, ratings: Observations, tables: Tables) -> Draws:
+    def with_feature_priors(self, ratings: Observations, tables: Tables) -> Draws:
         """Draws those of whom nothing is known but their features; changes these in place."""
         for turn, (side, table) in enumerate(zip((self.rows, self.columns), tables, strict=True)):
             if table is not None:
@@ -384,7 +384,7 @@ class Draws:
                 self._draw(_Drawn(which, known.take_rows(which), turn), known, table)
         return self
 
-    def updated(self, known: Observations, touched: Touched, tables: Tables, backend: Any) -> Draws:
+    def updated(self, known: Observations, touched: ChangedRatings, tables: Tables, backend: Any) -> Draws:
         """With those drawn anew that have new ratings, given the others; see :mod:`update`."""
         if self.shifts.any():
             bare = replace(self.shifted(known, -1.0), shifts=NO_SHIFTS)
@@ -404,7 +404,7 @@ class Draws:
                 found._redraw(_Drawn(old, after[side].take_rows(old), turn), tables[side])
         return found
 
-    def _with_others_of(self, before: Draws, touched: Touched) -> Draws:
+    def _with_others_of(self, before: Draws, touched: ChangedRatings) -> Draws:
         """With those that are not touched as they were, to the last bit; in place."""
         for own, old, which in (
             (self.rows, before.rows, touched.rows),
@@ -485,7 +485,7 @@ class Draws:
         features alone is where these say, as far from there as anybody is.
         """
         own, rows = self.columns if new.turn == 1 else self.rows, new.answers
-        others = Others.of(own.factors[k, : known.n_rows].astype(np.float32), known, table)
+        others = TrainedRows.of(own.factors[k, : known.n_rows].astype(np.float32), known, table)
         expected = own.expected(k, RatedSets.of(rows), lines, others)
         ones = np.ones(rows.n_rows, dtype=np.float32)
         this = DrawnSide(expected.copy(), ones, self._scales(new))

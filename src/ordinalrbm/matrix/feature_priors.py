@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.base import HalfSweepEngine
-from ordinalrbm.engine.rated_sets import FEW, RatedSets, familiarity, raters_of, usual_count
+from ordinalrbm.engine.rated_sets import FEW, RatedSets, raters_of, set_size_weight, usual_count
 
 # Precision of the prior of a weight, as a multiple of that of what it explains: of a rated column
 # (MovieLens 1M and 100K: 3 to 5 are about as good), and of a feature of the table.
@@ -105,7 +105,9 @@ def with_features(view: View, other_view: View, this: Any, other: Any, table: cs
     return view._replace(table=own, table_squares=view.engine.table_sums(squared, ones))
 
 
-def renewed(view: View, other_view: View, mean: Any, known: Weights, expected: Any) -> tuple[Weights, Any]:
+def refit_weights(
+    view: View, other_view: View, mean: Any, known: Weights, expected: Any
+) -> tuple[Weights, Any]:
     """Weights nearer to the regression of the means, and what they expect of every row."""
     features = _Features(view, other_view, mean, known)
     weights, centre = known.parts, known.centre
@@ -198,7 +200,7 @@ class _Features:
 # ---- newcomers --------------------------------------------------------------------------------
 
 
-class Others(NamedTuple):
+class TrainedRows(NamedTuple):
     """What newcomers are compared with: others, whose ratings are known."""
 
     usual_count: float  # of ratings
@@ -209,7 +211,7 @@ class Others(NamedTuple):
     cutpoints: np.ndarray = np.zeros(0)  # usual ones
 
     @classmethod
-    def of(cls, factors: np.ndarray, ratings: Observations, table: csr_array | None) -> Others:
+    def of(cls, factors: np.ndarray, ratings: Observations, table: csr_array | None) -> TrainedRows:
         counts = ratings.row_counts
         average = counts @ factors.astype(np.float64) / max(counts.sum(), 1)
         mean = np.zeros(0)
@@ -230,7 +232,7 @@ class FactorPrior(NamedTuple):
     weights: Weights = NO_WEIGHTS  # of their features
 
     def expected(
-        self, rows: Observations, table: csr_array | None = None, others: Others | None = None
+        self, rows: Observations, table: csr_array | None = None, others: TrainedRows | None = None
     ) -> np.ndarray:
         """(rows, 1 + F) where rows with these ratings are expected; (rows, 0) is at zero.
 
@@ -251,6 +253,6 @@ class FactorPrior(NamedTuple):
         of_table = 0.0 * centre
         if weights.table.shape[1] and others.table_mean.size:
             of_table = others.table_mean @ weights.table
-        known = familiarity(rows.row_counts, others.usual_count)[:, None]
+        known = set_size_weight(rows.row_counts, others.usual_count)[:, None]
         found += (1.0 - known) * others.near(rows) - known * (centre - of_table) - of_table
         return found.astype(np.float32)

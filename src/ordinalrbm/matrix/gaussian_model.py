@@ -30,15 +30,15 @@ from ordinalrbm.matrix.cold_start import (
     with_more,
 )
 from ordinalrbm.matrix.explain import NEXT_TO, cells_of, contributions, repeated
-from ordinalrbm.matrix.feature_priors import NO_WEIGHTS, FactorPrior, Others, Tables, Weights
+from ordinalrbm.matrix.feature_priors import NO_WEIGHTS, FactorPrior, Tables, TrainedRows, Weights
 from ordinalrbm.matrix.infer_rows import InferOptions, infer_rows
 from ordinalrbm.matrix.protocol import (
     AddScores,
     CellTerms,
+    ChangedRatings,
     ExplainedCell,
     Product,
     TableTerms,
-    Touched,
     Utilities,
 )
 from ordinalrbm.matrix.variational import GaussianState, posterior_of, swapped
@@ -324,7 +324,7 @@ class GaussianModel(NamedTuple):
         usual_cutpoints(cutpoints, n_levels, columns >= 0)
         return ordered._on_scales(n_levels, cutpoints)
 
-    def with_described(self, ratings: Observations, tables: Tables) -> GaussianModel:
+    def with_feature_priors(self, ratings: Observations, tables: Tables) -> GaussianModel:
         of_rows = _described(self.rows, self.row_prior, ratings, tables.rows)
         if tables.columns is not None:
             ratings = ratings.transpose()
@@ -370,7 +370,9 @@ class GaussianModel(NamedTuple):
             return
         others = None
         if not self.is_point:  # of which all are expected at zero
-            others = Others.of(self.rows.mean[:n_known], known, None if table is None else table[:n_known])
+            others = TrainedRows.of(
+                self.rows.mean[:n_known], known, None if table is None else table[:n_known]
+            )
         # Their cutpoints are the usual ones still, or have been found from fewer answers.
         usual = cutpoints_by_levels(self.rows.cutpoints[:n_known], self.rows.n_levels[:n_known])
         found = self._inferred(rows, lines, others, usual[new.n_levels], new.n_levels, backend)
@@ -381,7 +383,7 @@ class GaussianModel(NamedTuple):
         self,
         rows: Observations,
         lines: csr_array | None,
-        others: Others | None,
+        others: TrainedRows | None,
         cutpoints: np.ndarray,
         n_levels: np.ndarray,
         backend: Any,
@@ -393,12 +395,12 @@ class GaussianModel(NamedTuple):
         options = InferOptions(_SETTLED, self.values, self.is_point)
         return infer_rows(rows, self.columns, prior, n_levels, options, backend)
 
-    def compared_with(self, known: Observations, table: csr_array | None) -> Others:
+    def compared_with(self, known: Observations, table: csr_array | None) -> TrainedRows:
         usual = self.rows.cutpoints.mean(axis=0)
-        return Others.of(self.rows.mean, known, table)._replace(cutpoints=usual)
+        return TrainedRows.of(self.rows.mean, known, table)._replace(cutpoints=usual)
 
     def infer_rows(
-        self, ratings: Observations, lines: csr_array | None, others: Others, backend: Any
+        self, ratings: Observations, lines: csr_array | None, others: TrainedRows, backend: Any
     ) -> list[GaussianModel]:
         most = np.full(ratings.n_rows, self.most_levels)
         cutpoints = np.tile(others.cutpoints, (ratings.n_rows, 1))
@@ -406,7 +408,9 @@ class GaussianModel(NamedTuple):
         rows = self._inferred(ratings, lines, compared, cutpoints, most, backend)
         return [self._replace(rows=rows)]
 
-    def updated(self, known: Observations, touched: Touched, tables: Tables, backend: Any) -> GaussianModel:
+    def updated(
+        self, known: Observations, touched: ChangedRatings, tables: Tables, backend: Any
+    ) -> GaussianModel:
         return update.updated(self, known, touched, tables, backend)
 
     # ---- calibration ----------------------------------------------------------------------------
@@ -440,8 +444,8 @@ class GaussianModel(NamedTuple):
         # Learning stops before the regression is solved to the last digit: the rest is shared.
         size = np.abs(parts)
         parts += (after - start - parts.sum()) * size / max(size.sum(), NEXT_TO)
-        expected, at_first = self._worth_at(cell, np.array([after, start]))
-        slope = (expected - at_first) / (after - start) if abs(after - start) > NEXT_TO else 0.0
+        expected, gather_on_rank_0 = self._worth_at(cell, np.array([after, start]))
+        slope = (expected - gather_on_rank_0) / (after - start) if abs(after - start) > NEXT_TO else 0.0
         if not slope:
             near = self._worth_at(cell, after + np.array([-NEXT_TO, NEXT_TO]))
             slope = (near[1] - near[0]) / (2.0 * NEXT_TO)
@@ -543,7 +547,7 @@ def _described(
     if not new.size:
         return posterior
     mean, variance = posterior.mean.copy(), posterior.variance.copy()
-    others = Others.of(posterior.mean, ratings, table)
+    others = TrainedRows.of(posterior.mean, ratings, table)
     mean[new] = prior.expected(ratings.take_rows(new), table[new], others)
     variance[new] = 1.0 / prior.precision
     return posterior._replace(mean=mean, variance=variance)

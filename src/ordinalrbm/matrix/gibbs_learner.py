@@ -17,13 +17,20 @@ from ordinalrbm.matrix.draws import BLOCK, NO_WEIGHTS, BlockWeights, Draws, n_bl
 from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
 from ordinalrbm.matrix.gibbs_sampler import SampledState, start, sweep
 from ordinalrbm.matrix.predict import probabilities
-from ordinalrbm.matrix.variational import Precisions, tellable_factors, with_features_of, with_weights
+from ordinalrbm.matrix.variational import Precisions, max_identifiable_factors, with_features_of, with_weights
 from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.process_group import Group
 from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.training.loop import learn
-from ordinalrbm.training.state import State, began, flatten, flatten_history, unflatten, unflatten_history
+from ordinalrbm.training.state import (
+    State,
+    flatten,
+    flatten_history,
+    unflatten,
+    unflatten_history,
+    virtual_start_time,
+)
 
 # Epochs of the variational learner before the first sweep: it need not have converged.
 _WARM_EPOCHS = 8
@@ -155,7 +162,7 @@ class _Learner:
         self.observations, self.validation = observations, validation
         self.data = self.backend.sampled(observations, tables, rated_sets=settings.rated_sets)
         self.chance = np.zeros(1)  # of each held-out rating, summed over kept draws
-        n_factors = min(settings.n_factors, _MORE_FACTORS * tellable_factors(observations))
+        n_factors = min(settings.n_factors, _MORE_FACTORS * max_identifiable_factors(observations))
         found = variational.start(observations, n_factors, settings.seed, settings.precisions)
         self.variational = with_weights(found, tables, rated_sets=settings.rated_sets)
         self.chain = start(self.data, self.variational)
@@ -296,7 +303,7 @@ class _Learner:
         self.chance = np.zeros(1)
         for kept in self.kept:
             self._watch(kept)
-        self.started = began(self.history)
+        self.started = virtual_start_time(self.history)
 
 
 class _Chains:

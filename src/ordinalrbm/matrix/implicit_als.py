@@ -35,7 +35,7 @@ from ordinalrbm.engine.rated_sets import usual_count
 from ordinalrbm.matrix.feature_priors import View
 from ordinalrbm.matrix.variational import Data
 from ordinalrbm.runtime.blocks import MANY, each_block, taken
-from ordinalrbm.runtime.jit import alone
+from ordinalrbm.runtime.jit import single_threaded
 from ordinalrbm.storage.reader import Stored, wrong
 
 # What a cell without an answer counts, α, and λ as a multiple of a power of how many answers rows
@@ -210,7 +210,7 @@ class Demand(NamedTuple):
             )
 
         def settle_alone(block: slice) -> None:
-            with alone():
+            with single_threaded():
                 settle(block)
 
         is_large = which.size * self.n_factors >= MANY
@@ -248,7 +248,7 @@ class Demand(NamedTuple):
         return Demand.of(found.rows, facing, self.ridge, answers)
 
 
-def of_learnt(found: Factors, rows: np.ndarray, columns: np.ndarray, ridge: float) -> Demand:
+def reordered_factors(found: Factors, rows: np.ndarray, columns: np.ndarray, ridge: float) -> Demand:
     """In another order, at these positions; of whom nothing is known, at −1, is at zero."""
     return Demand.of(_taken(found.rows, rows), _taken(found.columns, columns), ridge)
 

@@ -134,13 +134,13 @@ def _thresholds(model: MatrixModel, observations: Observations) -> Iterator[np.n
         yield np.where(m < n_levels - 1, at, np.inf)
 
 
-def made_up(model: MatrixModel, cells: Observations, seed: int, n_steps: int) -> np.ndarray:
+def sample_levels(model: MatrixModel, cells: Observations, seed: int, n_steps: int) -> np.ndarray:
     """Levels of all cells, drawn together from the model; those that the cells have do not count.
 
     The chain starts with fair coins.
     """
     rng = np.random.default_rng(seed)
-    factors = coins(model, rng)
+    factors = random_factors(model, rng)
     chain = Gibbs(model, cells, factors, seed, is_clamped=False)
     for _ in range(n_steps):
         chain.sweep()
@@ -152,7 +152,7 @@ def made_up(model: MatrixModel, cells: Observations, seed: int, n_steps: int) ->
     return level
 
 
-def coins(model: MatrixModel, rng: np.random.Generator) -> Factors:
+def random_factors(model: MatrixModel, rng: np.random.Generator) -> Factors:
     """Factors that are all fair coins."""
     return Factors(
         *(
@@ -178,7 +178,7 @@ def chains(
     """
     rng = np.random.default_rng(seed)
     wide, ratings = repeated(model, observations, n_chains)
-    factors = coins(wide, rng)
+    factors = random_factors(wide, rng)
     sizes = observations.n_rows, observations.n_columns
     by_chain = [part.reshape(n_chains, n, -1) for part, n in zip(factors, sizes, strict=True)]
     for part in by_chain:

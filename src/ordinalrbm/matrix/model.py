@@ -27,7 +27,7 @@ from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.engine.normal_reference import truncated_mean, truncated_variance
 from ordinalrbm.engine.side import Array, Side
 from ordinalrbm.matrix import calibration, predict, top_n
-from ordinalrbm.matrix.binary_fold_in import Facing, NewRows
+from ordinalrbm.matrix.binary_fold_in import KnownColumns, NewRows
 from ordinalrbm.matrix.cold_start import (
     append,
     average,
@@ -375,7 +375,7 @@ class MatrixModel(NamedTuple):
         new_columns = _new_rows(by_columns, by_rows, n_columns, n_levels)
         columns, rows = _facing(by_rows, by_columns, n_levels), _facing(by_columns, by_rows, most)
 
-        def infer(own: Observations, facing: Facing, new: NewRows, prior: ColdStartPrior) -> None:
+        def infer(own: Observations, facing: KnownColumns, new: NewRows, prior: ColdStartPrior) -> None:
             if own.n_entries:
                 backend.infer_binary_rows(own, facing, new, prior)
 
@@ -464,9 +464,11 @@ class MatrixModel(NamedTuple):
         return pd.concat(parts, ignore_index=True)[["of", *of_user.columns]]
 
 
-def _facing(acting: Half, own: Half, n_levels: np.ndarray) -> Facing:
+def _facing(acting: Half, own: Half, n_levels: np.ndarray) -> KnownColumns:
     """What new rows, whose parameters are in ``own``, see of the columns."""
-    return Facing(acting.weights, acting.bias, acting.cutpoints, own.factors, n_levels, acting.factor_bias)
+    return KnownColumns(
+        acting.weights, acting.bias, acting.cutpoints, own.factors, n_levels, acting.factor_bias
+    )
 
 
 def _new_rows(acting: Half, own: Half, n_known: int, n_levels: np.ndarray) -> NewRows:

@@ -237,7 +237,7 @@ def level_weights(weights, bias, centred, n_levels, weight):
         highest = max(highest, weight[level])
     total = _ZERO
     for level in range(n_levels):
-        weight[level], _ = single.exp_and_fall(weight[level] - highest)
+        weight[level], _ = single.exp_and_complement(weight[level] - highest)
         total += weight[level]
     return total
 

@@ -14,7 +14,7 @@ from numba import prange
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.philox import fill_uniforms, split_seed
 from ordinalrbm.engine.side import Batch
-from ordinalrbm.matrix.binary_learner import some_of
+from ordinalrbm.matrix.binary_learner import monitoring_sample
 from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.multinomial import (
     MultinomialModel,
@@ -34,12 +34,12 @@ from ordinalrbm.training.schedule import MOST_OFTEN, EarlyStopping, Schedule
 from ordinalrbm.training.state import (
     LazyState,
     State,
-    began,
     counter,
     flatten,
     flatten_history,
     unflatten,
     unflatten_history,
+    virtual_start_time,
 )
 
 f32 = np.float32
@@ -139,7 +139,7 @@ class _Learner:
         self, observations: Observations, validation: Cells | None, settings: MultinomialSettings
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
-        self.watched = some_of(observations)
+        self.watched = monitoring_sample(observations)
         self.usual = usual_rating(observations, self.watched.level)
         rng = np.random.default_rng(settings.seed)
         # Batches are neighbours, so that neighbours must have nothing in common.
@@ -219,7 +219,7 @@ class _Learner:
         self.best = unflatten("best", state, self.best)
         self.stopping.replay(line.validation for line in history)
         self.schedule.replay((), counter("n_slowed", state, MOST_OFTEN))
-        self.history, self.started = history, began(history)
+        self.history, self.started = history, virtual_start_time(history)
 
 
 def _fill_unseen(parameters: Parameters, observations: Observations) -> None:

@@ -33,7 +33,7 @@ from ordinalrbm.matrix.feature_priors import Tables
 AddScores = Callable[[np.ndarray, np.ndarray], None]
 
 
-class Touched(NamedTuple):
+class ChangedRatings(NamedTuple):
     """All ratings after an update, and which rows and columns have new ones."""
 
     ratings: Observations
@@ -149,10 +149,10 @@ class Posterior(Protocol):
 class GaussianPosterior(Posterior, Protocol):
     """Gaussian factors, which new ratings can update, and whose means are vectors."""
 
-    def with_described(self, ratings: Observations, tables: Tables) -> Self:
+    def with_feature_priors(self, ratings: Observations, tables: Tables) -> Self:
         """With those who have no ratings where their features expect them."""
 
-    def updated(self, known: Observations, touched: Touched, tables: Tables, backend: Any) -> Self:
+    def updated(self, known: Observations, touched: ChangedRatings, tables: Tables, backend: Any) -> Self:
         """After new ratings; ``known`` are those before."""
 
     def means(self) -> tuple[np.ndarray, np.ndarray]:

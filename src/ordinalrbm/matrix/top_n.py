@@ -70,7 +70,7 @@ _AT_LEAST = 64
 _PAIR_BYTES = 256
 
 
-class Ladder(NamedTuple):
+class ThresholdTable(NamedTuple):
     """What each column contributes to the thresholds, and what passing one of them is worth.
 
     Arrays are (L − 1, columns), so that loops run over columns. Beyond a column's last threshold
@@ -206,13 +206,13 @@ def listed(item: np.ndarray, score: np.ndarray) -> Best:
     return Best(query, item[query, rank], rank + 1, score[query, rank].astype(np.float64))
 
 
-def ladder_of(cutpoints: np.ndarray, n_levels: np.ndarray, worth: np.ndarray) -> Ladder:
+def ladder_of(cutpoints: np.ndarray, n_levels: np.ndarray, worth: np.ndarray) -> ThresholdTable:
     """Ladder of columns with such thresholds, whose levels are worth so much, from 0 to 1."""
     n_columns, width = worth.shape[0], worth.shape[1] - 1
     unused = thresholds.unused(n_levels[:n_columns], width)
     gaps = np.where(unused, 0.0, np.exp(cutpoints[:n_columns, :width]))
     gains = np.where(unused, 0.0, np.diff(worth, axis=1))
-    return Ladder(
+    return ThresholdTable(
         cutpoints[:n_columns, 0].astype(np.float32),
         np.ascontiguousarray(gaps.T, dtype=np.float32),
         np.ascontiguousarray(gains.T, dtype=np.float32),

@@ -17,9 +17,9 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
 from ordinalrbm.matrix.calibration import NO_SHIFTS
 from ordinalrbm.matrix.cold_start import cutpoints_by_levels
-from ordinalrbm.matrix.feature_priors import Others, Tables, Weights
+from ordinalrbm.matrix.feature_priors import Tables, TrainedRows, Weights
 from ordinalrbm.matrix.infer_rows import InferOptions, infer_rows
-from ordinalrbm.matrix.protocol import Touched
+from ordinalrbm.matrix.protocol import ChangedRatings
 from ordinalrbm.matrix.variational import (
     GaussianState,
     epoch,
@@ -51,11 +51,11 @@ class _Side(NamedTuple):
     which: np.ndarray
     n_before: int  # from here on they are new
     table: csr_array | None
-    others: Others  # that were there before
+    others: TrainedRows  # that were there before
 
 
 def updated(
-    model: GaussianModel, known: Observations, touched: Touched, tables: Tables, backend: Any
+    model: GaussianModel, known: Observations, touched: ChangedRatings, tables: Tables, backend: Any
 ) -> GaussianModel:
     """The model after new ratings; ``known`` are the ratings before, tables the features of all.
 
@@ -78,9 +78,9 @@ def updated(
     return wider
 
 
-def _sides(model: GaussianModel, known: Observations, touched: Touched, tables: Tables) -> list[_Side]:
+def _sides(model: GaussianModel, known: Observations, touched: ChangedRatings, tables: Tables) -> list[_Side]:
     of_rows, of_columns = (
-        Others.of(side.mean, ratings, None if table is None else table[: len(side.mean)])
+        TrainedRows.of(side.mean, ratings, None if table is None else table[: len(side.mean)])
         for side, ratings, table in (
             (model.rows, known, tables.rows),
             (model.columns, known.transpose(), tables.columns),
@@ -104,7 +104,7 @@ def _with_same(
     return shifted
 
 
-def _nearly_all_touched(touched: Touched) -> bool:
+def _nearly_all_touched(touched: ChangedRatings) -> bool:
     """Whether most ratings are of rows and of columns that have new ones."""
     ratings = touched.ratings
     of_rows = ratings.row_counts[touched.rows].sum()
@@ -159,7 +159,12 @@ def _place(model: GaussianModel, sides: list[_Side], n_rounds: int, backend: Any
 
 
 def _infer(
-    model: GaussianModel, side: _Side, which: np.ndarray, n_sweeps: int, others: Others | None, backend: Any
+    model: GaussianModel,
+    side: _Side,
+    which: np.ndarray,
+    n_sweeps: int,
+    others: TrainedRows | None,
+    backend: Any,
 ) -> None:
     """Infer some rows anew, in place; new ones are compared with others."""
     if not which.size:
@@ -176,7 +181,7 @@ def _infer(
         part[which] = new
 
 
-def updated_demand(demand: Any, touched: Touched, age: np.ndarray | None) -> Any:
+def updated_demand(demand: Any, touched: ChangedRatings, age: np.ndarray | None) -> Any:
     """Demand after new ratings; ``age`` tells how recent all of them are, if that is known."""
     wider = demand.with_new(touched.ratings, age)
     return wider.settled(touched.ratings, age, touched.rows, touched.columns)

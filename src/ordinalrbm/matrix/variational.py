@@ -36,7 +36,7 @@ from ordinalrbm.matrix.feature_priors import (
     Tables,
     View,
     Weights,
-    renewed,
+    refit_weights,
     with_features,
 )
 from ordinalrbm.matrix.model import common_cutpoints
@@ -46,16 +46,16 @@ from ordinalrbm.matrix.model import common_cutpoints
 _RATINGS_PER_FACTOR = 2.0
 _FEWEST_FACTORS = 2
 # Epochs before the priors of factors are learnt: they would give up what has not been found yet.
-_WEAK_EPOCHS = 2
+_EPOCHS_WITH_FIXED_PRIORS = 2
 # Gaps change slowly, and take as long as all else: they are updated in every so manyth epoch.
 _EPOCHS_PER_GAPS = 2
 # Expected square of one more of each kind, so that few rows do not talk themselves into a prior of
 # no width; small beside one, the variance of a utility.
-_SIZE_OF_ONE_MORE = 0.1
+_PRIOR_SQUARE = 0.1
 # Learnt priors of independent coordinates are too narrow: factors fade that are still needed.
 # Variances count a little more, so that only what is useless does (found on MovieLens 1M and 100K,
 # where 1.1 to 1.2 are about as good).
-_AGAINST_FADING = 1.1
+_VARIANCE_INFLATION = 1.1
 # Of the largest eigenvalue: smaller ones are no directions, but rounding.
 _NO_DIRECTION = 1e-12
 # Noise is never less than this share of the values' variance, so that a table which is fitted
@@ -165,7 +165,7 @@ def start_with_values(
     return state._replace(columns=columns, values=standard.astype(np.float32))
 
 
-def tellable_factors(observations: Counted) -> int:
+def max_identifiable_factors(observations: Counted) -> int:
     n_both = observations.n_rows + observations.n_columns
     per_side = observations.n_entries / max(n_both, 1)
     return max(_FEWEST_FACTORS, int(per_side / _RATINGS_PER_FACTOR))
@@ -235,7 +235,7 @@ def epoch(data: Data, state: GaussianState, number: int, is_point: bool = False)
 
     ``number`` counts epochs from 1.
     """
-    how = _Epoch(number <= _WEAK_EPOCHS, number % _EPOCHS_PER_GAPS == 1, is_point)
+    how = _Epoch(number <= _EPOCHS_WITH_FIXED_PRIORS, number % _EPOCHS_PER_GAPS == 1, is_point)
     state = _half(data.rows, data.columns, _in_units_of_noise(data.rows, state), how)
     state = swapped(_half(data.columns, data.rows, swapped(state), how))
     return _centred_values(state) if state.values.size else _with_common_cutpoints(data, state)
@@ -291,7 +291,7 @@ def _with_expected(
     weights, prior = _rotated(view, state.row_weights, state.row_prior, rotations[0])
     others, other_prior = _rotated(other_view, state.column_weights, state.column_prior, rotations[1])
     if weights.centre.size and not how.is_weak:
-        weights, mean = renewed(view, other_view, state.rows.mean, weights, prior.mean)
+        weights, mean = refit_weights(view, other_view, state.rows.mean, weights, prior.mean)
         prior = prior._replace(mean=mean)
     return state._replace(
         row_prior=prior, column_prior=other_prior, row_weights=weights, column_weights=others
@@ -324,7 +324,7 @@ def _updated(view: View, state: GaussianState, how: _Epoch) -> Prior:
     if how.is_point or not how.moves_gaps:
         return prior
     n, squares = view.engine.cutpoint_squares(this, prior, cutpoints_variance)
-    found = (n + 1.0) / (squares + _SIZE_OF_ONE_MORE)
+    found = (n + 1.0) / (squares + _PRIOR_SQUARE)
     return prior._replace(cutpoints_precision=_kept_if_fixed(prior.cutpoints_precision, found))
 
 
@@ -372,8 +372,8 @@ def _raised(values: np.ndarray) -> np.ndarray:
 
 def _learnt(prior: Prior, sums: Moments, is_weak: bool) -> Prior:
     """With the most likely precisions; while they are weak, only that of the bias."""
-    squares = np.diag(sums.products) + _AGAINST_FADING * sums.variance
-    found = (sums.n + 1.0) / (squares + _SIZE_OF_ONE_MORE)
+    squares = np.diag(sums.products) + _VARIANCE_INFLATION * sums.variance
+    found = (sums.n + 1.0) / (squares + _PRIOR_SQUARE)
     if is_weak:
         found[1:] = prior.precision[1:]
     precision = _kept_if_fixed(prior.precision, found).astype(np.float32)

@@ -24,9 +24,9 @@ from ordinalrbm.matrix.variational import (
     GaussianState,
     Precisions,
     epoch,
+    max_identifiable_factors,
     start,
     start_with_values,
-    tellable_factors,
     with_features_of,
     with_weights,
 )
@@ -37,12 +37,12 @@ from ordinalrbm.training.loop import learn
 from ordinalrbm.training.schedule import EarlyStopping
 from ordinalrbm.training.state import (
     State,
-    began,
     flatten,
     flatten_history,
     unflatten,
     unflatten_history,
     unflatten_model,
+    virtual_start_time,
 )
 
 # A rise of the mean log probability that is worth another epoch.
@@ -199,7 +199,7 @@ class _Learner:
         model = GaussianModel.of_state(like)
         self.last = [unflatten_model(f"last.{k}", state, model) for k in range(n_last)]
         self.stopping.replay(line.validation for line in history)
-        self.history, self.started = history, began(history)
+        self.history, self.started = history, virtual_start_time(history)
 
     def models(self, *, is_over: bool) -> tuple[list[GaussianModel], bool]:
         """The models to average over, with what suits the validation ratings.
@@ -255,7 +255,7 @@ def _start(
 ) -> GaussianState:
     n_factors, seed, precisions = settings.n_factors, settings.seed, settings.precisions
     if not settings.is_point:
-        n_factors = min(n_factors, tellable_factors(observations))
+        n_factors = min(n_factors, max_identifiable_factors(observations))
     if settings.values.size:
         assert isinstance(observations, Observations), "levels with values are of one process"
         return start_with_values(observations, settings.values, n_factors, seed, precisions)

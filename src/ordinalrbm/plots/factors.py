@@ -25,7 +25,7 @@ def loading_map(
     Parameters
     ----------
     loadings : DataFrame, questions by factors
-        For instance ``reading.loadings`` of :meth:`CumulativeRBM.read_factors`.
+        For instance ``reading.loadings`` of :meth:`CumulativeRBM.factor_solution`.
     questions : mapping, optional
         Texts by name of the question.
     title, note : str, optional

@@ -55,7 +55,7 @@ def named_factors(reading: FactorReading, labels: Mapping[str, Label]) -> list[N
     >>> from ordinalrbm.report.labels import labels_of
     >>> X = pd.DataFrame({"tea": [1, 2, 3] * 40, "milk": [1, 2, 3] * 40})
     >>> model = orbm.CumulativeRBM(1, n_epochs=2, random_state=0).fit(X)
-    >>> (factor,) = named_factors(model.read_factors(), labels_of(X.columns, {}))
+    >>> (factor,) = named_factors(model.factor_solution(), labels_of(X.columns, {}))
     >>> [(heading, sorted(one.label.text for one in strong)) for heading, strong in factor.ends]
     [('More', ['milk', 'tea'])]
     """

@@ -39,7 +39,7 @@ def model_page(model: Any, *, title: str | None = None) -> str:
     """
     if not isinstance(model, CumulativeRBM):
         return ratings_page(model, title=title)
-    reading = model.read_factors()
+    reading = model.factor_solution()
     labels = labels_of([str(name) for name in reading.loadings.index], reading.questions)
     known = model.questionnaire_
     names = zip(column_names(model), known.kinds, strict=True)

@@ -15,7 +15,7 @@ from ordinalrbm.data.ratings import Ratings, encode
 from ordinalrbm.data.scales import Scale, label_name
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate import reliability, score
-from ordinalrbm.evaluate.hidden import are_learnt, count_levels, level_values
+from ordinalrbm.evaluate.hidden import count_levels, in_training, level_values
 from ordinalrbm.files.survey import LeftOut
 from ordinalrbm.plots.style import shortened
 from ordinalrbm.report.page import Table, drawing, render
@@ -130,7 +130,7 @@ def _score(model: Any, test: pd.DataFrame) -> dict[str, Any] | None:
     """How well ratings that were not learnt from are predicted."""
     known = model.ratings_
     given = encode(known, test)
-    learnt = are_learnt(known, given.row, given.column)
+    learnt = in_training(known, given.row, given.column)
     usable = np.flatnonzero((given.level >= 0) & ~learnt)
     if not usable.size:
         return None

@@ -160,7 +160,7 @@ def _checked(model: CumulativeRBM, survey: Survey, group: str | None) -> Survey:
                 "that it has learnt from."
             )
     check_group(survey, group)
-    return survey.as_learnt(learnt, known)
+    return survey.aligned_to(learnt, known)
 
 
 def comparable(survey: Survey) -> pd.DataFrame:
@@ -212,7 +212,7 @@ class _Sections:
     @classmethod
     def of(cls, model: CumulativeRBM, survey: Survey, answered: np.ndarray, seed: int) -> _Sections:
         texts = texts_of(survey.schema)
-        reading = model.read_factors(questions=texts)
+        reading = model.factor_solution(questions=texts)
         labels = labels_of([*(survey.encoded.names or []), *map(str, survey.background)], texts)
         categories = set(reading.loadings.index) - set(labels)
         labels |= labels_of(categories, reading.questions)

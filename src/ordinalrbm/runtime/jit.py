@@ -165,7 +165,7 @@ _own = threading.local()
 
 
 @contextmanager
-def alone() -> Iterator[None]:
+def single_threaded() -> Iterator[None]:
     """Kernels that this thread calls inside are run by it alone."""
     before = getattr(_own, "is_alone", False)
     _own.is_alone = True
@@ -220,7 +220,7 @@ def inlined(function: Callable) -> Any:
     return numba.njit(fastmath=FUSED, forceinline=True, **_COMMON)(function)
 
 
-def called(function: Callable) -> Any:
+def kernel_function(function: Callable) -> Any:
     """Compile a function that kernels call: for long code over arrays, compiled once for all."""
     return numba.njit(fastmath=FUSED, nogil=True, **_COMMON)(function)
 
@@ -247,7 +247,7 @@ class _Announcement(event.Listener):
             kept = "once; kept on disk for the next time"
             if cache_folder(dispatcher) is None:
                 kept = "each time anew: NUMBA_CACHE_DIR may name a folder to keep it in"
-            say_aside(f"ordinalrbm: compiling the sampler for this machine ({kept}) ...")
+            print_to_stderr(f"ordinalrbm: compiling the sampler for this machine ({kept}) ...")
 
     def on_end(self, happening: event.Event) -> None:
         """Nothing to say when it is over."""
@@ -257,7 +257,7 @@ _announcement = _Announcement()
 event.register("numba:compile", _announcement)
 
 
-def say_aside(text: str) -> None:
+def print_to_stderr(text: str) -> None:
     """Print on standard error, if there is one, so that results stay alone on standard output."""
     if sys.stderr is not None:
         print(text, file=sys.stderr, flush=True)

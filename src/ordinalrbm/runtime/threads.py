@@ -9,7 +9,7 @@ from typing import Any
 import numba
 from sklearn.utils import check_random_state
 
-from ordinalrbm.runtime.jit import say_aside
+from ordinalrbm.runtime.jit import print_to_stderr
 
 # Asking Numba how many there are would start them, and threads do not survive a fork.
 _MAX_THREADS: int = vars(numba.config)["NUMBA_NUM_THREADS"]
@@ -42,9 +42,9 @@ def threads(n_jobs: int | None) -> Iterator[None]:
         numba.set_num_threads(before)
 
 
-def tell_of_interruption(n_epochs: int, best_epoch: int) -> None:
+def report_interruption(n_epochs: int, best_epoch: int) -> None:
     """Say which model is kept when learning was stopped by hand."""
-    say_aside(
+    print_to_stderr(
         f"ordinalrbm: learning was stopped after epoch {n_epochs}; "
         f"the model of epoch {best_epoch}, the best so far, is kept."
     )

@@ -11,7 +11,7 @@ import numpy as np
 
 from ordinalrbm.data.batteries import may_be_chance
 from ordinalrbm.schema.codes import alike
-from ordinalrbm.schema.profile import Look
+from ordinalrbm.schema.profile import ColumnProfile
 from ordinalrbm.schema.schema import BLANK, Code, Column
 from ordinalrbm.schema.source import Source
 from ordinalrbm.schema.vocabulary import (
@@ -87,7 +87,7 @@ def _are_blank(source: Source, names: Sequence[str]) -> np.ndarray:
     return np.column_stack([source.cells(name)[0] for name in names])
 
 
-def with_ticks(source: Source, looks: Sequence[Look], columns: Sequence[Column]) -> list[Column]:
+def with_ticks(source: Source, looks: Sequence[ColumnProfile], columns: Sequence[Column]) -> list[Column]:
     """Columns of 1 or blank as questions, where they are a battery and do not all say the same."""
     pairs = list(zip(looks, columns, strict=True))
     may_be = [_may_be_tick(look, column) for look, column in pairs]
@@ -100,12 +100,12 @@ def with_ticks(source: Source, looks: Sequence[Look], columns: Sequence[Column])
     ]
 
 
-def _may_be_tick(look: Look, column: Column) -> bool:
+def _may_be_tick(look: ColumnProfile, column: Column) -> bool:
     is_one = column.role == "ignored" and len(look.counts) == 1
     return is_one and look.n_answers < look.n_rows and stem(look.name) is not None
 
 
-def _as_ticks(source: Source, look: Look, column: Column) -> Column | None:
+def _as_ticks(source: Source, look: ColumnProfile, column: Column) -> Column | None:
     (tick,) = look.counts
     names = tick_columns(source, look.name, [tick, *look.missing])
     if len(names) < BATTERY:
@@ -124,7 +124,7 @@ def _as_ticks(source: Source, look: Look, column: Column) -> Column | None:
     )
 
 
-def _tick_label(look: Look, tick: Code) -> str:
+def _tick_label(look: ColumnProfile, tick: Code) -> str:
     """The file's own label, unless it only repeats the question: "Owns a radio: Radio"."""
     label = look.labels.get(tick, "ticked")
     return "ticked" if label_words(label) in label_words(look.question) else label
@@ -133,7 +133,7 @@ def _tick_label(look: Look, tick: Code) -> str:
 # ---- the same labels --------------------------------------------------------------------------
 
 
-def with_votes(looks: Sequence[Look], columns: Sequence[Column]) -> list[Column]:
+def with_votes(looks: Sequence[ColumnProfile], columns: Sequence[Column]) -> list[Column]:
     """Columns that have the labels of others are read as most of these are."""
     groups: dict[tuple, list[int]] = {}
     for place, look in enumerate(looks):
@@ -153,7 +153,7 @@ def with_votes(looks: Sequence[Look], columns: Sequence[Column]) -> list[Column]
     return voted
 
 
-def _read_like(look: Look, column: Column, like: Column, n_votes: int) -> Column:
+def _read_like(look: ColumnProfile, column: Column, like: Column, n_votes: int) -> Column:
     known = {*like.levels, *like.missing}
     if not {*look.counts, *look.missing} <= known:
         return column  # it has codes of its own
@@ -173,14 +173,14 @@ def _read_like(look: Look, column: Column, like: Column, n_votes: int) -> Column
 # ---- levels that nobody gave ------------------------------------------------------------------
 
 
-def with_shared_scales(looks: Sequence[Look], columns: Sequence[Column]) -> list[Column]:
+def with_shared_scales(looks: Sequence[ColumnProfile], columns: Sequence[Column]) -> list[Column]:
     """Scales without labels that lack an answer which the columns beside them have get it.
 
     Only where nobody may have given it by chance: a shorter scale beside longer ones stays.
     """
     shared = list(columns)
     for run in _side_by_side(looks, columns):
-        like: dict[tuple[Code, ...], list[Look]] = {}
+        like: dict[tuple[Code, ...], list[ColumnProfile]] = {}
         for k in run:
             like.setdefault(columns[k].levels, []).append(looks[k])
         for place, k in enumerate(run):
@@ -199,7 +199,7 @@ def _near(run: Sequence[int], place: int) -> list[int]:
     return [run[p] for p in nearest[:_WINDOW]]
 
 
-def _side_by_side(looks: Sequence[Look], columns: Sequence[Column]) -> list[list[int]]:
+def _side_by_side(looks: Sequence[ColumnProfile], columns: Sequence[Column]) -> list[list[int]]:
     """Runs of columns next to each other with scales of numbers, or of text, without labels."""
     runs: list[list[int]] = []
     kind = None
@@ -213,7 +213,7 @@ def _side_by_side(looks: Sequence[Look], columns: Sequence[Column]) -> list[list
     return runs
 
 
-def _may_be_scale(look: Look, column: Column) -> bool:
+def _may_be_scale(look: ColumnProfile, column: Column) -> bool:
     if look.labels or look.order is not None or BLANK in column.levels:
         return False
     if column.role == "numeric":  # of 1 to 5, a few people may have given 3, 4 and 5 alone
@@ -222,7 +222,7 @@ def _may_be_scale(look: Look, column: Column) -> bool:
     return column.role == "ordinal"
 
 
-def _whole_numbers(look: Look) -> tuple[Code, ...]:
+def _whole_numbers(look: ColumnProfile) -> tuple[Code, ...]:
     codes = [code for code in look.counts if isinstance(code, int)]
     return tuple(sorted(codes)) if len(codes) == len(look.counts) <= _FEW else ()
 
@@ -234,7 +234,7 @@ def _lacking(levels: tuple[Code, ...], scale: tuple[Code, ...]) -> list[Code]:
     return [level for level in scale if level not in levels]
 
 
-def _by_chance(look: Look, like: Sequence[Look], lacking: Sequence[Code]) -> bool:
+def _by_chance(look: ColumnProfile, like: Sequence[ColumnProfile], lacking: Sequence[Code]) -> bool:
     share = min(sum(other.counts.get(c, 0) for c in lacking) / other.n_answers for other in like)
     return may_be_chance(share, look.n_answers)
 

@@ -20,15 +20,15 @@ from ordinalrbm.schema.intervals import ranges_in_order
 from ordinalrbm.schema.known_scales import best_fit, is_graded, is_mirrored, share_graded
 from ordinalrbm.schema.labels import (
     TYPICAL_MISSING,
-    Reading,
+    LabelInterpretation,
     are_levels,
     in_order,
+    mark_missing,
     numeric_order,
-    set_apart,
-    set_aside,
+    split_missing_codes,
 )
 from ordinalrbm.schema.missing_labels import no_answer
-from ordinalrbm.schema.profile import Habits, Look, look_at
+from ordinalrbm.schema.profile import ColumnProfile, FileProfile, look_at
 from ordinalrbm.schema.schema import Code, Column, Role, Schema
 from ordinalrbm.schema.source import Source
 from ordinalrbm.schema.vocabulary import (
@@ -63,7 +63,7 @@ _INCOME = frozenset(["income", "einkommen", "revenu", "ingreso", "ingresos", "re
 _INFINITE = (math.inf, -math.inf)  # stand in files of measurements, and in no list of codes
 
 
-Rule = Callable[[Look, Habits], Column | None]
+Rule = Callable[[ColumnProfile, FileProfile], Column | None]
 
 
 def propose(source: Source) -> Schema:
@@ -88,7 +88,7 @@ def propose(source: Source) -> Schema:
     [('sex', 'nominal', (), ()), ('Q1', 'ordinal', ('never', 'often'), ('n/a',))]
     """
     looks = [look_at(source, name) for name in source.frame.columns]
-    habits = Habits.of(looks)
+    habits = FileProfile.of(looks)
     columns = [_propose_column(look, habits) for look in looks]
     columns = with_ticks(source, looks, columns)
     columns = with_shared_scales(looks, with_votes(looks, columns))
@@ -98,7 +98,7 @@ def propose(source: Source) -> Schema:
 # ---- deciding ---------------------------------------------------------------------------------
 
 
-def _propose_column(look: Look, habits: Habits) -> Column:
+def _propose_column(look: ColumnProfile, habits: FileProfile) -> Column:
     """What the first rule that fits says."""
     column = _first_that_fits(RULES_AS_SPELT, look, habits)
     if column is not None:
@@ -110,11 +110,11 @@ def _propose_column(look: Look, habits: Habits) -> Column:
     return column
 
 
-def _first_that_fits(rules: Sequence[Rule], look: Look, habits: Habits) -> Column | None:
+def _first_that_fits(rules: Sequence[Rule], look: ColumnProfile, habits: FileProfile) -> Column | None:
     return next(filter(None, (rule(look, habits) for rule in rules)), None)
 
 
-def _merge_spellings(look: Look) -> tuple[Look, dict[Code, Code]]:
+def _merge_spellings(look: ColumnProfile) -> tuple[ColumnProfile, dict[Code, Code]]:
     """The column with "agree" counted as "Agree" and "01" as "1", and what was merged into what.
 
     The spelling with a label is kept, or else the one that stands there most often.
@@ -142,7 +142,9 @@ def _taken_as(merged: dict[Code, Code]) -> str:
     return "; " + ", ".join(shown) + (f", and {more} more" if more > 0 else "")
 
 
-def _column(look: Look, role: Role, reason: str, confidence: float, levels: Sequence[Code] = ()) -> Column:
+def _column(
+    look: ColumnProfile, role: Role, reason: str, confidence: float, levels: Sequence[Code] = ()
+) -> Column:
     return Column(
         look.name,
         role,
@@ -178,7 +180,7 @@ def unique_names(levels: Iterable[Code], labels: dict[Code, str]) -> tuple[str, 
     return tuple(unique)
 
 
-def _unusable(look: Look, habits: Habits) -> Column | None:
+def _unusable(look: ColumnProfile, habits: FileProfile) -> Column | None:
     if _holds_dates(look):
         return _column(look, "ignored", "holds dates", 0.98)
     if not look.is_codes:
@@ -192,19 +194,19 @@ def _unusable(look: Look, habits: Habits) -> Column | None:
     return None
 
 
-def _is_scale(look: Look) -> bool:
+def _is_scale(look: ColumnProfile) -> bool:
     fit = best_fit(tuple(look.labels.values()))
     return fit is not None and not fit.outside
 
 
-def _holds_dates(look: Look) -> bool:
+def _holds_dates(look: ColumnProfile) -> bool:
     if look.is_date:
         return True
     pattern = _DATE_TEXT if look.is_text else _DATE_NUMBER
     return bool(look.counts) and all(pattern.fullmatch(str(code)) for code in look.counts)
 
 
-def _weight(look: Look, habits: Habits) -> Column | None:
+def _weight(look: ColumnProfile, habits: FileProfile) -> Column | None:
     """Columns that are named weight are never learnt from, unless words say that they are asked."""
     of_sample = says_sampling_weight(look.question)
     if look.order or not looks_like_weight(look.name, look.question):
@@ -231,7 +233,7 @@ def _weight(look: Look, habits: Habits) -> Column | None:
     return _column(look, "weight", reason, 0.7 if are_whole else 0.98)
 
 
-def _id(look: Look, habits: Habits) -> Column | None:
+def _id(look: ColumnProfile, habits: FileProfile) -> Column | None:
     codes = list(look.counts)
     share = len(codes) / look.n_answers
     if any(isinstance(code, float) for code in codes) or look.labels or look.order:
@@ -249,20 +251,20 @@ def _id(look: Look, habits: Habits) -> Column | None:
     return _column(look, "id", f"another {kind} in every row", 0.9) if is_id else None
 
 
-def _constant(look: Look, habits: Habits) -> Column | None:
+def _constant(look: ColumnProfile, habits: FileProfile) -> Column | None:
     if len(look.counts) > 1:
         return None
     (code,) = look.counts
     return _column(look, "ignored", f"has only the one answer {look.label(code)}", 0.9)
 
 
-def _ordered_category(look: Look, habits: Habits) -> Column | None:
+def _ordered_category(look: ColumnProfile, habits: FileProfile) -> Column | None:
     if look.order is None or len(look.order) < 2:
         return None
     return _column(look, "ordinal", "a categorical with an order", 0.98, look.order)
 
 
-def _named(look: Look, habits: Habits) -> Column | None:
+def _named(look: ColumnProfile, habits: FileProfile) -> Column | None:
     """Numbers or text in columns whose name says what they are."""
     kinds: tuple[tuple[frozenset[str], Role], ...] = ((NOMINAL_WORDS, "nominal"), (MEASURED_WORDS, "numeric"))
     if len(look.counts) > MOST_LEVELS:
@@ -277,7 +279,7 @@ def _named(look: Look, habits: Habits) -> Column | None:
     return None
 
 
-def _seen(look: Look) -> list[Code]:
+def _seen(look: ColumnProfile) -> list[Code]:
     """Codes of categories: labelled ones, and others that occur if they are few."""
     codes = list(look.labels)
     others = [code for code in look.counts if code not in look.labels and code not in _INFINITE]
@@ -290,7 +292,7 @@ def _seen(look: Look) -> list[Code]:
 # ---- answers in words -------------------------------------------------------------------------
 
 
-def _numbered_text(look: Look, habits: Habits) -> Column | None:
+def _numbered_text(look: ColumnProfile, habits: FileProfile) -> Column | None:
     """Numbers as text, of which some have words too: "1 - low", "2", "3", "4", "5 - high"."""
     numbers = {code: _leading_number(str(code)) for code in look.counts}
     known = {number: code for code, number in numbers.items() if number is not None}
@@ -310,12 +312,12 @@ def _leading_number(text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def _text_answers(look: Look, habits: Habits) -> Column | None:
+def _text_answers(look: ColumnProfile, habits: FileProfile) -> Column | None:
     """Text without codes: an order is only what its words say."""
     is_text = not look.labels and numeric_order(look.counts) is None
     if not is_text or not 2 <= len(look.counts) <= _MOST_CATEGORIES:
         return None
-    reading = set_apart(look, habits)
+    reading = split_missing_codes(look, habits)
     levels, found = list(reading.levels), reading.look
     if len(levels) < 2:
         return None
@@ -330,7 +332,7 @@ def _text_answers(look: Look, habits: Habits) -> Column | None:
     return None
 
 
-def _few_labels(look: Look, habits: Habits) -> Column | None:
+def _few_labels(look: ColumnProfile, habits: FileProfile) -> Column | None:
     """Numbers of which a few have labels; those with words that stand apart are no answer."""
     seen = numeric_order(look.counts)
     bare = [code for code in seen or () if code not in look.labels]
@@ -340,11 +342,11 @@ def _few_labels(look: Look, habits: Habits) -> Column | None:
     return _column(look, "numeric", _measurement([c for c in seen if c in look.counts]), 0.9)
 
 
-def _labelled(look: Look, habits: Habits) -> Column | None:
+def _labelled(look: ColumnProfile, habits: FileProfile) -> Column | None:
     """Codes that have labels: levels, or categories."""
     if len(look.labels) < 2:
         return None
-    reading = _with_unlabelled(set_apart(look, habits), habits)
+    reading = _with_unlabelled(split_missing_codes(look, habits), habits)
     if len(reading.levels) < 2:
         return None
     reading = _without_others(reading)
@@ -360,7 +362,7 @@ def _labelled(look: Look, habits: Habits) -> Column | None:
     return _levels(look, reason, confidence, ordered)
 
 
-def _without_others(reading: Reading) -> Reading:
+def _without_others(reading: LabelInterpretation) -> LabelInterpretation:
     """Set "other" apart where all else is clearly in an order: it stands nowhere on a scale."""
     others = [code for code in reading.levels if says_other(reading.look.label(code))]
     without = reading.without(others)
@@ -373,7 +375,7 @@ def _without_others(reading: Reading) -> Reading:
     return without.noting(f"{names} taken for no answer: no level among levels")
 
 
-def _levels(look: Look, reason: str, confidence: float, ordered: list[Code]) -> Column:
+def _levels(look: ColumnProfile, reason: str, confidence: float, ordered: list[Code]) -> Column:
     """A column with levels: a question, or the background of people where they are bands of age."""
     word = named_after(look.name, MEASURED_WORDS) or named_after(look.question, MEASURED_WORDS)
     if word is None:
@@ -382,7 +384,7 @@ def _levels(look: Look, reason: str, confidence: float, ordered: list[Code]) -> 
     return _column(look, "background", reason, min(confidence, 0.85), ordered)
 
 
-def _without_labels_apart(look: Look, seen: list[Code]) -> Look:
+def _without_labels_apart(look: ColumnProfile, seen: list[Code]) -> ColumnProfile:
     """Without labelled numbers that are far above those without labels, as 998 is above ages."""
     highest = max((_number(code) for code in seen if code not in look.labels), default=math.inf)
     apart = [
@@ -393,10 +395,10 @@ def _without_labels_apart(look: Look, seen: list[Code]) -> Look:
         and number > highest + 1
         and (no_answer(label) or not is_graded(label))  # "too many to count" is a number
     ]
-    return set_aside(look, apart)
+    return mark_missing(look, apart)
 
 
-def _with_unlabelled(reading: Reading, habits: Habits) -> Reading:
+def _with_unlabelled(reading: LabelInterpretation, habits: FileProfile) -> LabelInterpretation:
     """With levels that have no label, and without those codes of them that are no level."""
     labelled = list(reading.levels)
     seen = numeric_order(code for code in reading.look.counts) or []
@@ -410,7 +412,7 @@ def _with_unlabelled(reading: Reading, habits: Habits) -> Reading:
     return _odd_codes(replace(reading, levels=tuple(levels)), odd, habits)
 
 
-def _odd_codes(reading: Reading, odd: list[Code], habits: Habits) -> Reading:
+def _odd_codes(reading: LabelInterpretation, odd: list[Code], habits: FileProfile) -> LabelInterpretation:
     """Set codes apart that have no label and no place among the others, or say to look at them."""
     others = [code for code in reading.levels if code not in odd]
     apart = [code for code in odd if _is_no_level(code, others, reading.look, habits)]
@@ -425,7 +427,7 @@ def _odd_codes(reading: Reading, odd: list[Code], habits: Habits) -> Reading:
     return reading
 
 
-def _is_no_level(code: Code, others: list[Code], look: Look, habits: Habits) -> bool:
+def _is_no_level(code: Code, others: list[Code], look: ColumnProfile, habits: FileProfile) -> bool:
     number, highest = _number(code), max(map(_number, others), default=0.0)
     if number == 0 and not look.labels:
         return True  # it is apart only where it is very rare
@@ -449,7 +451,7 @@ def _listed(codes: Sequence[Code]) -> str:
 # ---- numbers ----------------------------------------------------------------------------------
 
 
-def _numbers(look: Look, habits: Habits) -> Column | None:
+def _numbers(look: ColumnProfile, habits: FileProfile) -> Column | None:
     seen = numeric_order(look.counts)
     if seen is None:
         return None
@@ -468,11 +470,13 @@ def _numbers(look: Look, habits: Habits) -> Column | None:
     core, odd = _without_rare_zero(look, *_core(seen, habits))
     if not all(_is_whole(code) for code in seen) or len(core) < 2:
         return _column(look, "numeric", _measurement(seen), 0.9)
-    reading = _odd_codes(Reading(look, tuple(seen)), odd, habits)
+    reading = _odd_codes(LabelInterpretation(look, tuple(seen)), odd, habits)
     return _bare_numbers(reading, core, habits)
 
 
-def _without_rare_zero(look: Look, core: list[Code], odd: list[Code]) -> tuple[list[Code], list[Code]]:
+def _without_rare_zero(
+    look: ColumnProfile, core: list[Code], odd: list[Code]
+) -> tuple[list[Code], list[Code]]:
     """With 0 among the codes that stand apart where it is very rare below a short scale from 1."""
     numbers = [_number(code) for code in core]
     if not 3 <= len(numbers) <= _MOST_ABOVE_ZERO + 1 or numbers[:2] != [0.0, 1.0]:
@@ -483,7 +487,7 @@ def _without_rare_zero(look: Look, core: list[Code], odd: list[Code]) -> tuple[l
     return (others, [zero, *odd]) if is_rare else (core, odd)
 
 
-def _varies_around_one(look: Look) -> bool:
+def _varies_around_one(look: ColumnProfile) -> bool:
     """Whether numbers are like those of a weight, for which name and label do not say so."""
     numbers = {_number(code): n for code, n in look.counts.items()}
     if len(numbers) <= MOST_LEVELS or min(numbers) <= 0 or all(map(float.is_integer, numbers)):
@@ -492,7 +496,7 @@ def _varies_around_one(look: Look) -> bool:
     return abs(mean - 1) < _NEAR_ONE
 
 
-def _bare_numbers(reading: Reading, core: list[Code], habits: Habits) -> Column:
+def _bare_numbers(reading: LabelInterpretation, core: list[Code], habits: FileProfile) -> Column:
     look, notes = reading.look, reading.notes
     low, high = int(_number(core[0])), int(_number(core[-1]))
     declared = look.measure == "ordinal" and high - low < _MOST_DECLARED
@@ -511,7 +515,7 @@ def _bare_numbers(reading: Reading, core: list[Code], habits: Habits) -> Column:
     return _column(look, "ordinal", reason, min(reading.confidence, sure), levels)
 
 
-def _are_bands_of_income(look: Look, core: list[Code]) -> bool:
+def _are_bands_of_income(look: ColumnProfile, core: list[Code]) -> bool:
     """Whether incomes are all whole numbers from 1 up: in money, most would be missing."""
     numbers = [_number(code) for code in core]
     is_row = numbers == list(range(int(numbers[0]), int(numbers[0]) + len(numbers)))
@@ -534,14 +538,14 @@ def _between_labels(labelled: list[Code], seen: list[Code]) -> tuple[list[Code],
     return numeric_order(codes) or [], numeric_order(odd) or []
 
 
-def _sure_of_range(low: int, high: int, habits: Habits) -> float:
+def _sure_of_range(low: int, high: int, habits: FileProfile) -> float:
     """How sure bare numbers are levels; several columns alike are a battery of questions."""
     if habits.ranges.get((low, high), 0) >= BATTERY:
         return 0.9
     return 0.8 if high in (5, 7, 10) or (low, high) == (0, 1) else 0.7
 
 
-def _core(seen: list[Code], habits: Habits) -> tuple[list[Code], list[Code]]:
+def _core(seen: list[Code], habits: FileProfile) -> tuple[list[Code], list[Code]]:
     """Codes of the scale itself, and codes such as 99 or -1 that stand apart from it."""
     numbers = [_number(code) for code in seen]
     above = [n for n in numbers if n >= 0]
@@ -583,7 +587,7 @@ def _measurement(seen: list[Code]) -> str:
 # ---- text -------------------------------------------------------------------------------------
 
 
-def _text_ranges(look: Look, habits: Habits) -> Column | None:
+def _text_ranges(look: ColumnProfile, habits: FileProfile) -> Column | None:
     texts = list(look.counts)
     if not 3 <= len(texts) <= _MOST_RANGES or numeric_order(texts) is not None:
         return None
@@ -595,7 +599,7 @@ def _text_ranges(look: Look, habits: Habits) -> Column | None:
     return _column(look, "nominal", why_not, 0.6, _seen(look)) if why_not else None
 
 
-def _text(look: Look) -> Column:
+def _text(look: ColumnProfile) -> Column:
     texts = list(look.counts)
     words = [code for code in texts if as_number(code) is None]
     if len(words) == 1 and 3 <= len(texts) <= MOST_LEVELS + 1 and not look.labels:

@@ -22,7 +22,7 @@ from ordinalrbm.schema.known_scales import (
     share_graded,
 )
 from ordinalrbm.schema.missing_labels import NoAnswer, is_spontaneous, no_answer, says_depends, says_middle
-from ordinalrbm.schema.profile import Habits, Look
+from ordinalrbm.schema.profile import ColumnProfile, FileProfile
 from ordinalrbm.schema.schema import Code
 from ordinalrbm.schema.vocabulary import (
     NOMINAL_WORDS,
@@ -66,22 +66,22 @@ _MANY = 11  # 0 to 10; more labelled codes are seldom levels
 
 
 @dataclass(frozen=True)
-class Reading:
+class LabelInterpretation:
     """A column's answers as they were understood."""
 
-    look: Look  # with further codes set apart as no answer
+    look: ColumnProfile  # with further codes set apart as no answer
     levels: tuple[Code, ...]  # in the order of their numbers, or as words tell
     confidence: float = 1.0
     notes: tuple[str, ...] = ()  # what was moved or set apart, in words
 
-    def noting(self, note: str, confidence: float = 1.0) -> Reading:
+    def noting(self, note: str, confidence: float = 1.0) -> LabelInterpretation:
         """The same with a note, and no surer than that."""
         notes = (*self.notes, note) if note else self.notes
         return replace(self, notes=notes, confidence=min(self.confidence, confidence))
 
-    def without(self, apart: Iterable[Code]) -> Reading:
+    def without(self, apart: Iterable[Code]) -> LabelInterpretation:
         """The same with further levels that are no answer."""
-        look = set_aside(self.look, apart)
+        look = mark_missing(self.look, apart)
         levels = tuple(code for code in self.levels if code not in look.missing)
         return replace(self, look=look, levels=levels)
 
@@ -89,7 +89,7 @@ class Reading:
 # ---- codes that are no answer -----------------------------------------------------------------
 
 
-def set_apart(look: Look, habits: Habits) -> Reading:
+def split_missing_codes(look: ColumnProfile, habits: FileProfile) -> LabelInterpretation:
     """Tell codes that are no answer from levels, where words alone do not.
 
     The label's words, the code's number and what the other labels are decide together.
@@ -101,8 +101,8 @@ def set_apart(look: Look, habits: Habits) -> Reading:
         if not more or len(rest.texts) - len(more) < 2:
             break
         apart |= more
-        rest = set_aside(rest, more)
-    reading = Reading(rest, tuple(numeric_order(rest.texts) or rest.texts))
+        rest = mark_missing(rest, more)
+    reading = LabelInterpretation(rest, tuple(numeric_order(rest.texts) or rest.texts))
     if apart:
         names = ", ".join(f"{look.texts[code]!r}" for code in apart)
         least = min(apart.values(), key=lambda verdict: verdict.confidence)
@@ -110,7 +110,7 @@ def set_apart(look: Look, habits: Habits) -> Reading:
     return _with_middle(reading)
 
 
-def _no_answers(look: Look, habits: Habits) -> dict[Code, Verdict]:
+def _no_answers(look: ColumnProfile, habits: FileProfile) -> dict[Code, Verdict]:
     codes = numeric_order(look.texts) or list(look.texts)
     fit = _scale_of(codes, look.texts)
     asked = codes
@@ -120,7 +120,7 @@ def _no_answers(look: Look, habits: Habits) -> dict[Code, Verdict]:
     return {code: verdict for code, verdict in verdicts.items() if verdict.is_so}
 
 
-def set_aside(look: Look, apart: Iterable[Code]) -> Look:
+def mark_missing(look: ColumnProfile, apart: Iterable[Code]) -> ColumnProfile:
     """The column with further codes that are no answer."""
     apart = dict.fromkeys(apart)  # in their order
     return replace(
@@ -156,8 +156,8 @@ class LabelledCode:
 
     code: Code
     codes: Sequence[Code]
-    look: Look
-    habits: Habits
+    look: ColumnProfile
+    habits: FileProfile
     fit: Fit | None  # the known scale of most labels
 
     @cached_property
@@ -311,7 +311,7 @@ NO_ANSWER: Table = (
 )
 
 
-def _is_number_scale(code: Code, codes: Sequence[Code], look: Look) -> bool:
+def _is_number_scale(code: Code, codes: Sequence[Code], look: ColumnProfile) -> bool:
     """Whether the other codes are numbers of a scale, most of them without words."""
     others = {*look.counts, *codes} - {code}
     worded = [other for other in others if not _is_its_number(other, look.labels.get(other))]
@@ -329,7 +329,7 @@ def _is_its_number(code: Code, label: str | None) -> bool:
 # ---- the middle -------------------------------------------------------------------------------
 
 
-def _with_middle(reading: Reading) -> Reading:
+def _with_middle(reading: LabelInterpretation) -> LabelInterpretation:
     """Put "neither" and "it depends" between the two ends, or set them apart; wherever coded."""
     codes, look = list(reading.levels), reading.look
     if numeric_order(codes) is None:
@@ -354,7 +354,7 @@ def _with_middle(reading: Reading) -> Reading:
     return reading.without([middle]).noting(note, 0.7)
 
 
-def _agrees_with_no_side(code: Code, codes: Sequence[Code], look: Look) -> bool:
+def _agrees_with_no_side(code: Code, codes: Sequence[Code], look: ColumnProfile) -> bool:
     """Whether a last label denies, in their words, what four others say of two sides."""
     others = [look.texts[other] for other in codes if other != code]
     if code != codes[-1] or len(others) != 4 or not denies(look.texts[code]):
@@ -381,7 +381,7 @@ def _have_a_middle(texts: Sequence[str], middle: str) -> bool:
 class Answers:
     """The answers of a column, which are levels or categories."""
 
-    look: Look
+    look: ColumnProfile
     levels: Sequence[Code]
 
     @cached_property
@@ -540,19 +540,19 @@ ORDER: Table = (
 )
 
 
-def are_levels(look: Look, levels: Sequence[Code]) -> Verdict:
+def are_levels(look: ColumnProfile, levels: Sequence[Code]) -> Verdict:
     """Whether answers are levels, rather than categories."""
     return weigh(ORDER, Answers(look, levels))
 
 
-def _is_numbered(look: Look, levels: Sequence[Code]) -> bool:
+def _is_numbered(look: ColumnProfile, levels: Sequence[Code]) -> bool:
     """Whether codes between those with words have none, or only their number."""
     bare = [code for code in levels if _is_its_number(code, look.labels.get(code))]
     inner = set(levels[1:-1])
     return len(levels) >= 4 and len(bare) >= len(levels) / 2 and len(set(bare) & inner) >= 2
 
 
-def in_order(look: Look, levels: Sequence[Code]) -> tuple[list[Code], str]:
+def in_order(look: ColumnProfile, levels: Sequence[Code]) -> tuple[list[Code], str]:
     """Levels from lowest to highest, and what was moved for it, in words.
 
     Numbers stay in their order. Where words say that one of them stands elsewhere ("1 yes, 2 no,

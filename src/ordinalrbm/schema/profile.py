@@ -21,7 +21,7 @@ _ENOUGH_COLUMNS = 3  # in which a code must be no answer to be taken for one els
 
 
 @dataclass(frozen=True)
-class Look:
+class ColumnProfile:
     """A column, with the codes set apart that are surely no answer."""
 
     name: str
@@ -54,7 +54,7 @@ class Look:
         return {code: str(code) for code in self.counts}
 
 
-def look_at(source: Source, name: str) -> Look:
+def look_at(source: Source, name: str) -> ColumnProfile:
     """What is seen of a column of a file."""
     values = source.frame[name]
     is_date = name in source.dates or pd.api.types.is_datetime64_any_dtype(values.dtype)
@@ -67,7 +67,7 @@ def look_at(source: Source, name: str) -> Look:
     if isinstance(values.dtype, pd.CategoricalDtype) and values.dtype.ordered:
         codes = count_codes(pd.Series(values.dtype.categories))
         order = tuple(code for code in codes if code not in missing)
-    return Look(
+    return ColumnProfile(
         name,
         source.questions.get(name, ""),
         len(values),
@@ -136,7 +136,7 @@ def _is_short_code(code: Code) -> bool:
 
 
 @dataclass(frozen=True)
-class Habits:
+class FileProfile:
     """What the columns of a file have in common."""
 
     missing_codes: frozenset[Code]  # no answer in several columns
@@ -144,7 +144,7 @@ class Habits:
     ranges: dict[tuple[int, int], int]  # how many columns have numbers without labels from, to
 
     @classmethod
-    def of(cls, looks: Iterable[Look]) -> Habits:
+    def of(cls, looks: Iterable[ColumnProfile]) -> FileProfile:
         looks = list(looks)
         times = Counter(code for look in looks for code in look.missing)
         usual = frozenset(code for code, n in times.items() if n >= _ENOUGH_COLUMNS)
@@ -154,7 +154,7 @@ class Habits:
         return cls(usual, in_most, dict(ranges))
 
 
-def _range(look: Look) -> tuple[int, int] | None:
+def _range(look: ColumnProfile) -> tuple[int, int] | None:
     """The lowest and the highest of whole numbers without labels; 1 counts where all are above."""
     codes = [code for code in look.counts if isinstance(code, int)]
     if look.labels or len(codes) < 2 or len(codes) < len(look.counts):

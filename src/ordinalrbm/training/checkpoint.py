@@ -150,7 +150,7 @@ class Checkpoints:
         with among.together():
             self._lock = None if among.rank else _prepare(self.folder)
         try:
-            self._look_around(self.folder, resume)
+            self._load_existing(self.folder, resume)
         except BaseException:
             self.__exit__()
             raise
@@ -163,7 +163,7 @@ class Checkpoints:
         if self._lock is not None:
             self._lock.release()
 
-    def _look_around(self, folder: Path, resume: bool) -> None:
+    def _load_existing(self, folder: Path, resume: bool) -> None:
         there = _by_part(folder)
         names = [path.name for paths in there.values() for path in paths]
         if not self.among.agree(((folder / LOCK).exists(), *names)):
@@ -189,7 +189,7 @@ class Checkpoints:
         seeds = (found.about.identity["settings"]["seed"] for found in self._found.values())
         return next(seeds, None)
 
-    def belong_to(self, identity: Identity) -> None:
+    def require_identity(self, identity: Identity) -> None:
         """Refuse checkpoints of other data or settings; those to come are of this fit."""
         self.identity = identity.to_json()
         for found in self._found.values():

@@ -151,7 +151,7 @@ def counter(name: str, state: State, most: int) -> int:
     return int(Stored(state, {}).checked_array(name, np.int64, (1,), 0, most)[0])
 
 
-def began(history: list[Any]) -> float:
+def virtual_start_time(history: list[Any]) -> float:
     """When learning would have begun, had it not been stopped, by the clock of this process."""
     return time.perf_counter() - (history[-1].seconds if history else 0.0)
 

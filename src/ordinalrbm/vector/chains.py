@@ -12,9 +12,9 @@ from ordinalrbm.engine.side import Batch, Side, Statistics
 from ordinalrbm.vector.model import (
     Gradient,
     VectorModel,
-    coins,
     complete_rows,
     factor_type,
+    random_factors,
     side,
     with_parameters,
 )
@@ -49,9 +49,9 @@ def start_chains(model: VectorModel, this: Side, free_phase: FreePhase, n_chains
     if free_phase == "contrastive":
         return Chains(clamped, np.empty_like(clamped), None, contrastive=True)
     if this.column.size < this.n_rows * this.bias.size or model.n_covariates:
-        return Chains(clamped, coins(this.n_rows, model, rng), None, contrastive=False)
+        return Chains(clamped, random_factors(this.n_rows, model, rng), None, contrastive=False)
     over = side(model, complete_rows(model, min(n_chains, this.n_rows)))
-    return Chains(clamped, coins(over.n_rows, model, rng), over, contrastive=False)
+    return Chains(clamped, random_factors(over.n_rows, model, rng), over, contrastive=False)
 
 
 def _settled(model: VectorModel, this: Side, rng: np.random.Generator) -> np.ndarray:

@@ -181,7 +181,7 @@ class _VectorLearner:
         saving.unpack_into(chains.clamped, "clamped", state, units)
         if not chains.contrastive:
             saving.unpack_into(chains.free, "free", state, units)
-        self.history, self.started = history, saving.began(history)
+        self.history, self.started = history, saving.virtual_start_time(history)
 
     def _unflatten_model(self, name: str, state: saving.State) -> VectorModel:
         """A model of the state, which must be such as a model file may hold."""

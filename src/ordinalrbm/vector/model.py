@@ -171,7 +171,7 @@ def factor_type(units: int) -> type[np.unsignedinteger]:
     return np.uint8 if units <= np.iinfo(np.uint8).max else np.uint16
 
 
-def coins(n_rows: int, model: VectorModel, rng: np.random.Generator) -> np.ndarray:
+def random_factors(n_rows: int, model: VectorModel, rng: np.random.Generator) -> np.ndarray:
     """Return (rows, K) factors with every unit a fair coin."""
     on = rng.binomial(model.units, 0.5, size=(n_rows, model.n_factors))
     return on.astype(factor_type(model.units))

@@ -10,7 +10,7 @@ from ordinalrbm.data.answers import NUMERIC
 from ordinalrbm.engine import gibbs, normal_reference
 from ordinalrbm.engine.philox import Purpose, uniforms
 from ordinalrbm.engine.side import Batch, Side
-from ordinalrbm.vector.model import VectorModel, coins, complete_rows, side
+from ordinalrbm.vector.model import VectorModel, complete_rows, random_factors, side
 from ordinalrbm.vector.posterior import State, draws
 from ordinalrbm.vector.predict import Cells, all_cells, probabilities
 
@@ -42,7 +42,7 @@ def free_factors(
     rng: np.random.Generator | None = None,
 ) -> np.ndarray:
     """Return (n_rows, K) factors drawn from the model over all columns, from fair coins on."""
-    factors = coins(n_rows, model, np.random.default_rng(seed) if rng is None else rng)
+    factors = random_factors(n_rows, model, np.random.default_rng(seed) if rng is None else rng)
     over = side(model, complete_rows(model, n_rows))
     gibbs.free_sweep(over, factors, Batch(0, n_rows, seed, 0, gibbs_steps))
     return factors

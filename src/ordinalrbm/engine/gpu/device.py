@@ -60,7 +60,7 @@ def working_on(device: Any) -> AbstractContextManager:
 
 
 @contextmanager
-def begun_aside(name: str) -> Iterator[None]:
+def initialising_device(name: str) -> Iterator[None]:
     """Return a context beside which the named device is got ready: seconds for a first use.
 
     What is wrong with it is said when it is used.

@@ -155,7 +155,7 @@ class GpuEngine(HalfSweepEngine):
 GPU_ENGINE = GpuEngine()
 
 
-class Facing(NamedTuple):
+class KnownColumns(NamedTuple):
     """What rows see of the columns, ready for all stages of a half-sweep.
 
     Features and their variances are in tables. The other's bias is no feature: where it stands, a
@@ -170,25 +170,25 @@ class Facing(NamedTuple):
     n_levels: torch.Tensor
 
 
-def facing(other: FactorPosterior | Facing) -> Facing:
+def facing(other: FactorPosterior | KnownColumns) -> KnownColumns:
     """What rows face; the same if it is ready."""
-    if isinstance(other, Facing):
+    if isinstance(other, KnownColumns):
         return other
     features, variance = padded(other.mean).clone(), padded(other.variance).clone()
     features[:, 0], variance[:, 0] = 1.0, 0.0
     bias, bias_variance = (part[:, 0].contiguous() for part in other[:2])
-    return Facing(features, variance, bias, bias_variance, other.gaps, other.n_levels)
+    return KnownColumns(features, variance, bias, bias_variance, other.gaps, other.n_levels)
 
 
 # ---- bias and factors -------------------------------------------------------------------------
 
 
-def _products(answers: Answers, seen: Facing, vectors: torch.Tensor) -> torch.Tensor:
+def _products(answers: Answers, seen: KnownColumns, vectors: torch.Tensor) -> torch.Tensor:
     n_entries = answers.column.numel()
     return products(answers.pieces, 0, answers.column, seen.features, vectors, n_entries)
 
 
-def _levels_of(answers: Answers, this: FactorPosterior, seen: Facing) -> tuple[Any, ...]:
+def _levels_of(answers: Answers, this: FactorPosterior, seen: KnownColumns) -> tuple[Any, ...]:
     """What kernels need to know about the bounds of an answer's level."""
     return answers.column, answers.level, this.gaps, seen.gaps, this.n_levels, seen.n_levels
 

@@ -34,7 +34,7 @@ def _polynomial(x, coefficients: tl.constexpr, size: tl.constexpr):
 
 
 @triton.jit
-def exp_and_fall(x):
+def exp_and_complement(x):
     """Exp(x) and 1 − exp(x) for x ≤ 0, each to its own relative accuracy."""
     x = tl.maximum(x, -700.0)
     shifted = x * _LOG2E + _ROUNDER
@@ -57,7 +57,7 @@ def mills_ratio(x):
 @triton.jit
 def logistic(x):
     """1/(1 + exp(−x)), exact on both sides."""
-    e, _ = exp_and_fall(-tl.abs(x))
+    e, _ = exp_and_complement(-tl.abs(x))
     low = e / (1.0 + e)
     return tl.where(x < 0, low, 1.0 - low)
 
@@ -80,9 +80,9 @@ def interval(lower, upper):
     a = tl.maximum(tl.where(flipped, -upper, lower), -1e6)
     b = tl.minimum(tl.where(flipped, -lower, upper), 1e6)
     inside = a < 0.0
-    inner, _ = exp_and_fall(-0.5 * a * a)
+    inner, _ = exp_and_complement(-0.5 * a * a)
     at_a = tl.where(inside, inner, 1.0)
-    ratio, fall = exp_and_fall(-0.5 * (b - a) * (b + a))
+    ratio, fall = exp_and_complement(-0.5 * (b - a) * (b + a))
     at_b = at_a * ratio
     mills_a = mills_ratio(tl.abs(a))
     near = tl.where(inside, 2.0 * _MILLS_0 - at_a * mills_a, mills_a)
@@ -108,7 +108,7 @@ def mass(lower, upper):
     """Φ(upper) − Φ(lower)."""
     _, a, _, _, _, _, _, scaled = interval(lower, upper)
     start = tl.maximum(a, 0.0)
-    height, _ = exp_and_fall(-0.5 * start * start)
+    height, _ = exp_and_complement(-0.5 * start * start)
     return scaled * height * _INVERSE_ROOT_2PI
 
 

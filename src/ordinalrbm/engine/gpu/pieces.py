@@ -103,7 +103,7 @@ def answers_on(observations: Observations, device: torch.device) -> Answers:
     )
 
 
-def turned(answers: Answers, observations: Observations) -> Answers:
+def transposed(answers: Answers, observations: Observations) -> Answers:
     """The same answers by columns; rows ascend within a column."""
     device = answers.column.device
     counts = torch.from_numpy(observations.row_counts).to(device)

@@ -16,18 +16,18 @@ from ordinalrbm.engine.gpu import ascent, gibbs, thresholds
 from ordinalrbm.engine.gpu.device import free_memory, torch_device, working_on
 from ordinalrbm.engine.gpu.half_sweep import GPU_ENGINE, tensor
 from ordinalrbm.engine.gpu.ordinal_gibbs import GPU_GIBBS
-from ordinalrbm.engine.gpu.pieces import Answers, answers_on, turned
+from ordinalrbm.engine.gpu.pieces import Answers, answers_on, transposed
 from ordinalrbm.engine.gpu.rated_sets import FeatureTable, RatedSets
 from ordinalrbm.engine.gpu.tables import padded
 from ordinalrbm.engine.gpu.transfer import array_of, inserted, new_cells
 from ordinalrbm.engine.side import Batch, Statistics
-from ordinalrbm.matrix.binary_fold_in import Facing, NewRows
+from ordinalrbm.matrix.binary_fold_in import KnownColumns, NewRows
 from ordinalrbm.matrix.binary_state import BinaryState, Chains, Process, Sampling, views
 from ordinalrbm.matrix.cpu import Cpu, mapped
 from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.gibbs_sampler import SampledData, scales_of
 from ordinalrbm.matrix.gpu.fold_in import infer_binary_rows
-from ordinalrbm.matrix.gpu.recommend import TURN, log_probability
+from ordinalrbm.matrix.gpu.recommend import GPU_LOCK, log_probability
 from ordinalrbm.matrix.model import ColdStartPrior, Half, answers_only
 from ordinalrbm.matrix.protocol import UtilityModel
 from ordinalrbm.matrix.variational import Data, View
@@ -48,7 +48,7 @@ class Cuda(Cpu):
     @contextmanager
     def working(self) -> Iterator[None]:
         """Several threads take turns."""
-        with TURN, working_on(self.device):
+        with GPU_LOCK, working_on(self.device):
             yield
 
     def to_device(self, tree: Any) -> Any:
@@ -114,7 +114,7 @@ class Cuda(Cpu):
         usable = self._usable()
         answers = answers_on(observations, self.device)
         if usable is None or usable > memory.to_turn(observations.n_entries):
-            return answers, turned(answers, observations)
+            return answers, transposed(answers, observations)
         return answers, answers_on(observations.transpose(), self.device)
 
     def data_with(
@@ -200,7 +200,7 @@ class Cuda(Cpu):
         return Half(*(next(pairs) if part.numel() else nothing for part in half))
 
     def infer_binary_rows(
-        self, rows: Observations, columns: Facing, new: NewRows, usual: ColdStartPrior
+        self, rows: Observations, columns: KnownColumns, new: NewRows, usual: ColdStartPrior
     ) -> None:
         with self.working():
             infer_binary_rows(self.device, rows, columns, new, usual)

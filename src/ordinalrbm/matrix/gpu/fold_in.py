@@ -26,7 +26,7 @@ from ordinalrbm.matrix.binary_fold_in import (
     MOST_TURNS,
     NEW_CURVATURES,
     SETTLED,
-    Facing,
+    KnownColumns,
     NewRows,
 )
 from ordinalrbm.matrix.model import ColdStartPrior
@@ -36,7 +36,7 @@ _SYSTEMS_BYTES = 2**29
 
 
 def infer_binary_rows(
-    device: torch.device, rows: Observations, columns: Facing, new: NewRows, usual: ColdStartPrior
+    device: torch.device, rows: Observations, columns: KnownColumns, new: NewRows, usual: ColdStartPrior
 ) -> None:
     found = _Rows(device, columns, usual)
     pieces = -(-np.diff(rows.row_start) // SIZE)
@@ -57,7 +57,7 @@ class _Own(NamedTuple):
 class _Rows:
     """Columns on the device, and what is usual among rows."""
 
-    def __init__(self, device: torch.device, columns: Facing, usual: ColdStartPrior) -> None:
+    def __init__(self, device: torch.device, columns: KnownColumns, usual: ColdStartPrior) -> None:
         self.device, self.columns, self.usual = device, columns, usual
         centred = columns.factors - usual.factors
         centred = np.hstack([centred, np.ones((len(centred), 1))]).astype(np.float32)

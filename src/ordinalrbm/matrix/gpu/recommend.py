@@ -38,7 +38,7 @@ _SCORES_BYTES = 2**30
 _BYTES_PER_SCORE = 4 + 4 + 4 + 4 + 8
 # Several threads may ask at once. A device does one thing after the other anyway, and Triton's
 # launcher and interpreter are not made for several; so they take turns, block by block.
-TURN = threading.Lock()
+GPU_LOCK = threading.Lock()
 
 
 def kept_on_device(
@@ -68,7 +68,7 @@ class OnGpu:
         self.device = torch_device(device)
         if not all(hasattr(model, "cell_terms") for model in models):
             raise DataError("MultinomialRBM predicts on the cores only; set device='cpu'.")
-        with TURN, working_on(self.device):
+        with GPU_LOCK, working_on(self.device):
             self.models: list[UtilityModel] = [mapped(self._there, model) for model in models]
         self._seen: tuple[Observations, torch.Tensor, torch.Tensor] | None = None
         self._demand: tuple[Demand, torch.Tensor, torch.Tensor] | None = None
@@ -87,7 +87,7 @@ class OnGpu:
         size = max(1, _CELLS_BYTES // (8 * (width + 6)))
         for start in range(0, cells.row.size, size):
             some = slice(start, start + size)
-            with TURN, working_on(self.device):
+            with GPU_LOCK, working_on(self.device):
                 row, column = (self._there(part[some].astype(np.int64)) for part in cells[:2])
                 torch.from_numpy(found[some]).copy_(distributions(self.models, row, column, width))
         return found
@@ -108,7 +108,7 @@ class OnGpu:
         has them; levels are then worth 0 or 1.
         """
         shares, low, high = as_shares(worth)
-        with TURN, working_on(self.device):
+        with GPU_LOCK, working_on(self.device):
             there = None if demand is None else self._demand_there(demand)
             ranking = _Ranking(self, shares if demand is None else worth, there)
         best = listed(*self._best_by_scores(ranking.scores, rows, n, len(worth), left_out))
@@ -120,7 +120,7 @@ class OnGpu:
         self, demand: Demand, rows: np.ndarray, n: int, left_out: LeftOut = NOTHING
     ) -> tuple[np.ndarray, np.ndarray]:
         """The n columns with the greatest demand, as :func:`recommend.most_wanted` has them."""
-        with TURN, working_on(self.device):
+        with GPU_LOCK, working_on(self.device):
             there = self._demand_there(demand)
         scores = partial(_clamped_demand, *there)
         return self._best_by_scores(scores, rows, n, len(demand.columns), left_out)
@@ -132,14 +132,14 @@ class OnGpu:
         n = min(n, n_columns)
         item = np.empty((rows.size, n), dtype=np.int32)
         score = np.empty((rows.size, n), dtype=np.float32)
-        with TURN, working_on(self.device):
+        with GPU_LOCK, working_on(self.device):
             seen = self._seen_there(left_out.seen)
         # An unknown one, at −1, is the last.
         rows = np.where(rows < 0, rows + len(self.models[0].row_cutpoints), rows).astype(np.int64)
         size = max(1, _SCORES_BYTES // (_BYTES_PER_SCORE * max(n_columns, 1)))
         for start in range(0, rows.size, size):
             some = slice(start, start + size)
-            with TURN, working_on(self.device):
+            with GPU_LOCK, working_on(self.device):
                 there = self._there(rows[some])
                 block = scores(there)
                 if left_out.closed is not None:
