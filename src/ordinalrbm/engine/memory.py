@@ -277,7 +277,8 @@ def check(n_bytes: int, size: Size, words: tuple[str, str, str]) -> None:
     free = available()
     if free is None or n_bytes <= _TIGHT * free:
         return
-    sentence = f"{_task(size, words)} takes about {format_bytes(n_bytes)} of memory, and only {format_bytes(free)} are free"
+    need, has = format_bytes(n_bytes), format_bytes(free)
+    sentence = f"{_task(size, words)} takes about {need} of memory, and only {has} are free"
     remedy = f"take fewer factors or fewer {words[1]}, or a computer with more memory"
     if n_bytes > _CERTAIN_FAILURE * free:
         raise DataError(f"{sentence}; {remedy}.")
