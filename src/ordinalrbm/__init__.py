@@ -59,7 +59,7 @@ _HOMES = {
     "RatingsPart": "estimators.ratings_part",
     "load": "storage.model_file",
     "never_asked": "data.never_asked",
-    "pool": "evaluate.pooling",
+    "pool": "stats.pooling",
 }
 _MODULES = {"datasets": "data.datasets"}
 

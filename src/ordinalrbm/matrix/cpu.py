@@ -12,7 +12,7 @@ from ordinalrbm.data.observations import Cells, Counted, Counts, Observations
 from ordinalrbm.engine import gibbs, thresholds
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
 from ordinalrbm.engine.side import Batch, Statistics
-from ordinalrbm.matrix import ascent, predict
+from ordinalrbm.matrix import ascent, cavity
 from ordinalrbm.matrix.binary_fold_in import KnownColumns, NewRows, infer_rows
 from ordinalrbm.matrix.binary_priors import Priors, updated
 from ordinalrbm.matrix.binary_state import BinaryState, Process, Sampling, Steps, views
@@ -61,8 +61,8 @@ class Cpu:
 
     def log_pseudo_likelihood(self, model: Any, cells: Cells) -> np.ndarray:
         """(cells,) log probability of the true levels given all other ratings, on the host."""
-        apart, own = predict.of_cells(model, cells)
-        unseen = predict.without_own_rating(self.to_host(apart), own)
+        apart, own = cavity.of_cells(model, cells)
+        unseen = cavity.without_own_rating(self.to_host(apart), own)
         return log_probability([unseen], own)
 
     def answers(self, observations: Observations) -> Any:

@@ -11,14 +11,11 @@ from typing import TypeVar
 
 import numpy as np
 from numba import prange
-from scipy.special import expit, logit
 
 from ordinalrbm.data.observations import Cells
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.normal import double
-from ordinalrbm.engine.normal_reference import truncated_mean
 from ordinalrbm.engine.thresholds import dot
-from ordinalrbm.matrix.model import Half, MatrixModel
 from ordinalrbm.matrix.protocol import Model, Utilities, UtilityModel
 from ordinalrbm.runtime.jit import compiled, inlined
 from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY
@@ -221,34 +218,3 @@ def _set_binary_cell(by_rows, by_columns, d, i, found, cell):
 def add_gains(found, gains, mean):
     for cell in prange(mean.size):
         mean[cell] = found.base[cell] + gains[0] * found.by_rows[cell] + gains[1] * found.by_columns[cell]
-
-
-# ---- p(v_di | all other ratings): what the pseudo-likelihood of a matrix is made of --------------
-
-
-_SURE = 1e-6  # no factor is surer than that
-
-
-def of_cells(model: MatrixModel, cells: Cells) -> tuple[MatrixModel, Cells]:
-    """A model with a row and a column of its own for every cell, and these cells."""
-
-    def taken(half: Half, columns: np.ndarray, rows: np.ndarray) -> Half:
-        return half.with_columns(lambda part: part[columns])._replace(factors=half.factors[rows])
-
-    own = np.arange(cells.row.size)
-    by_rows = taken(model.by_rows, cells.column, cells.row)
-    by_columns = taken(model.by_columns, cells.row, cells.column)
-    return MatrixModel(by_rows, by_columns, model.n_levels[cells.column]), Cells(own, own, cells.level)
-
-
-def without_own_rating(model: MatrixModel, cells: Cells) -> MatrixModel:
-    """The model of :func:`of_cells`, whose factors have not seen the cell's rating."""
-    mean, (low, high) = expected_utility(model, cells), bounds(model, cells)
-    pull = truncated_mean(low - mean, high - mean)
-
-    def unseen(half: Half) -> Half:
-        sure = np.clip(half.factors, _SURE, 1.0 - _SURE)
-        factors = expit(logit(sure) - half.weights * pull[:, None])
-        return half._replace(factors=factors.astype(np.float32))
-
-    return model._replace(by_rows=unseen(model.by_rows), by_columns=unseen(model.by_columns))

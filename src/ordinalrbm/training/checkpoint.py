@@ -332,9 +332,6 @@ def _restore(learner: Any, found: _Found) -> None:
         ) from error
 
 
-NO_CHECKPOINTS = Checkpoints(None)
-
-
 # ---- lengths of time as people write them --------------------------------------------------------
 
 
@@ -354,3 +351,6 @@ def seconds_of(text: str) -> float | None:
     except ValueError:
         return None
     return seconds if seconds >= 0.0 else None  # which "nat" is not
+
+
+NO_CHECKPOINTS = Checkpoints(None)
