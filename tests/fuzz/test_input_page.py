@@ -230,9 +230,6 @@ SCHEMAS: dict[str, Callable[[], Any]] = {
     ),
     "a rule that matches no column": lambda: schema('["z*"]\nrole = "id"'),
     "an answer that no column of a rule has": lambda: schema('["[qt]"]\n"missing+" = ["x"]'),
-    "a rule that changes nothing, because exact names count more": lambda: schema(
-        '["q*"]\nmissing = [1]\n[q]\nmissing = [2]'
-    ),
     "rules that add a code to levels and to missing": lambda: schema(
         '["q*"]\n"missing+" = [3]\n["?"]\n"levels+" = [3]'
     ),

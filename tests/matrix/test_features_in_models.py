@@ -863,7 +863,7 @@ REFUSED = {
         "None of the 64 users with",
         "give the same ids",
     ),
-    "no frame": ({"item_features": {"item": [1]}}, "DataFrame, not dict", "convert"),
+    "no frame": ({"item_features": {"item": [1]}}, "not dict", "convert"),
     "no line": ({"item_features": ITEMS[:0]}, "no row", "give at least one"),
     "no feature": ({"user_features": USERS[["user"]]}, "no column but 'user'", "give at least one"),
     "dates": ({"user_features": USERS.assign(since=pd.Timestamp("2020-01-01"))}, "dates", ".dt.year"),

@@ -70,6 +70,7 @@ def split(
 
     Examples
     --------
+    >>> import pandas as pd
     >>> ratings = pd.DataFrame({"user": ["u"] * 4, "item": [1, 2, 3, 4], "rating": [5, 4, 3, 2],
     ...                         "timestamp": [10, 40, 20, 30]})
     >>> train, validation, test = split(ratings, min_ratings=3, n_validation=1, n_test=1)

@@ -227,10 +227,10 @@ class _Learner:
         values = (line.validation for line in history)
         self.schedule.replay(values, counter("n_slowed", state, MOST_OFTEN))
         n_kept = min(len(history), self.settings.n_averaged)
-        there = self.backend.to_host(self.binary)
-        kept = [unflatten_model(f"kept.{k}", state, there.model) for k in range(n_kept)]
+        there, read = self.backend.to_host(self.binary), MatrixModel.from_checkpoint
+        kept = [unflatten_model(f"kept.{k}", state, there.model, read) for k in range(n_kept)]
         binary = BinaryState(
-            unflatten_model("model", state, there.model),
+            unflatten_model("model", state, there.model, read),
             [self._unflatten_chains(k, state, chains) for k, chains in enumerate(there.chains)],
             [_unflatten_priors(f"priors.{k}", state, prior) for k, prior in enumerate(there.priors)],
         )

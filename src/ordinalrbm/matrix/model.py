@@ -237,16 +237,22 @@ class MatrixModel(NamedTuple):
     @classmethod
     def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> MatrixModel:
         """The model of a file whose columns are on scales of so many levels."""
+        model = cls.from_checkpoint(stored, n_rows, n_levels)
+        priors = (
+            ColdStartPrior.from_stored(stored.under(f"{name}.cold_start."), getattr(model, name))
+            for name in _HALVES
+        )
+        return model._replace(priors=NewcomerPriors(*priors))
+
+    @classmethod
+    def from_checkpoint(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> MatrixModel:
+        """The same while it is being learnt, without priors of newcomers."""
         n_columns, width = n_levels.size, thresholds.n_cutpoints(n_levels)
         by_rows = Half.from_stored(stored.under("by_rows."), n_columns, n_rows, width)
         by_columns = Half.from_stored(stored.under("by_columns."), n_rows, n_columns, width)
         gains = stored.parameter("gains", np.float64, (3,), low=_SMALLEST_GAIN)
         share = stored.checked_array("share", np.float64, (1,), 0.0, 1.0)
-        priors = (
-            ColdStartPrior.from_stored(stored.under(f"{name}.cold_start."), half)
-            for name, half in zip(_HALVES, (by_rows, by_columns), strict=True)
-        )
-        return cls(by_rows, by_columns, n_levels, gains, float(share[0]), NewcomerPriors(*priors))
+        return cls(by_rows, by_columns, n_levels, gains, float(share[0]))
 
     def with_rows(self, change: Callable[[Any], Any]) -> MatrixModel:
         """Every array changed that has a line per row."""

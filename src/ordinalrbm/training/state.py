@@ -98,9 +98,13 @@ def unflatten(
     return type(like)(*inner.values()) if hasattr(like, "_fields") else list(inner.values())
 
 
-def unflatten_model(name: str, state: State, like: Any) -> Any:
-    """A model of ratings in a learner's state, which must be such as a model file may hold."""
-    type(like).from_stored(Stored(state, {}).under(f"{name}."), like.n_rows, like.n_levels)
+def unflatten_model(name: str, state: State, like: Any, read: Callable[..., Any] | None = None) -> Any:
+    """A model of ratings in a learner's state, which must be such as ``read`` accepts.
+
+    By default that is what reads it from a model file.
+    """
+    read = type(like).from_stored if read is None else read
+    read(Stored(state, {}).under(f"{name}."), like.n_rows, like.n_levels)
     return unflatten(name, state, like)
 
 
