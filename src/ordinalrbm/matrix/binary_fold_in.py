@@ -9,7 +9,7 @@ steps.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import prange
@@ -19,9 +19,6 @@ from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.normal import double
 from ordinalrbm.engine.thresholds import add_scaled, dot
 from ordinalrbm.runtime.jit import compiled, inlined
-
-if TYPE_CHECKING:
-    from ordinalrbm.matrix.model import ColdStartPrior
 
 # Turns at most, and the change of a mean utility at which to stop before.
 MOST_TURNS = 8
@@ -56,7 +53,7 @@ class NewRows(NamedTuple):
     n_levels: np.ndarray
 
 
-def infer_rows(rows: Observations, columns: KnownColumns, new: NewRows, usual: ColdStartPrior) -> None:
+def infer_rows(rows: Observations, columns: KnownColumns, new: NewRows, usual: Any) -> None:
     _infer_rows(rows.row_start, rows.column, rows.level, columns, new, usual)
 
 

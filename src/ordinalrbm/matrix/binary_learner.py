@@ -272,12 +272,12 @@ def _begun(
 ) -> BinaryState:
     """Where learning starts: random chains, and sums and priors that know nothing."""
     rng = np.random.default_rng(settings.seed)
-    in_training = settings.priors == "learnt"
+    are_learnt = settings.priors == "learnt"
     chains, priors = [], []
     for half, counts in zip(halves, (observations.column_counts, observations.row_counts), strict=False):
         clamped = rng.integers(0, 2, size=half.factors.shape, dtype=np.uint8)
         chains.append(Chains(clamped, clamped.copy(), _first_sums(half, counts, settings)))
-        priors.append(starting_priors(half, settings.weight_decay, in_training=in_training))
+        priors.append(starting_priors(half, settings.weight_decay, are_learnt=are_learnt))
     return BinaryState(model, chains, priors)
 
 

@@ -32,7 +32,7 @@ class Priors(NamedTuple):
     common_cutpoints: Array  # (C, L − 1)
 
 
-def starting_priors(half: Half, strength: float | None, *, in_training: bool) -> Priors:
+def starting_priors(half: Half, strength: float | None, *, are_learnt: bool) -> Priors:
     """Before anything is known; ``strength`` fixes the precision of the weights.
 
     Where priors are not learnt, biases and gaps have none.
@@ -40,7 +40,7 @@ def starting_priors(half: Half, strength: float | None, *, in_training: bool) ->
     weights = 2.0 * max(half.n_factors, 1) if strength is None else float(strength)
     centred = half.bias + 0.5 * half.weights.sum(axis=1)
     common = float(centred.mean()) if centred.size else 0.0
-    bias, cutpoints = (5.0, 20.0) if in_training else (0.0, 0.0)
+    bias, cutpoints = (5.0, 20.0) if are_learnt else (0.0, 0.0)
     return Priors(weights, bias, cutpoints, common, half.cutpoints.copy())
 
 

@@ -179,6 +179,13 @@ class NewcomerPriors(NamedTuple):
     rows: ColdStartPrior
 
 
+class NoPriors(NamedTuple):
+    """In their place while a model is being learnt."""
+
+
+NO_PRIORS = NoPriors()
+
+
 class MatrixModel(NamedTuple):
     """Both processes, and the number of levels of each column's scale.
 
@@ -195,7 +202,7 @@ class MatrixModel(NamedTuple):
     n_levels: Array
     gains: Array = np.ones(3)
     share: float = 1.0
-    priors: Any = ()  # NewcomerPriors in the end
+    priors: Any = NO_PRIORS  # NewcomerPriors when learning is over
 
     @classmethod
     def blank(cls, n_row_factors: int, n_column_factors: int) -> MatrixModel:
@@ -264,7 +271,7 @@ class MatrixModel(NamedTuple):
         for name in _HALVES:
             half = getattr(self, name)._asdict()
             arrays |= {f"{name}.{part}": array for part, array in half.items()}
-        for name, prior in zip(_HALVES, self.priors, strict=bool(self.priors)):
+        for name, prior in zip(_HALVES, self.priors, strict=False):  # which there may be none of
             arrays |= {f"{name}.cold_start.{part}": own for part, own in prior._asdict().items()}
         return arrays
 

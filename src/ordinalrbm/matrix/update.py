@@ -7,7 +7,7 @@ is the learner that goes on: then priors and weights of features are learnt on a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -29,8 +29,7 @@ from ordinalrbm.matrix.variational import (
     with_features_of,
 )
 
-if TYPE_CHECKING:
-    from ordinalrbm.matrix.gaussian_model import GaussianModel
+GaussianModel = Any  # of gaussian_model, whose method this is
 
 # Those who were there before begin near where they will be: one sweep in each round. New ones go on
 # until no coordinate changes by more than this share of what is left to know.
