@@ -5,6 +5,7 @@ Figures of tables are in test_documented_figures.py; here are statements around 
 
 import inspect
 import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -286,3 +287,24 @@ def test_whoever_is_cited_is_in_the_references(page, names):
 
 def test_there_is_something_to_do_about_a_large_r_hat():
     assert "## What to do when R-hat is 1.5" in text_of("mathematics-matrix")
+
+
+def test_every_shared_parameter_is_among_the_conventions():
+    models = (
+        orbm.CumulativeRBM,
+        orbm.OrdinalMF,
+        orbm.GaussianMF,
+        orbm.MatrixCumulativeRBM,
+        orbm.MultinomialRBM,
+    )
+    names = Counter(name for model in models for name in model._get_param_names())
+    said = set(re.findall(r"`(\w+)`", text_of("conventions")))
+    assert {name for name, n in names.items() if n > 1} <= said
+
+
+def test_every_warning_is_explained():
+    """By a few words of each sentence that the source warns with."""
+    source = Path(orbm.__file__).parent
+    n_calls = sum(len(re.findall(r"warnings\.warn\(", path.read_text())) for path in source.rglob("*.py"))
+    rows = re.findall(r"^\| (?!The sentence|---).*", source_of("warnings"), re.M)
+    assert len(rows) == n_calls, "a warning was added or removed: see docs/warnings.md"
