@@ -101,7 +101,9 @@ def numbers_of(model):
     parts = list(model.models_)
     while parts:
         part = parts.pop()
-        if hasattr(part, "precision"):  # which is infinite for what is not learnt
+        if hasattr(part, "precision") or hasattr(
+            part, "weights_precision"
+        ):  # which is infinite for what is not learnt
             continue
         if isinstance(part, tuple):
             parts.extend(part)

@@ -23,12 +23,12 @@ RATINGS = MODELS / "ordinal_mf-2.0.orbm"
 COMPILED = """
 import numpy as np
 from ordinalrbm.runtime.jit import cache_folder
-from ordinalrbm.matrix import recommend
+from ordinalrbm.matrix import top_n
 scores = np.zeros((2, 3), np.float32)
 rows, start, column = np.array([0, 1]), np.array([0, 1, 1]), np.array([2], np.int32)
-recommend._leave_out(scores, rows, start, column)
+top_n._leave_out(scores, rows, start, column)
 assert scores[0, 2] == -np.inf and np.isfinite(scores[1]).all()
-print(cache_folder(recommend._leave_out))
+print(cache_folder(top_n._leave_out))
 """
 
 

@@ -3,7 +3,7 @@
 # In the order of --help.
 # isort: off
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.demo_run import demo
+from ordinalrbm.cli.demo import demo
 from ordinalrbm.cli.schema import schema
 from ordinalrbm.cli.fit import fit
 from ordinalrbm.cli.predict import predict

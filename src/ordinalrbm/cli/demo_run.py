@@ -37,11 +37,6 @@ from ordinalrbm.words import FactorInWords, Wording, column_similarity, describe
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-from typing import Annotated
-
-import typer
-
-from ordinalrbm.cli.app import app
 
 MAP, CUISINES, PAGE = "food-map.png", "food-cuisines.png", "report.html"
 HIDDEN_SHARE = 0.1
@@ -364,22 +359,3 @@ class _Screen:
         """The text in characters that the terminal has."""
         encoding = self.console.encoding.lower()
         return text if encoding.startswith("utf") else text.translate(_ASCII)
-
-
-# ---- ``ordinalrbm demo``: a survey about food ----------------------------------------------------
-
-
-@app.command(epilog="\b\nExample:\n  ordinalrbm demo --out pictures")
-def demo(
-    out: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where the report and the pictures go; made if need be.")
-    ] = Path("ordinalrbm-demo"),
-) -> None:
-    """Learn tastes from a survey about food, and draw them.
-
-    Hides some answers and predicts them, says in words what it has learnt, and saves a report to
-    open in a browser and two pictures. Needs no data and no network, and takes less than a minute.
-    """
-    from ordinalrbm.cli import demo_run as the_demo
-
-    the_demo.run(out)

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.training.checkpoint import seconds_of
+from ordinalrbm.runtime.durations import seconds_of
 
 # What torchrun sets for every process that it starts.
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")

@@ -299,7 +299,7 @@ def format_bytes(n_bytes: int) -> str:
 
     Examples
     --------
-    >>> format_bytes(3_400_000), in_words(12_345_678_901)
+    >>> format_bytes(3_400_000), format_bytes(12_345_678_901)
     ('3 MB', '12.3 GB')
     """
     return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:.0f} MB"

@@ -39,7 +39,7 @@ def set_size_weight(counts: np.ndarray, usual: float) -> np.ndarray:
 
     Examples
     --------
-    >>> familiarity(np.array([0, 1, 100, 300]), 100.0).round(2).tolist()
+    >>> set_size_weight(np.array([0, 1, 100, 300]), 100.0).round(2).tolist()
     [0.0, 0.03, 1.0, 1.0]
     """
     size, whole = counts / np.sqrt(counts + FEW), usual / np.sqrt(usual + FEW)

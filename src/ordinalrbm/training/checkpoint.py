@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ordinalrbm.errors import DataError
+from ordinalrbm.runtime.durations import seconds_of
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.atomic import LEFT_OVER, LOCK, check_place, lock_folder
@@ -330,27 +331,6 @@ def _restore(learner: Any, found: _Found) -> None:
             f"Checkpoint '{found.path}' cannot be used ({error}); remove it, and learning goes on "
             "from the one before it, or begins anew."
         ) from error
-
-
-# ---- lengths of time as people write them --------------------------------------------------------
-
-
-def seconds_of(text: str) -> float | None:
-    """How long "30 s", "5 min" or "1 h" is; None if it is no length of time with a unit.
-
-    Examples
-    --------
-    >>> seconds_of("5 min"), seconds_of("5")
-    (300.0, None)
-    """
-    import pandas as pd
-
-    try:
-        # Without a unit these would be nanoseconds.
-        seconds = pd.Timedelta(text).total_seconds() if text[-1:].isalpha() else -1.0
-    except ValueError:
-        return None
-    return seconds if seconds >= 0.0 else None  # which "nat" is not
 
 
 NO_CHECKPOINTS = Checkpoints(None)
