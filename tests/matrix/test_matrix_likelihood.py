@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from long_form import LONG
 from scipy.special import log_ndtr, logsumexp
 
 from ordinalrbm.data.observations import Observations
@@ -213,11 +212,9 @@ def test_annealing_of_rows_agrees_with_their_sums(swapped):
 def test_errors_of_annealing_are_as_large_as_they_say():
     model, observations = random_case(7, 3, 3, 2, 2)
     exact = likelihood.exact(model, observations).value
-    n_runs = 100 if LONG else 40
-    runs = [likelihood.annealed(model, observations, seed, 20, 100) for seed in range(n_runs)]
+    runs = [likelihood.annealed(model, observations, seed, 20, 100) for seed in range(100)]
     z = [(run.value - exact) / run.standard_error for run in runs]
-    # The root of a mean of squares has a standard error of 1 / sqrt(2 n).
-    assert abs(np.sqrt(np.mean(np.square(z))) - 1.0) < 2.0 / np.sqrt(n_runs)
+    assert 0.8 < np.sqrt(np.mean(np.square(z))) < 1.2
 
 
 def test_chains_over_all_factors_have_the_enumerated_posterior():
