@@ -11,8 +11,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from ordinalrbm.errors import DataError
+from ordinalrbm.estimators import ESTIMATORS
+from ordinalrbm.runtime import __version__ as __version__
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # for editors and type checkers
     from ordinalrbm import data, evaluate, files, plots, report, words
     from ordinalrbm.data import datasets
     from ordinalrbm.data.never_asked import never_asked
@@ -25,50 +27,25 @@ if TYPE_CHECKING:
     from ordinalrbm.stats.pooling import pool
     from ordinalrbm.storage.model_file import load
 
-__version__ = "0.1.0"
-__all__ = [
-    "CumulativeRBM",
-    "DataError",
-    "GaussianMF",
-    "MatrixCumulativeRBM",
-    "MultinomialRBM",
-    "OrdinalMF",
-    "RatingEnsemble",
-    "RatingsPart",
-    "data",
-    "datasets",
-    "evaluate",
-    "files",
-    "load",
-    "never_asked",
-    "plots",
-    "pool",
-    "report",
-    "words",
-]
-
 # Where public names are. They are fetched when first asked for: the libraries behind them take
 # seconds to import, and the command line should not wait for what it does not use.
-_HOMES = {
-    "CumulativeRBM": "estimators.survey",
-    "GaussianMF": "estimators.ordinal_mf",
-    "MatrixCumulativeRBM": "estimators.matrix",
-    "MultinomialRBM": "estimators.multinomial",
-    "OrdinalMF": "estimators.ordinal_mf",
-    "RatingEnsemble": "estimators.ensemble",
+_HOMES = {name: f"estimators.{module}" for module, name in ESTIMATORS.values()} | {
     "RatingsPart": "estimators.ratings_part",
     "load": "storage.model_file",
     "never_asked": "data.never_asked",
     "pool": "stats.pooling",
 }
-_MODULES = {"datasets": "data.datasets"}
+_MODULES = {"data", "datasets", "evaluate", "files", "plots", "report", "words"}
+__all__ = sorted({"DataError", *_HOMES, *_MODULES})
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         found = getattr(importlib.import_module(f"ordinalrbm.{_HOMES[name]}"), name)
-    elif name in __all__:
-        found = importlib.import_module(f"ordinalrbm.{_MODULES.get(name, name)}")
+    elif name in _MODULES:
+        found = importlib.import_module(
+            "ordinalrbm.data.datasets" if name == "datasets" else f"ordinalrbm.{name}"
+        )
     else:
         raise AttributeError(f"module 'ordinalrbm' has no attribute {name!r}")
     globals()[name] = found

@@ -14,7 +14,7 @@ import typer
 
 import ordinalrbm as orbm
 from ordinalrbm.cli.columns import RatingColumns
-from ordinalrbm.cli.options import OF_RATINGS, OF_SURVEYS, Model, Settings, refuse
+from ordinalrbm.cli.options import OF_RATINGS, OF_SURVEYS, Settings, refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.timing import stage
@@ -224,9 +224,9 @@ def read_to_learn(
         assert material.survey is not None, "a file is a survey or ratings"
         return replace(material, survey=with_columns(material.survey, settings))
     refuse(ctx, OF_SURVEYS, f"'{path}' is taken for ratings")
-    if settings.model not in (Model.MATRIX_CRBM, Model.ENSEMBLE):
+    if settings.model not in ("matrix-crbm", "ensemble"):
         refuse(ctx, ("item_factors",), "only with --model matrix-crbm have items their own number")
-    if settings.model not in (None, Model.ORDINAL_MF, Model.ENSEMBLE):
+    if settings.model not in (None, "ordinal-mf", "ensemble"):
         why = f"--model {settings.model} knows users and items by their ratings alone"
         refuse(ctx, ("users", "items"), why)
     return replace(material, features=_read_features(material, settings, layout))

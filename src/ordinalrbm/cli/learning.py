@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -10,7 +9,7 @@ import pandas as pd
 import ordinalrbm as orbm
 from ordinalrbm.cli.columns import written_scale
 from ordinalrbm.cli.inputs import Material
-from ordinalrbm.cli.options import Model, Settings
+from ordinalrbm.cli.options import RATING_MODELS, Settings
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.files.survey import Survey
@@ -23,23 +22,18 @@ _FEWEST_TO_READ, _MOST_TO_READ, _QUESTIONS_PER_FACTOR = 12, 30, 5
 _MANY_ROWS, _FEW_EPOCHS = 10_000, 4
 
 
-def _ensemble(k: int, s: int, common: dict[str, Any]) -> orbm.RatingEnsemble:
-    """Both kinds of factors; what is no setting of the whole, such as epochs, is each model's."""
+def _rating_model(name: str, k: int, n_item_factors: int, common: dict[str, Any]) -> Any:
+    """An unfitted model; the members of an ensemble are both kinds of factors."""
+    if name == "matrix-crbm":
+        return orbm.MatrixCumulativeRBM(k, n_item_factors, **common)
+    if name != "ensemble":
+        return getattr(orbm, RATING_MODELS[name])(k, **common)
     known = orbm.RatingEnsemble().get_params()
-    own = {name: value for name, value in common.items() if name not in known}
-    whole = {name: value for name, value in common.items() if name in known}
-    models = [orbm.MatrixCumulativeRBM(k, s, **own), orbm.OrdinalMF(k, **own)]
-    return orbm.RatingEnsemble(models, **whole)
-
-
-# From the numbers of factors, of an item too, and the common settings to an estimator of ratings.
-_RATING_MODELS: dict[Model, Callable[[int, int, dict[str, Any]], Any]] = {
-    Model.ORDINAL_MF: lambda k, _, common: orbm.OrdinalMF(k, **common),
-    Model.MATRIX_CRBM: lambda k, s, common: orbm.MatrixCumulativeRBM(k, s, **common),
-    Model.GAUSSIAN_MF: lambda k, _, common: orbm.GaussianMF(k, **common),
-    Model.MULTINOMIAL_RBM: lambda k, _, common: orbm.MultinomialRBM(k, **common),
-    Model.ENSEMBLE: _ensemble,
-}
+    # What is no setting of the whole, such as epochs, is each member's.
+    own = {key: value for key, value in common.items() if key not in known}
+    whole = {key: value for key, value in common.items() if key in known}
+    members = [_rating_model(member, k, n_item_factors, own) for member in ("matrix-crbm", "ordinal-mf")]
+    return orbm.RatingEnsemble(members, **whole)
 
 
 def readable_factors(n_questions: int) -> int:
@@ -118,8 +112,8 @@ def learn_ratings(
     """
     n_factors = settings.factors or MOST_FACTORS
     n_item_factors = n_factors if settings.item_factors is None else settings.item_factors
-    name = settings.model or Model.ORDINAL_MF
-    model = _RATING_MODELS[name](n_factors, n_item_factors, settings.common).set_params(scale=scale)
+    name = settings.model or "ordinal-mf"
+    model = _rating_model(name, n_factors, n_item_factors, settings.common).set_params(scale=scale)
     if settings.device != "cpu":
         if "device" not in model.get_params():
             raise DataError(f"--model {name} learns on the CPU only; leave out --device.")

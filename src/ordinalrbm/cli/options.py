@@ -15,16 +15,11 @@ import typer
 from ordinalrbm.cli.columns import COLUMN_OPTIONS
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
+from ordinalrbm.estimators import ESTIMATORS
 
-
-class Model(StrEnum):
-    """Models of ratings."""
-
-    ORDINAL_MF = "ordinal-mf"
-    MATRIX_CRBM = "matrix-crbm"
-    GAUSSIAN_MF = "gaussian-mf"
-    MULTINOMIAL_RBM = "multinomial-rbm"
-    ENSEMBLE = "ensemble"
+# Models of ratings by their names for --model.
+RATING_MODELS = {kind.replace("_", "-"): name for kind, (_, name) in ESTIMATORS.items() if kind != "vector"}
+Model = StrEnum("Model", {name: name for name in RATING_MODELS})  # type: ignore[misc]
 
 
 class Rule(StrEnum):

@@ -41,8 +41,8 @@ from ordinalrbm.data.ratings import (
 from ordinalrbm.data.scales import MAX_LEVELS
 from ordinalrbm.errors import DataError, DataTypeError
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group, current
+from ordinalrbm.storage.container import digest
 from ordinalrbm.storage.reader import Stored
-from ordinalrbm.training.identity import digest
 
 
 class RemoteRatings(Ratings):

@@ -70,8 +70,8 @@ _MOST_CORRELATED = 2000
 def needed(kind: str, size: Size, *, n_averaged: int = 1, units: int = 1) -> int:
     """Bytes that learning takes at its peak, beside the data themselves.
 
-    ``kind`` is one of `COSTS`; predictions are averaged over ``n_averaged`` epochs, and the factors
-    of a survey have so many ``units``.
+    ``kind`` is one of `COSTS`; others are taken to cost what Gaussian factors do. Predictions are
+    averaged over ``n_averaged`` epochs, and the factors of a survey have so many ``units``.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def needed(kind: str, size: Size, *, n_averaged: int = 1, units: int = 1) -> int
     >>> 100 < needed("survey", survey) / 2**20 < 300
     True
     """
-    cost = COSTS[kind]
+    cost = COSTS.get(kind, _GAUSSIAN)
     if units > 1:
         cost = cost._replace(row_factor=_SEVERAL_UNITS if units <= 255 else _MANY_UNITS)
     both, factors = size.rows + size.columns, 1 + size.row_factors + size.column_factors

@@ -18,7 +18,7 @@ from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.prepare import with_cells
 from ordinalrbm.matrix.variational import Data
 from ordinalrbm.runtime import process_group
-from ordinalrbm.training.identity import digest
+from ordinalrbm.storage.container import digest
 
 
 class Distributed:

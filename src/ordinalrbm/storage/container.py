@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from ordinalrbm import __version__
 from ordinalrbm.errors import DataError
+from ordinalrbm.runtime import __version__
 from ordinalrbm.runtime.blocks import each
 
 FORMAT = "ordinalrbm"
@@ -334,3 +334,15 @@ def _parsed(text: str) -> dict[str, Any]:
     if not isinstance(parsed, dict):
         raise BrokenFileError("its header is no JSON object")
     return parsed
+
+
+def digest(*parts: Any) -> str:
+    """A hash of arrays, and of what JSON can hold."""
+    found = blake2b(digest_size=32)
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            found.update(f"{part.dtype.str}{part.shape}".encode())
+            found.update(np.ascontiguousarray(part).view(np.uint8).data if part.size else b"")
+        else:
+            found.update(json.dumps(part, sort_keys=True, ensure_ascii=False).encode())
+    return found.hexdigest()

@@ -26,16 +26,6 @@ _MOST_SAID = 300  # letters of what is wrong; values from a file may be of any l
 is_model = container.is_ours
 # The kind of a file that is no model, but where a learner stands.
 CHECKPOINT = "checkpoint"
-# Where the estimator behind each kind of file is; looked up only when such a file is read, because
-# estimators in turn write files.
-_KINDS = {
-    "vector": ("ordinalrbm.estimators.survey", "CumulativeRBM"),
-    "matrix_crbm": ("ordinalrbm.estimators.matrix", "MatrixCumulativeRBM"),
-    "ordinal_mf": ("ordinalrbm.estimators.ordinal_mf", "OrdinalMF"),
-    "gaussian_mf": ("ordinalrbm.estimators.ordinal_mf", "GaussianMF"),
-    "multinomial_rbm": ("ordinalrbm.estimators.multinomial", "MultinomialRBM"),
-    "ensemble": ("ordinalrbm.estimators.ensemble", "RatingEnsemble"),
-}
 
 
 def load(path: str | os.PathLike) -> Any:
@@ -82,10 +72,15 @@ def _model(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Any:
 
 def estimator_class(kind: str) -> Any:
     """The estimator behind a kind of file."""
-    if kind not in _KINDS:
+    if kind not in _estimators():
         raise DataError(f"it has a part of the unknown kind {kind!r:.80}")
-    module, name = _KINDS[kind]
-    return getattr(importlib.import_module(module), name)
+    module, name = _estimators()[kind]
+    return getattr(importlib.import_module(f"ordinalrbm.estimators.{module}"), name)
+
+
+def _estimators() -> dict[str, tuple[str, str]]:
+    """Looked up by name, because estimators in turn write files."""
+    return importlib.import_module("ordinalrbm.estimators").ESTIMATORS
 
 
 def _shortened(error: Exception) -> str:
@@ -159,9 +154,9 @@ def estimator_of(path: str | os.PathLike, header: dict[str, Any]) -> tuple[str, 
             f"fit(..., checkpoint='{Path(path).parent}') with the data and settings of that fit to "
             "go on from it."
         )
-    if not isinstance(kind, str) or kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _estimators():
         raise DataError(
             f"File '{path}' holds a model of a kind this ordinalrbm does not know "
             f"({kind!r:.80}); {container.which_release(header)}."
         )
-    return _KINDS[kind]
+    return _estimators()[kind]
