@@ -152,7 +152,7 @@ def _descend(
             break
         step *= 2.0
         for _ in range(_MOST_HALVINGS):
-            moved = _allowed(turn - step * slope, is_oblique)
+            moved = allowed_turn(turn - step * slope, is_oblique)
             new, new_slope = _projected(loadings, moved, criterion, is_oblique)
             if new < value - 0.5 * steepness * step:
                 break
@@ -177,8 +177,8 @@ def _projected(
     return value, gradient - turn @ (inward + inward.T) / 2.0
 
 
-def _allowed(turn: np.ndarray, is_oblique: bool) -> np.ndarray:
-    """The nearest orthogonal matrix, or columns of length one."""
+def allowed_turn(turn: np.ndarray, is_oblique: bool) -> np.ndarray:
+    """The nearest orthogonal matrix or, where factors may correlate, columns of length one."""
     if is_oblique:
         return turn / np.linalg.norm(turn, axis=0)
     left, _, right = np.linalg.svd(turn)
