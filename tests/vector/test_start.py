@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from ordinalrbm.data.answers import count_levels
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Observations, count_levels
 from ordinalrbm.engine import thresholds
 from ordinalrbm.vector import initial
 from ordinalrbm.vector.model import VectorModel

@@ -53,13 +53,6 @@ def rotate(
     Factors come in the order of the variance that they explain, and with signs that make the
     strongest loadings positive; but with ``start``, a turn to begin from, they stay as they are.
     ``gamma`` of oblimin is 0 for direct quartimin; above, factors become more correlated.
-
-    Examples
-    --------
-    >>> simple = np.array([[0.8, 0.0], [0.7, 0.0], [0.0, 0.6], [0.0, 0.5]])
-    >>> turned = simple @ np.array([[0.6, 0.8], [-0.8, 0.6]])
-    >>> bool(np.allclose(rotate(turned).pattern, simple))
-    True
     """
     n_factors = loadings.shape[1]
     length = np.linalg.norm(loadings, axis=1)

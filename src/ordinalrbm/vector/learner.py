@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ordinalrbm.data.answers import NUMERIC, count_levels, kinds_of, weight_of_answers
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.answers import NUMERIC, kinds_of
+from ordinalrbm.data.observations import Observations, count_levels, weight_of_answers
 from ordinalrbm.engine.side import Batch
 from ordinalrbm.engine.thresholds import FirstThresholds
 from ordinalrbm.storage.reader import Stored

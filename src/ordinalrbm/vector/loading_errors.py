@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ordinalrbm.data.answers import ORDINAL, count_levels, kinds_of
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.answers import ORDINAL, kinds_of
+from ordinalrbm.data.observations import Observations, count_levels
 from ordinalrbm.engine import normal_reference, thresholds
 from ordinalrbm.engine.side import Side
 from ordinalrbm.stats import polychoric

@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ordinalrbm.data.answers import NOMINAL, NUMERIC, ORDINAL, Answers, covariates_of, numbers_of, rows_of
-from ordinalrbm.data.observations import Observations, level_type
+from ordinalrbm.data.answers import NOMINAL, NUMERIC, ORDINAL, Answers, covariates_of, numbers_of
+from ordinalrbm.data.observations import Observations, level_type, rows_of
 from ordinalrbm.engine import gibbs, thresholds
 from ordinalrbm.engine import side as engine
 from ordinalrbm.engine.side import Side
