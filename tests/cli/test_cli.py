@@ -15,7 +15,7 @@ import ordinalrbm as orbm
 from ordinalrbm import cli
 from ordinalrbm.cli import demo_run
 from ordinalrbm.errors import DataError
-from ordinalrbm.vector.monitor import Monitor
+from ordinalrbm.vector.learner import Monitor
 
 runner = CliRunner()
 

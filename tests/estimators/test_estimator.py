@@ -577,7 +577,7 @@ def test_without_validation_the_last_epoch_is_kept(table):
 
 def interrupted_after(n_epochs, monkeypatch):
     """Ctrl-C in the middle of the epoch after so many."""
-    epoch = learning._epoch
+    epoch = learning._VectorLearner._pass
     done = []
 
     def stop_later(*args):
@@ -586,7 +586,7 @@ def interrupted_after(n_epochs, monkeypatch):
             raise KeyboardInterrupt
         done.append(1)
 
-    monkeypatch.setattr(learning, "_epoch", stop_later)
+    monkeypatch.setattr(learning._VectorLearner, "_pass", stop_later)
 
 
 def test_ctrl_c_leaves_a_model_that_can_be_used(table, monkeypatch, capsys, tmp_path):
@@ -629,13 +629,13 @@ def test_patience_ends_learning():
 
 
 def test_the_model_of_the_best_epoch_is_kept(monkeypatch):
-    epoch, models = learning._epoch, []
+    epoch, models = learning._VectorLearner._pass, []
 
     def spy(learner, *args):
         epoch(learner, *args)
         models.append(learner.model.copy())
 
-    monkeypatch.setattr(learning, "_epoch", spy)
+    monkeypatch.setattr(learning._VectorLearner, "_pass", spy)
     kept = learn_noise(n_epochs=20, patience=1000)
     assert len(models) == kept.n_iter_ == 20
     assert kept.best_epoch_ in (kept.history_["validation"].idxmax() + 1, 20)
@@ -772,11 +772,11 @@ import numba, numpy as np
 sys.path.insert(0, sys.argv[1])
 from small_surveys import levels, numbers, small
 learning = importlib.import_module("ordinalrbm.vector.learner")
-threads, epoch = set(), learning._epoch
+threads, epoch = set(), learning._VectorLearner._pass
 def spy(*args):
     threads.add(numba.get_num_threads())
     epoch(*args)
-learning._epoch = spy
+learning._VectorLearner._pass = spy
 X = numbers(levels())
 for n_jobs in (1, 2, 4):
     threads.clear()

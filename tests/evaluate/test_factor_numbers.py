@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 from ordinalrbm.data.observations import Cells
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate import compare_factor_numbers
-from ordinalrbm.evaluate.factor_numbers import _compared, _error
+from ordinalrbm.evaluate.model_scores import _compared, _error
 
 SEEN = []
 

@@ -28,7 +28,7 @@ from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gpu import recommend
 from ordinalrbm.matrix.gpu.backend import Cuda
 from ordinalrbm.matrix.model import start
-from ordinalrbm.training.divergence import DivergenceError, refuse_divergence
+from ordinalrbm.training.schedule import DivergenceError, refuse_divergence
 
 TOLERANCE = 3e-5
 # A position of −1 is unknown.

@@ -184,7 +184,8 @@ def hash_of(path):
 
 def test_ctrl_c_writes_the_last_epoch_that_has_ended(tmp_path, monkeypatch, capsys):
     whole = survey_model().fit(SURVEY)
-    epoch, done = sys.modules["ordinalrbm.vector.learner"]._epoch, []
+    learner = sys.modules["ordinalrbm.vector.learner"]._VectorLearner
+    epoch, done = learner._pass, []
 
     def stopped(*args):
         epoch(*args)
@@ -193,7 +194,7 @@ def test_ctrl_c_writes_the_last_epoch_that_has_ended(tmp_path, monkeypatch, caps
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(sys.modules["ordinalrbm.vector.learner"], "_epoch", stopped)
+        patch.setattr(learner, "_pass", stopped)
         model = survey_model().fit(SURVEY, checkpoint=tmp_path, every="1 h")
     assert "stopped after epoch 2" in capsys.readouterr().err
     assert model.n_iter_ == 2
@@ -598,15 +599,15 @@ def test_the_smaller_rate_is_remembered(tmp_path, monkeypatch):
 
 
 def test_the_best_so_far_is_kept_when_nothing_helps(monkeypatch):
-    learning = sys.modules["ordinalrbm.vector.learner"]
-    epoch = learning._epoch
+    learning = sys.modules["ordinalrbm.vector.learner"]._VectorLearner
+    epoch = learning._pass
 
-    def explodes(learner, this, number, *args):
-        epoch(learner, this, number, *args)
+    def explodes(learner, number, rate):
+        epoch(learner, number, rate)
         if number == 3:
             learner.model.weights[0, 0] = np.nan
 
-    monkeypatch.setattr(learning, "_epoch", explodes)
+    monkeypatch.setattr(learning, "_pass", explodes)
     with pytest.warns(UserWarning, match=r"still with 1e-08 after epoch 2.*best model so far"):
         model = survey_model().fit(SURVEY)
     assert model.n_iter_ == 2

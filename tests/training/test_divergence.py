@@ -6,7 +6,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import ordinalrbm as orbm
 from ordinalrbm.errors import DataError
-from ordinalrbm.training.divergence import DivergenceError, refuse_divergence, refuse_nonsense
+from ordinalrbm.training.schedule import DivergenceError, refuse_divergence, refuse_nonsense
 from ordinalrbm.vector import learner as learning
 
 
@@ -77,16 +77,16 @@ def test_the_same_of_ratings(kind, fraction):
 
 def test_steps_that_explode_late_leave_the_best_epoch(monkeypatch):
     """From the fourth epoch on every step is as large as the weights: no smaller rate helps."""
-    epoch, models = learning._epoch, []
+    epoch, models = learning._VectorLearner._pass, []
 
-    def explodes(learner, this, number, *others):
-        epoch(learner, this, number, *others)
+    def explodes(learner, number, rate):
+        epoch(learner, number, rate)
         if number > 3:
             learner.model.weights[:] = 10.0 * (-1.0) ** np.arange(learner.model.weights.shape[1])
         else:
             models.append(learner.model.copy())
 
-    monkeypatch.setattr(learning, "_epoch", explodes)
+    monkeypatch.setattr(learning._VectorLearner, "_pass", explodes)
     X, gaps = survey()
     with pytest.warns(ConvergenceWarning, match="after epoch 3, .* best model so far is kept"):
         model = orbm.CumulativeRBM.binary(4, n_epochs=12, random_state=0).fit(np.where(gaps, np.nan, X))

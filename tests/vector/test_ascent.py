@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ordinalrbm.vector.ascent import Steps, ascend, zero_moments
-from ordinalrbm.vector.model import Gradient, VectorModel
+from ordinalrbm.vector.chains import Gradient, Steps, ascend, zero_moments
+from ordinalrbm.vector.model import VectorModel
 
 
 def random_model(rng, units):

@@ -19,7 +19,7 @@ from ordinalrbm.engine.side import Batch
 from ordinalrbm.vector import likelihood, posterior, predict, sample
 from ordinalrbm.vector.chains import Chains, gradient
 from ordinalrbm.vector.model import complete_rows, side
-from ordinalrbm.vector.styles import with_styles
+from ordinalrbm.vector.posterior import with_styles
 
 EXACT = {"rtol": 1e-5, "atol": 1e-5}  # covariates and numbers are float32 in a Side
 EVERYTHING = range(6)

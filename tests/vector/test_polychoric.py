@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Observations, count_levels
 from ordinalrbm.engine import thresholds
 from ordinalrbm.stats import polychoric
-from ordinalrbm.vector.model import level_counts
 
 TRUE_CORRELATION = np.array(
     [
@@ -26,7 +25,7 @@ CUTS = [[0.4], [-0.9, 0.3], [-1.4, -0.8, 0.1, 1.0], *[[-1.9, -1.1, -0.5, 0.2, 0.
 
 def bounds_of(answers: Observations) -> np.ndarray:
     n_levels = answers.n_levels
-    return thresholds.table(thresholds.at_marginals(level_counts(answers), n_levels), n_levels)
+    return thresholds.table(thresholds.at_marginals(count_levels(answers), n_levels), n_levels)
 
 
 def correlations_of(levels: np.ndarray, n_levels: object) -> polychoric.Correlations:

@@ -8,7 +8,7 @@ import ordinalrbm as orbm
 from ordinalrbm.vector import likelihood
 from ordinalrbm.vector.model import side
 from ordinalrbm.vector.posterior import mean_field
-from ordinalrbm.vector.predict import utility_spread
+from ordinalrbm.vector.predict import spread_of
 
 
 def exact_variance(model, this):
@@ -28,7 +28,7 @@ def relative_errors(unanswered, scale):
     truth = exact_variance(model, this)
     share = factors / model.units
     independent = (model.units * share * (1 - share)) @ (model.weights**2).T
-    corrected = utility_spread(model, this, factors) ** 2 - 1
+    corrected = spread_of(model, this, factors).utility ** 2 - 1
     return np.abs(corrected / truth - 1).max(), np.abs(independent / truth - 1).max()
 
 
@@ -47,7 +47,7 @@ def test_an_unstable_fixed_point_gives_finite_spreads():
     model = vector_model(seed=0, n_factors=3, scale=4.0)
     this = side(model, observed(PATTERNS), "latent")
     factors = np.full((len(PATTERNS), 3), 0.5, dtype=np.float32)
-    spread = utility_spread(model, this, factors)
+    spread = spread_of(model, this, factors).utility
     assert np.isfinite(spread).all()
     assert (spread >= 1).all()
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Observations, count_levels
 from ordinalrbm.engine import thresholds
 from ordinalrbm.vector import initial
-from ordinalrbm.vector.model import VectorModel, level_counts
+from ordinalrbm.vector.model import VectorModel
 
 
 def factor_correlation(n_columns: int, n_factors: int, seed: int) -> np.ndarray:
@@ -52,7 +52,7 @@ def test_free_answers_have_the_observed_marginals() -> None:
     utilities = free_utilities(model, 2000, 60, seed=2)
     for i, bounds in enumerate(model.thresholds[:, 1:5]):
         free = np.bincount(np.searchsorted(bounds, utilities[:, i]), minlength=5) / len(utilities)
-        np.testing.assert_allclose(free, level_counts(answers)[i] / 8000, atol=0.04)
+        np.testing.assert_allclose(free, count_levels(answers)[i] / 8000, atol=0.04)
 
 
 def test_gaps_leave_the_correlations_nearly_as_they_are() -> None:
@@ -66,7 +66,7 @@ def test_gaps_leave_the_correlations_nearly_as_they_are() -> None:
 def test_noise_is_not_taken_for_structure() -> None:
     answers = drawn_answers(np.eye(30), 400, seed=6)
     model = initial.initial_model(answers, 5, 64, 0)
-    cutpoints = thresholds.at_marginals(level_counts(answers), answers.n_levels)
+    cutpoints = thresholds.at_marginals(count_levels(answers), answers.n_levels)
     np.testing.assert_array_equal(model.cutpoints, cutpoints)
     # What is left are random weights, of a tenth of what would explain all variance.
     assert 0.0 < 64 * (model.weights.astype(float) ** 2).sum(axis=0).max() < 4 * 0.02

@@ -6,7 +6,7 @@ import pytest
 from hand_made_models import PATTERNS, as_oracle, observed, oracle_rows, vector_model
 from scipy.special import logsumexp, softmax
 
-from ordinalrbm.vector import likelihood, posterior, predict, sample, styles
+from ordinalrbm.vector import likelihood, posterior, predict, sample
 from ordinalrbm.vector.model import side
 
 STRETCHES = np.array([0.4, 1.0, 1.9])
@@ -46,7 +46,7 @@ def test_styles_given_the_factors_are_exact():
     model = styled_model()
     this = side(model, observed(PATTERNS))
     factors = np.random.default_rng(0).integers(0, 2, (len(PATTERNS), 4)).astype(np.uint8)
-    found = styles.probabilities(model, this, factors, 0, len(PATTERNS))
+    found = posterior._style_chances(model, this, factors, 0, len(PATTERNS))
     for row, h, chances in zip(oracle_rows(PATTERNS), factors, found, strict=True):
         state = np.flatnonzero((oracle.states(4) == h).all(axis=1))[0]
         given = [oracle.log_answers(judge, row)[state] for judge in judges(model)]
@@ -115,8 +115,8 @@ def test_made_up_rows_have_the_exact_marginals(column):
 def test_one_style_is_the_plain_model():
     plain = vector_model(seed=5)
     this = side(plain, observed(PATTERNS))
-    model = styles.with_styles(plain, 1)
-    assert not styles.has_styles(model)
+    model = posterior.with_styles(plain, 1)
+    assert not model.has_styles
     for method in (likelihood.exact, likelihood.exact_log_partition):
         np.testing.assert_array_equal(method(model, this), method(plain, this))
     np.testing.assert_array_equal(

@@ -23,10 +23,11 @@ import ordinalrbm as orbm
 from ordinalrbm import report
 from ordinalrbm.cli.output import results_table
 from ordinalrbm.data.datasets import load_food_world_cup
+from ordinalrbm.data.observations import rows_of
 from ordinalrbm.data.tables import Encoded, read_table
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.survey import CumulativeRBM
-from ordinalrbm.evaluate.hidden import distributions, hide_answers, marginals, rows_of
+from ordinalrbm.evaluate.hidden import distributions, hide_answers, marginals
 from ordinalrbm.evaluate.metrics import score
 from ordinalrbm.files.survey import Survey
 from ordinalrbm.report.page import Table

@@ -857,3 +857,26 @@ def _first_out_of_order(row_start: np.ndarray, column: np.ndarray) -> int:
             if column[e] <= column[e - 1]:
                 return e
     return -1
+
+
+# ---- of each answer ---------------------------------------------------------------------------
+
+
+def rows_of(observations: Observations) -> np.ndarray:
+    """Return the row of each answer."""
+    return np.repeat(np.arange(observations.n_rows), observations.row_counts)
+
+
+def weight_of_answers(observations: Observations, row_weight: np.ndarray | None) -> np.ndarray:
+    """Return the weight of each answer, that of its row; all ones where rows have none."""
+    if row_weight is None:
+        return np.ones(observations.n_entries, dtype=np.float32)
+    return np.repeat(row_weight, observations.row_counts)
+
+
+def count_levels(observations: Observations, row_weight: np.ndarray | None = None) -> np.ndarray:
+    """Return (columns, L) how often each level of each column was given; rows may have weights."""
+    width = int(observations.n_levels.max(initial=1))
+    cell = observations.column.astype(np.int64) * width + observations.level
+    weight = None if row_weight is None else weight_of_answers(observations, row_weight)
+    return np.bincount(cell, weight, minlength=observations.n_columns * width).reshape(-1, width)

@@ -63,7 +63,7 @@ def truncated_variance(a: ArrayLike, b: ArrayLike) -> np.ndarray:
     """Variance of a standard normal variable between a and b."""
     at_low, at_high = edge_densities(a, b)
     low, high = (np.where(np.isfinite(x), x, 0.0) for x in (a, b))
-    return np.clip(1.0 + low * at_low - high * at_high - truncated_mean(a, b) ** 2, 0.0, 1.0)
+    return np.clip(1.0 + (low * at_low - high * at_high) - truncated_mean(a, b) ** 2, 0.0, 1.0)
 
 
 def edge_densities(a: ArrayLike, b: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

@@ -32,7 +32,7 @@ from ordinalrbm.runtime.threads import seed_from
 from ordinalrbm.storage.model_file import estimator_class
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
-from ordinalrbm.training.divergence import NothingLearntError
+from ordinalrbm.training.schedule import NothingLearntError
 
 # Shares are drawn towards equal ones as if by so many ratings that speak for each model.
 _PRIOR_RATINGS = 50.0

@@ -44,12 +44,11 @@ from ordinalrbm.storage import model_file
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
 from ordinalrbm.training.identity import identity_of
-from ordinalrbm.vector import likelihood, multiple, posterior
+from ordinalrbm.vector import likelihood, posterior
 from ordinalrbm.vector import predict as prediction
 from ordinalrbm.vector import sample as sampling
 from ordinalrbm.vector.learner import Fitted, Settings, fit
 from ordinalrbm.vector.model import ARRAYS, OPTIONAL, VectorModel, side
-from ordinalrbm.vector.multiple import FEWEST_ROWS
 
 # An answer is scored given nine tenths of the others: each tenth is hidden once.
 _SCORE_FOLDS = 10
@@ -584,7 +583,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
                 own = [names[j] for j in self.questionnaire_.questions]
                 weight = survey.weights_to_draw_by(observations, sample_weight, own)
                 settings = self._settings_to_draw_by(seed)
-                draws = multiple.gaps(observations, weight, settings, cells, n_draws)
+                draws = sampling.bootstrap_gaps(observations, weight, settings, cells, n_draws)
             imputed = [filled(values) for values in draws]
         if not stacked:
             return imputed
@@ -969,10 +968,10 @@ def weights_to_draw_by(
     counts = observations.row_counts > 0
     n_rows = int((counts if weight is None else counts & (weight > 0)).sum())
     remedy = "give the table that the model was fitted on, or parameters='fixed'."
-    if n_rows < FEWEST_ROWS:
+    if n_rows < sampling.FEWEST_ROWS:
         raise DataError(
             f"X has {n_rows} rows with answers, too few to draw parameters from (at least "
-            f"{FEWEST_ROWS}); {remedy}"
+            f"{sampling.FEWEST_ROWS}); {remedy}"
         )
     unanswered = np.flatnonzero(observations.column_counts == 0)
     if unanswered.size:

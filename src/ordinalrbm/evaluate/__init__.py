@@ -4,10 +4,9 @@ Nothing here knows a model, so that every method is judged by the same code.
 """
 
 from ordinalrbm.evaluate.baselines import DampedBiases, popular
-from ordinalrbm.evaluate.factor_numbers import FactorNumbers, compare_factor_numbers
 from ordinalrbm.evaluate.hidden import hide_answers
 from ordinalrbm.evaluate.metrics import point_scores, reliability, score
-from ordinalrbm.evaluate.model_scores import ModelScores, score_model
+from ordinalrbm.evaluate.model_scores import FactorNumbers, ModelScores, compare_factor_numbers, score_model
 from ordinalrbm.evaluate.ranking import RankingScores, ranking
 from ordinalrbm.evaluate.splits import split
 

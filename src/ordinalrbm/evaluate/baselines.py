@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 
 from ordinalrbm.data.catalogue import as_list
-from ordinalrbm.data.observations import Cells
+from ordinalrbm.data.observations import Cells, rows_of
 from ordinalrbm.data.ratings import Ratings, read_ratings
 from ordinalrbm.errors import DataError
-from ordinalrbm.evaluate.hidden import level_values, rows_of
+from ordinalrbm.evaluate.hidden import level_values
+from ordinalrbm.evaluate.metrics import check_whole
 
 
 class DampedBiases:
@@ -23,7 +24,7 @@ class DampedBiases:
 
     A bias is a sum of deviations divided by their number plus a damping, so that few ratings move
     it little: first that of each item from the mean of all ratings, then that of each user from
-    mean and item. Who has no rating has the bias 0.
+    mean and item. Users and items without ratings have the bias 0.
 
     Parameters
     ----------
@@ -107,7 +108,7 @@ def popular(train: Any, users: Any, n: int = 10) -> pd.DataFrame:
     train : ratings
         What models of ratings take, or the ``ratings_`` of one.
     users : id, array-like of ids, or "all"
-        Who is not known has rated nothing.
+        Unknown users have rated nothing.
     n : int, default=10
         How many items; fewer where a user has rated almost everything.
 
@@ -132,9 +133,9 @@ def popular(train: Any, users: Any, n: int = 10) -> pd.DataFrame:
     labels = known.users.labels if everyone else np.asarray(as_list(users))
     counts = known.observations.column_counts
     by_popularity = np.argsort(-counts, kind="stable")
-    place = np.empty_like(by_popularity)
-    place[by_popularity] = np.arange(by_popularity.size)
-    unseen = _first_unseen(known, known.lookup(labels, "user"), place, min(n, known.n_items))
+    unseen = _first_unseen(
+        known, known.lookup(labels, "user"), np.argsort(by_popularity), min(n, known.n_items)
+    )
     query, rank = np.nonzero(unseen < known.n_items)
     item = by_popularity[unseen[query, rank]]
     return pd.DataFrame(
@@ -153,28 +154,22 @@ def as_ratings(ratings: Any) -> Ratings:
     return ratings if isinstance(ratings, Ratings) else read_ratings(ratings)
 
 
-def check_whole(value: Any, name: str) -> None:
-    """Refuse what is no number of things, 1 or more."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-        raise DataError(f"{name} must be a whole number, 1 or more, not {value!r}.")
-
-
 def _damped_means(values: np.ndarray, group: np.ndarray, n: int, damping: float) -> np.ndarray:
     total = np.bincount(group, weights=values, minlength=n)
     count = np.bincount(group, minlength=n) + damping
     return np.divide(total, count, out=np.zeros(n), where=count > 0)
 
 
-def _first_unseen(known: Ratings, rows: np.ndarray, place: np.ndarray, n: int) -> np.ndarray:
-    """(rows, n): the first places that none of the row's items has; a row of -1 has no item.
+def _first_unseen(known: Ratings, rows: np.ndarray, position: np.ndarray, n: int) -> np.ndarray:
+    """(rows, n): the first positions that none of the row's items has; a row of -1 has no item.
 
-    Before the j-th free place (from 0) lie as many taken ones as have j free places or fewer
-    before them, and a row's i-th taken place has itself less i.
+    Before the j-th free position (from 0) lie as many taken ones as have j free positions or fewer
+    before them, and a row's i-th taken position has itself less i.
     """
     is_known = rows >= 0
     seen = known.observations.take_rows(rows[is_known])
     row, width = rows_of(seen), known.n_items + 1
-    taken = np.sort(row * width + place[seen.column])
+    taken = np.sort(row * width + position[seen.column])
     free_before = taken - (np.arange(taken.size) - seen.row_start[row])
     wanted = np.arange(is_known.sum())[:, None] * width + np.arange(n)
     unseen = np.tile(np.arange(n), (rows.size, 1))

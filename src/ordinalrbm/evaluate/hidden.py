@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ordinalrbm.data.columns import shown
-from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.observations import Cells, Observations, count_levels, rows_of
 from ordinalrbm.data.ratings import COLUMNS, Ratings, Triples, as_triples, encode_triples
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.data.tables import Encoded, read_table
@@ -23,7 +23,7 @@ _MEASURES = {"error": "mae_median", "nll": "nll", "hits": "accuracy"}
 
 
 class Predictor(Protocol):
-    """A model of tables: of it, only its distributions are asked."""
+    """A model of tables."""
 
     def predict_proba(self, X: Any) -> list[np.ndarray]:
         """Distribution of every answer: one (n, L_i) array per column."""
@@ -80,15 +80,7 @@ def hide_answers(answers: Any, share: float = 0.05, random_state: int = 0) -> tu
 
 
 def hide_ratings(ratings: pd.DataFrame, share: float, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What is left, and a few ratings of users and items that have others.
-
-    Examples
-    --------
-    >>> ratings = pd.DataFrame({"user": [1, 1, 2, 2] * 9, "item": [1, 2, 1, 2] * 9, "rating": 5})
-    >>> left, hidden = hide_ratings(ratings, 0.5, seed=0)
-    >>> len(left) + len(hidden), bool(hidden["user"].isin(left["user"]).all())
-    (36, True)
-    """
+    """Return the ratings to learn from, and a few hidden ones of users and items that have others."""
     chosen = np.random.default_rng(seed).random(len(ratings)) < share
     left = ratings[~chosen]
     known = ratings["user"].isin(left["user"]) & ratings["item"].isin(left["item"])
@@ -102,26 +94,12 @@ def cells_of(observations: Observations, entry_mask: np.ndarray) -> Cells:
     return Cells(row, observations.column[entry_mask], observations.level[entry_mask])
 
 
-def rows_of(observations: Observations) -> np.ndarray:
-    """The row of each answer."""
-    return np.repeat(np.arange(observations.n_rows), observations.row_counts)
-
-
 def in_training(known: Ratings, row: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """Which of some pairs of user and item are among the ratings; positions of -1 are not.
-
-    Examples
-    --------
-    >>> from ordinalrbm.data.ratings import read_ratings
-    >>> known = read_ratings((["u", "v"], [10, 20], [1, 2]))
-    >>> in_training(known, np.array([0, 0, -1]), np.array([0, 1, 0])).tolist()
-    [True, False, False]
-    """
+    """Whether each pair of user and item is among the ratings; positions of -1 are not."""
     seen = known.observations
     pairs = rows_of(seen) * known.n_items + seen.column  # ascending
-    asked = row.astype(np.int64) * known.n_items + column
-    place = np.searchsorted(pairs, asked)
-    found = np.append(pairs, -1)[place] == asked
+    wanted = row.astype(np.int64) * known.n_items + column
+    found = np.append(pairs, -1)[np.searchsorted(pairs, wanted)] == wanted
     return found & (row >= 0) & (column >= 0)
 
 
@@ -133,7 +111,7 @@ class TestRatings(NamedTuple):
     n_learnt: int  # how many were left out
 
 
-def unlearnt(known: Ratings, test: Any) -> TestRatings:
+def read_test_ratings(known: Ratings, test: Any) -> TestRatings:
     """Read test ratings, without those of pairs of user and item that were learnt from."""
     table = as_triples(test, COLUMNS)
     table = Triples(table.user, table.item, table.rating)  # stored zeros are ratings here
@@ -156,15 +134,15 @@ def unlearnt(known: Ratings, test: Any) -> TestRatings:
 
 
 def without(answers: Encoded, hidden: Cells) -> Encoded:
-    """The answers, those that are hidden missing."""
+    """The answers without the hidden ones."""
     given = answers.observations
-    place = rows_of(given) * given.n_columns + given.column
-    is_hidden = np.isin(place, hidden.row * given.n_columns + hidden.column)
+    cell = rows_of(given) * given.n_columns + given.column
+    is_hidden = np.isin(cell, hidden.row * given.n_columns + hidden.column)
     return answers.with_observations(given.select(~is_hidden)) if is_hidden.any() else answers
 
 
 def restored(answers: Encoded, hidden: Cells) -> Encoded:
-    """The answers, those that were hidden in their places again."""
+    """The answers with the hidden ones."""
     rest = without(answers, hidden).observations
     return answers.with_observations(
         Observations.from_triples(
@@ -179,10 +157,7 @@ def restored(answers: Encoded, hidden: Cells) -> Encoded:
 
 
 def score_hidden(model: Predictor, answers: Encoded, hidden: Cells) -> HiddenScores:
-    """Predict hidden answers, at least one, from the others of the same people, and score that.
-
-    Those that are hidden may still be among the answers.
-    """
+    """Predict hidden answers (at least one) from the others of the same people, and score that."""
     shown = without(answers, hidden)
     predicted = distributions(model, shown, hidden)
     usual = marginals(shown.observations)
@@ -207,9 +182,9 @@ class NonOrdinalScores(NamedTuple):
     """How well hidden categories and numbers are predicted, a line for each question.
 
     Of categories (``nominal``), ``hits``: how often the most likely one is right, and the most
-    frequent one. Of numbers (``numeric``), ``mae`` and ``rmse``: mean absolute and root mean square
-    error of the expected number, and of the mean of all others. Each of the ``model`` and of the
-    ``usual`` answer, for instance ``model_hits``; ``count`` is how many were hidden.
+    frequent one. Of numbers (``numeric``), ``mae`` and ``rmse`` of the expected number, and of the mean
+    of all others. Each of the ``model`` and of the ``usual`` answer, for instance ``model_hits``;
+    ``count`` is how many were hidden.
     """
 
     nominal: pd.DataFrame
@@ -217,14 +192,7 @@ class NonOrdinalScores(NamedTuple):
 
 
 def hide_others(columns: pd.DataFrame, share: float, random_state: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Columns of categories and numbers with some of the values hidden, and where these were.
-
-    Examples
-    --------
-    >>> shown, hidden = hide_others(pd.DataFrame({"land": ["at", "ch"] * 10}), 0.1, 0)
-    >>> int(shown["land"].isna().sum()), int(hidden["land"].sum())
-    (2, 2)
-    """
+    """Return columns of categories and numbers with some values hidden, and where these were."""
     rng = np.random.default_rng(random_state)
     hidden = pd.DataFrame(False, columns.index, columns.columns)
     for name in columns:
@@ -237,10 +205,9 @@ def hide_others(columns: pd.DataFrame, share: float, random_state: int) -> tuple
 def score_others(
     model: Predictor, answers: Encoded, whole: pd.DataFrame, hidden: pd.DataFrame, numeric: Collection[str]
 ) -> NonOrdinalScores:
-    """Predict hidden categories and numbers from all that is shown of the same people.
+    """Predict hidden categories and numbers from all other answers of the same people.
 
-    ``answers`` has the columns beside it, those that are hidden missing; ``whole`` has them all,
-    some of which are ``numeric``.
+    They are missing in the extra columns of ``answers``; ``whole`` has them all, some ``numeric``.
     """
     rows = np.flatnonzero(hidden.any(axis=1))
     parts = [rows[start : start + _ROWS_AT_A_TIME] for start in range(0, len(rows), _ROWS_AT_A_TIME)]
@@ -265,18 +232,8 @@ def _numbers_off(truth: pd.Series, found: Any) -> dict[str, float]:
     return {"mae": np.abs(off).mean(), "rmse": np.sqrt((off**2).mean())}
 
 
-def count_levels(observations: Observations) -> np.ndarray:
-    """(N, L): how often each level of each column was given."""
-    width = int(observations.n_levels.max())
-    cell = observations.column.astype(np.int64) * width + observations.level
-    return np.bincount(cell, minlength=observations.n_columns * width).reshape(-1, width)
-
-
 def level_values(known: Ratings) -> np.ndarray:
-    """What levels count when they are averaged: their numbers, or 1, 2, ... of text.
-
-    Where items have different scales, too, levels are counted from 1.
-    """
+    """Values of the levels: their numbers, or 1, 2, ... of text and where items have different scales."""
     if isinstance(known.scales, Scale):
         return known.scales.values
     return np.arange(1.0, known.observations.n_levels.max() + 1.0)

@@ -43,8 +43,8 @@ def score(probabilities: Any, truth: Any, values: Any = None) -> dict[str, float
         - ``rps``: ranked probability score, the squared distance between the cumulative
           distributions of prediction and answer, summed over levels and divided by L − 1; mean;
         - ``calibration``: expected calibration error. The probabilities of all levels of all
-          answers fall into ten equal bins; in each, the mean probability is compared with how
-          often those levels were answered; absolute differences, weighted by size of bin.
+          answers fall into ten equal bins; absolute differences between the mean probability in
+          a bin and how often those levels were answered, weighted by size of bin.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def score(probabilities: Any, truth: Any, values: Any = None) -> dict[str, float
     right = levels[answer]
     mode, median = point(distribution, "mode"), point(distribution, "median")
     return {
-        "rmse": _root_mean_square(distribution @ levels - right),
+        "rmse": float(np.sqrt(np.mean((distribution @ levels - right) ** 2))),
         "mae": float(np.abs(levels[mode] - right).mean()),
         "mae_median": float(np.abs(levels[median] - right).mean()),
         "accuracy": float((mode == answer).mean()),
@@ -105,7 +105,7 @@ def point_scores(predicted: Any, truth: Any, values: Any = None) -> dict[str, fl
     answer = _positions(right, levels, len(number))
     nearest = np.searchsorted((levels[1:] + levels[:-1]) / 2, number, side="right")
     return {
-        "rmse": _root_mean_square(number - right),
+        "rmse": float(np.sqrt(np.mean((number - right) ** 2))),
         "mae": float(np.abs(levels[nearest] - right).mean()),
         "accuracy": float((nearest == answer).mean()),
     }
@@ -137,8 +137,7 @@ def reliability(probabilities: Any, truth: Any, values: Any = None, n_bins: int 
     0       0.15       0.5      2
     1       0.85       0.5      2
     """
-    if isinstance(n_bins, bool) or not isinstance(n_bins, numbers.Integral) or n_bins < 1:
-        raise DataError(f"n_bins must be a whole number, 1 or more, not {n_bins!r}.")
+    check_whole(n_bins, "n_bins")
     distribution = _distributions(probabilities)
     levels = _level_values(values, distribution.shape[1])
     answer = _positions(truth, levels, len(distribution))
@@ -160,10 +159,6 @@ def reliability(probabilities: Any, truth: Any, values: Any = None, n_bins: int 
 
 
 # ---- scores -----------------------------------------------------------------------------------
-
-
-def _root_mean_square(error: np.ndarray) -> float:
-    return float(np.sqrt(np.mean(error**2)))
 
 
 def _ranked_probability_score(distribution: np.ndarray, answer: np.ndarray) -> float:
@@ -194,6 +189,12 @@ def _bins(
 
 
 # ---- checks -----------------------------------------------------------------------------------
+
+
+def check_whole(value: Any, name: str, low: int = 1) -> None:
+    """Refuse what is no whole number of at least ``low``."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < low:
+        raise DataError(f"{name} must be a whole number, {low} or more, not {value!r}.")
 
 
 def _as_floats(values: Any, what: str) -> np.ndarray:
@@ -278,7 +279,6 @@ def _check_same_length(n_predicted: int, n_truth: int, what: str) -> None:
 
 
 def _positions(truth: Any, levels: np.ndarray, n: int) -> np.ndarray:
-    """Which level each answer is."""
     right = _numbers(truth, "The truth")
     _check_same_length(n, len(right), "rows of probabilities")
     ascending = np.argsort(levels)

@@ -1,4 +1,4 @@
-"""Lists of recommendations, whoever made them, against what users liked: NDCG, recall, coverage."""
+"""Lists of recommendations of any origin against what users liked: NDCG, recall, coverage."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ordinalrbm.data.ids import Ids, number_ids
 from ordinalrbm.data.ratings import COLUMNS, Ratings, as_triples, read_ratings
 from ordinalrbm.data.scales import Scale, shorten
 from ordinalrbm.errors import DataError, DataTypeError
-from ordinalrbm.evaluate.baselines import check_whole
-from ordinalrbm.evaluate.hidden import TestRatings, in_training, unlearnt
+from ordinalrbm.evaluate.hidden import TestRatings, in_training, read_test_ratings
+from ordinalrbm.evaluate.metrics import check_whole
 
 LIKED_FROM = 0.75  # of the way from the lowest to the highest rating: 4 of 1 to 5, 8 of 1 to 10
 _ROUNDING = 1e-9
@@ -81,7 +81,7 @@ def ranking(
     All items that a user has not rated in training are candidates, so that a list is judged as it
     would be shown, not among a few sampled items. An item is relevant when the user has rated it
     `liked` or higher in `test`; all else counts as a miss, rated or not. Users who liked nothing
-    are not counted; who has no list has no hit.
+    are not counted; users without a list have no hit.
 
     - NDCG@k: hits are worth 1 / log2(rank + 1), divided by what the best list would have, that
       with ``min(k, relevant)`` hits first; mean over users.
@@ -118,7 +118,7 @@ def ranking(
     (0.815, 1.0, 0.667, 2)
     """
     known = _read_train(train, test, scale)
-    task = RankingTask.of(known, unlearnt(known, test), k, liked)
+    task = RankingTask.of(known, read_test_ratings(known, test), k, liked)
     if not task.n_users:
         raise DataError(
             f"No test rating is {in_words(task.liked)}, so that there is nothing to find; lower "
@@ -140,7 +140,7 @@ class RankingTask(NamedTuple):
 
     @classmethod
     def of(cls, known: Ratings, new: TestRatings, k: int = 10, liked: Any = None) -> RankingTask:
-        """The task that test ratings are to whoever knows the others."""
+        """Return the task of finding what is liked among test ratings."""
         check_whole(k, "k")
         lowest = lowest_liked(known, liked)
         row, users = number_ids(new.table.user, "user")
@@ -184,10 +184,10 @@ class RankingTask(NamedTuple):
         )
 
     def _read(self, recommended: Any) -> _Lists:
-        listed = _read_lists(recommended)
-        user = self.users.lookup(listed.user, "user")
+        users, labels, ranks = _read_lists(recommended)
+        user = self.users.lookup(users, "user")
         tested = user >= 0
-        user, rank, label = user[tested], listed.rank[tested], listed.item[tested]
+        user, rank, label = user[tested], ranks[tested], labels[tested]
         column = self.known.items.lookup(label, "item")
         row = self.known.users.lookup(self.users.labels, "user")[user]
         is_seen = in_training(self.known, row, column)
@@ -214,15 +214,7 @@ class _Lists(NamedTuple):
 
 
 def lowest_liked(known: Catalogue, liked: Any = None) -> np.ndarray:
-    """(items + 1,): the lowest level of each item that counts as liked; last, of unknown items.
-
-    Examples
-    --------
-    >>> from ordinalrbm.data.ratings import read_ratings
-    >>> known = read_ratings(([1], [1], [3]), scale=[1, 2, 3, 4, 5])
-    >>> lowest_liked(known).tolist(), lowest_liked(known, liked=3).tolist()
-    ([3, 3], [2, 2])
-    """
+    """(items + 1,): the lowest level of each item that counts as liked; last, of unknown items."""
     of_unknown = known.default_scale or known.cold_start_scale()
     scales, of_item = known.distinct(of_unknown)
     return np.array([_lowest_on(scale, liked) for scale in scales])[
@@ -259,19 +251,14 @@ def _read_train(train: Any, test: Any, scale: Any) -> Ratings:
     if scale is None:
         given = [as_triples(part, COLUMNS).rating for part in (train, test)]
         if all(pd.api.types.is_any_real_numeric_dtype(part.dtype) for part in given):
-            # Missing ones are told where they are read.
+            # Missing ones are refused where they are read.
             distinct = pd.unique(pd.concat([pd.Series(part) for part in given]).dropna())
             scale = sorted(distinct[np.isfinite(distinct)].tolist()) or None
     return read_ratings(train, scale=scale)
 
 
-class _Listed(NamedTuple):
-    user: Any
-    item: Any
-    rank: np.ndarray
-
-
-def _read_lists(recommended: Any) -> _Listed:
+def _read_lists(recommended: Any) -> tuple[Any, Any, np.ndarray]:
+    """Users, items and ranks."""
     frame = frame_of(recommended, "The recommendations")
     for name in _LISTED:
         if name not in frame.names:
@@ -292,7 +279,7 @@ def _read_lists(recommended: Any) -> _Listed:
             f"Row {row} (counted from 0) of the recommendations has the rank {rank[row]}; give "
             "every item of a user its place, from 1."
         )
-    return _Listed(user, item, rank)
+    return user, item, rank
 
 
 def _refuse_repeated(users: Ids, user: np.ndarray, rank: np.ndarray, item: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Literal, TypeVar, get_args
 
 import numpy as np
@@ -14,6 +13,7 @@ from ordinalrbm.data.ratings import COLUMNS, found_columns, unclear
 from ordinalrbm.data.recency import read_times
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError
+from ordinalrbm.evaluate.metrics import check_whole
 
 Table = TypeVar("Table")
 Protocol = Literal["chronological", "random"]
@@ -52,7 +52,7 @@ def split(
         More than ``n_validation + n_test``, so that every user has something to learn from.
     n_validation, n_test : int, default=5 and 10
     random_state : int or numpy.random.Generator, default=0
-        Who is drawn; for the random protocol only.
+        For the random protocol only.
     other_users : {"train", "drop"}, default="train"
         What becomes of users with fewer than `min_ratings` ratings: they are learnt from, as in
         practice, or left out of all parts, as in the paper.
@@ -151,8 +151,7 @@ def _columns_of(ratings: Frame, protocol: str) -> dict[str, int]:
 def _check_numbers(min_ratings: int, n_validation: int, n_test: int) -> None:
     given = {"min_ratings": min_ratings, "n_validation": n_validation, "n_test": n_test}
     for name, value in given.items():
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 0:
-            raise DataError(f"{name} must be a whole number, 0 or more, not {value!r}.")
+        check_whole(value, name, 0)
     if n_validation + n_test >= min_ratings:
         raise DataError(
             f"n_validation + n_test = {n_validation + n_test} would leave users with min_ratings = "

@@ -25,9 +25,16 @@ from ordinalrbm.matrix.fitted import Fitted, evenly_shared
 from ordinalrbm.matrix.model import Half, MatrixModel, Precisions, start
 from ordinalrbm.storage.reader import wrong
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
-from ordinalrbm.training.divergence import lower_of, refuse_divergence, refuse_nonsense, usual_rating
 from ordinalrbm.training.loop import learn
-from ordinalrbm.training.schedule import MOST_OFTEN, RateSchedule, Schedule
+from ordinalrbm.training.schedule import (
+    MOST_OFTEN,
+    RateSchedule,
+    Schedule,
+    lower_of,
+    marginal_of_ratings,
+    refuse_divergence,
+    refuse_nonsense,
+)
 from ordinalrbm.training.state import (
     LazyState,
     State,
@@ -139,7 +146,7 @@ class _Learner:
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
         self.watched = monitoring_sample(observations)
-        self.usual = usual_rating(observations, self.watched.level)
+        self.marginal = marginal_of_ratings(observations, self.watched.level)
         self.is_contrastive = settings.free_phase == "contrastive"
         self.backend = single_backend(settings.device)
         halves = [model.by_rows, model.by_columns][: 2 if settings.n_column_factors else 1]
@@ -147,7 +154,7 @@ class _Learner:
         self.binary = self.backend.to_device(_begun(model, halves, observations, settings))
         if settings.thresholds == "even":
             first = self.backend.log_probability(self.binary.model, self.watched)
-            self.usual = lower_of(self.usual, first)
+            self.marginal = lower_of(self.marginal, first)
         self.history: list[Record] = []
         self.kept: list[MatrixModel] = []
         self.schedule = Schedule(
@@ -174,7 +181,7 @@ class _Learner:
             refuse_divergence(half.weights, half, half.cutpoints)
             self.binary.priors[process.number] = self._priors(process)
         model = self.binary.model
-        refuse_nonsense(self.backend.log_probability(model, self.watched), self.usual)
+        refuse_nonsense(self.backend.log_probability(model, self.watched), self.marginal)
         seen = float(self.backend.log_pseudo_likelihood(model, self.watched).mean())
         value = np.nan
         if self.validation is not None:

@@ -28,9 +28,15 @@ from ordinalrbm.matrix.predict import log_probability
 from ordinalrbm.matrix.variational_learner import Record
 from ordinalrbm.runtime.jit import compiled, inlined
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
-from ordinalrbm.training.divergence import refuse_divergence, refuse_nonsense, usual_rating
 from ordinalrbm.training.loop import learn
-from ordinalrbm.training.schedule import MOST_OFTEN, EarlyStopping, Schedule
+from ordinalrbm.training.schedule import (
+    MOST_OFTEN,
+    EarlyStopping,
+    Schedule,
+    marginal_of_ratings,
+    refuse_divergence,
+    refuse_nonsense,
+)
 from ordinalrbm.training.state import (
     LazyState,
     State,
@@ -140,7 +146,7 @@ class _Learner:
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
         self.watched = monitoring_sample(observations)
-        self.usual = usual_rating(observations, self.watched.level)
+        self.marginal = marginal_of_ratings(observations, self.watched.level)
         rng = np.random.default_rng(settings.seed)
         # Batches are neighbours, so that neighbours must have nothing in common.
         self.table = Table.of(observations.take_rows(rng.permutation(observations.n_rows)))
@@ -169,7 +175,7 @@ class _Learner:
         _fill_unseen(self.moving.average, self.observations)
         model = self.model(self.moving.average)
         refuse_divergence(model.weights, (model.bias, model.factor_bias))
-        refuse_nonsense(log_probability([model], self.watched), self.usual)
+        refuse_nonsense(log_probability([model], self.watched), self.marginal)
         value = np.nan
         if self.validation is not None:
             value = float(log_probability([model], self.validation).mean())

@@ -1,16 +1,14 @@
 """Figures: maps, learning curves, factors, response curves, groups, calibration.
 
-Every function takes data and returns a :class:`matplotlib.figure.Figure` of its own. pyplot is not
-used, so no figure stays open and no display is needed; save with ``figure.savefig("map.png")``.
-Labels stay text: a dollar sign does not start a formula.
+Every function takes data and returns a :class:`matplotlib.figure.Figure` of its own, with a ``title``
+above and a small ``note`` below, if given. pyplot is not used, so no figure stays open and no display
+is needed; save with ``figure.savefig("map.png")``. A dollar sign in a label does not start a formula.
 """
 
-from ordinalrbm.plots.factors import information_curves, item_curves, loading_map
-from ordinalrbm.plots.groups import group_differences
-from ordinalrbm.plots.learning import hidden_answers, learning_curve
+from ordinalrbm.plots.factors import group_differences, information_curves, item_curves, loading_map
 from ordinalrbm.plots.maps import row_map, row_positions, similarity_map
 from ordinalrbm.plots.questions import factor_bars, response_curves
-from ordinalrbm.plots.ratings import calibration, level_shares
+from ordinalrbm.plots.scores import calibration, hidden_answers, learning_curve, level_shares
 
 __all__ = [
     "calibration",

@@ -1,4 +1,4 @@
-"""What factors are: loadings of the questions, and what happens along a factor."""
+"""What factors are: loadings of the questions, curves along a factor, and how groups differ."""
 
 from __future__ import annotations
 
@@ -6,13 +6,25 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.plots.style import KINDS, framed, panels, plain_text, shades, shortened, unboxed, wrapped
+from ordinalrbm.plots.style import (
+    KINDS,
+    bare,
+    framed,
+    panels,
+    plain_text,
+    shades,
+    shortened,
+    unboxed,
+    wrapped,
+)
 
-_PANELS_PER_ROW = 4
+_PANELS_PER_ROW, _GROUP_PANELS_PER_ROW = 4, 3
 _MOST_LINES = len(KINDS)  # questions with a colour of their own
+_OF_GROUPS = ("panel", "group", "mean", "low", "high")
 _SIGNED = "RdBu_r"  # white at zero, told apart with any kind of colour vision
 
 
@@ -29,11 +41,6 @@ def loading_map(
     questions : mapping, optional
         Texts by name of the question.
     title, note : str, optional
-        Above and, small, below.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Examples
     --------
@@ -51,9 +58,11 @@ def loading_map(
         ink = "white" if abs(value) > 0.65 else "black"
         text = f"{value:.2f}".replace("-", "−")
         axes.text(column, row, text, color=ink, fontsize=7, ha="center", va="center_baseline")
-    known = questions or {}
-    names = [shortened(_called(str(name), known), 48) for name in loadings.index]
-    axes.set_yticks(np.arange(n_items), names, fontsize=8)
+    texts = [(questions or {}).get(str(name)) for name in loadings.index]
+    named = [
+        f"{name}: {text}" if text else str(name) for name, text in zip(loadings.index, texts, strict=True)
+    ]
+    axes.set_yticks(np.arange(n_items), [shortened(name, 48) for name in named], fontsize=8)
     axes.set_xticks(np.arange(n_factors), [str(name) for name in loadings.columns], fontsize=8)
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
@@ -62,10 +71,6 @@ def loading_map(
     figure.colorbar(image, ax=axes, label="loading", shrink=0.6)
     framed(figure, title, note)
     return figure
-
-
-def _called(name: str, questions: Mapping[str, str]) -> str:
-    return f"{name}: {questions[name]}" if questions.get(name) else name
 
 
 @plain_text
@@ -77,11 +82,6 @@ def item_curves(curves: Mapping[str, pd.DataFrame], *, title: str = "", note: st
     curves : mapping from name to DataFrame
         A panel each, from :meth:`FactorReading.curves`.
     title, note : str, optional
-        Above and, small, below.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Examples
     --------
@@ -117,11 +117,6 @@ def information_curves(information: pd.DataFrame, *, title: str = "", note: str 
     information : DataFrame
         From :meth:`FactorReading.information`. The questions that tell most have a line each.
     title, note : str, optional
-        Above and, small, below.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Examples
     --------
@@ -146,3 +141,64 @@ def information_curves(information: pd.DataFrame, *, title: str = "", note: str 
     axes.legend(fontsize=7, frameon=False)
     framed(figure, title, note)
     return figure
+
+
+@plain_text
+def group_differences(
+    means: pd.DataFrame,
+    *,
+    middle: float = 0.0,
+    measure: str = "standard deviations from the mean of all",
+    title: str = "",
+    note: str = "",
+) -> Figure:
+    """Means of groups with their intervals, one panel per factor.
+
+    Parameters
+    ----------
+    means : DataFrame
+        One line per panel and group: ``panel``, ``group``, ``mean``, and the ends of the interval
+        ``low`` and ``high`` (missing where a group is too small to have one). Groups stand in the
+        order of their means in the first panel.
+    middle : float, default=0
+        Where everybody together would be; a line.
+    measure : str
+        What the means are.
+    title, note : str, optional
+
+    Examples
+    --------
+    >>> means = pd.DataFrame({
+    ...     "panel": "Factor 0", "group": ["north", "south"], "mean": [-0.1, 0.2],
+    ...     "low": [-0.2, 0.1], "high": [0.0, 0.3],
+    ... })
+    >>> [label.get_text() for label in group_differences(means).axes[0].get_yticklabels()]
+    ['south', 'north']
+    """
+    missing = [name for name in _OF_GROUPS if name not in means]
+    if missing or means.empty:
+        raise DataError(f"means must have lines with {', '.join(_OF_GROUPS)}; {missing} are missing.")
+    names = list(dict.fromkeys(means["panel"]))
+    first = means[means["panel"] == names[0]].sort_values("mean", ascending=False, kind="stable")
+    groups = list(first["group"])
+    figure, all_axes = panels(
+        len(names), _GROUP_PANELS_PER_ROW, 3.1, 0.23 * len(groups) + 1.1, (1.6, 0.3), sharex=True, sharey=True
+    )
+    for axes, panel in zip(all_axes, names, strict=True):
+        lines = means[means["panel"] == panel].set_index("group").reindex(groups)
+        _dots(axes, lines, middle)
+        axes.set_title(wrapped(panel, 36, max_lines=3), fontsize="small", loc="left")
+    all_axes[0].set_yticks(np.arange(len(groups)), [shortened(group, 28) for group in groups])
+    all_axes[0].set_ylim(len(groups) - 0.4, -0.6)
+    framed(figure, title, f"{measure}\n{note}" if note else measure)
+    return figure
+
+
+def _dots(axes: Axes, lines: pd.DataFrame, middle: float) -> None:
+    height = np.arange(len(lines))
+    axes.axvline(middle, color="#AAAAAA", lw=1, zorder=0)
+    axes.hlines(height, lines["low"], lines["high"], color=KINDS[0], lw=1.6)
+    axes.scatter(lines["mean"], height, s=18, color=KINDS[0], zorder=2)
+    axes.tick_params(labelsize=8)
+    axes.grid(axis="x", color="#EEEEEE")
+    bare(axes)

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib import colormaps
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, Normalize, TwoSlopeNorm, to_rgba
+from matplotlib.colors import LinearSegmentedColormap, Normalize, TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.plots.style import DEGREES, KINDS, UNKNOWN, framed, panels, plain_text
+from ordinalrbm.plots.style import DEGREES, KINDS, UNKNOWN, framed, panels, plain_text, shades
 
 # For points: the middle is grey, because white points would vanish.
 _CONTRAST = LinearSegmentedColormap.from_list(
@@ -27,7 +27,7 @@ _PANELS_PER_ROW = 3
 
 
 def row_positions(factors: Any, *, random_state: int = 0, max_iter: int = 500) -> np.ndarray:
-    """Places on a plane for rows: neighbours have similar factors (t-SNE of scikit-learn).
+    """Positions of rows on a plane: neighbours have similar factors (t-SNE of scikit-learn).
 
     Parameters
     ----------
@@ -78,16 +78,9 @@ def row_map(
         Numbers get a colour bar; numbers on both sides of zero one with zero in the middle.
         An ordered ``pandas.Categorical`` gets a legend in shades, anything else in distinct
         colours (at most eight kinds). Missing values are hollow, behind the others.
-    title : str, optional
-        Above all panels.
-    note : str, optional
-        Small, below all panels: the source, or what was left out.
+    title, note : str, optional
     axis_name : str, default="t-SNE"
         What made the positions.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Examples
     --------
@@ -135,11 +128,6 @@ def similarity_map(similarity: pd.DataFrame, *, n_groups: int = 6, title: str = 
     n_groups : int, default=6
         Into how many groups the tree is cut at most.
     title, note : str, optional
-        Above and, small, below.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Examples
     --------
@@ -175,48 +163,46 @@ def similarity_map(similarity: pd.DataFrame, *, n_groups: int = 6, title: str = 
 
 def _scatter(axes: Axes, points: np.ndarray, values: pd.Series) -> None:
     known = values.notna().to_numpy()
-    look: dict[str, Any] = {"s": float(np.clip(15_000 / len(points), 3.0, 36.0))}
+    size = float(np.clip(15_000 / len(points), 3.0, 36.0))
     if not known.all():
-        hollow: dict[str, Any] = {"facecolors": "none", "edgecolors": UNKNOWN, "linewidths": 0.7}
         x, y = points[~known].T
-        axes.scatter(x, y, label="not known", zorder=1, **hollow, **look)
+        axes.scatter(
+            x, y, size, label="not known", zorder=1, facecolors="none", edgecolors=UNKNOWN, linewidths=0.7
+        )
     # In front of the others, and without an edge, which would hide the colour of small points.
-    look |= {"zorder": 2, "linewidths": 0}
     if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
-        _scatter_numbers(axes, points[known], values[known].to_numpy(dtype=np.float64), look)
+        _scatter_numbers(axes, points[known], values[known].to_numpy(dtype=np.float64), size)
     else:
-        _scatter_kinds(axes, points[known], values[known], look)
+        _scatter_kinds(axes, points[known], values[known], size)
 
 
-def _scatter_numbers(axes: Axes, points: np.ndarray, values: np.ndarray, look: dict[str, Any]) -> None:
+def _scatter_numbers(axes: Axes, points: np.ndarray, values: np.ndarray, size: float) -> None:
     # One extreme row must not take the colours away from all others.
     low, high = np.quantile(values, [0.01, 0.99]) if values.size else (0.0, 1.0)
-    colours: dict[str, Any]
-    if low < 0 < high:
-        reach = max(-low, high)
-        low, high = -reach, reach
-        colours = {"norm": TwoSlopeNorm(0.0, low, high), "cmap": _CONTRAST}
-    else:
-        colours = {"norm": Normalize(low, max(high, low + 1e-9)), "cmap": DEGREES}
+    has_middle = low < 0 < high
+    if has_middle:
+        low, high = -max(-low, high), max(-low, high)
+    norm = TwoSlopeNorm(0.0, low, high) if has_middle else Normalize(low, max(high, low + 1e-9))
     x, y = points.T
-    drawn = axes.scatter(x, y, c=values, **colours, **look)
+    cmap = _CONTRAST if has_middle else DEGREES
+    drawn = axes.scatter(x, y, size, c=values, norm=norm, cmap=cmap, zorder=2, linewidths=0)
     below, above = (values < low).any(), (values > high).any()
     extend = ("both" if above else "min") if below else ("max" if above else "neither")
-    # Inside the panel's own coordinates, so that it stands where other panels have their legend.
-    place = axes.inset_axes((0.15, -0.15, 0.7, 0.035))
-    bar = axes.figure.colorbar(drawn, cax=place, orientation="horizontal", extend=extend)
+    # Inside the panel's own coordinates, so that it is where other panels have their legend.
+    below_panel = axes.inset_axes((0.15, -0.15, 0.7, 0.035))
+    bar = axes.figure.colorbar(drawn, cax=below_panel, orientation="horizontal", extend=extend)
     bar.outline.set_visible(False)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="upper right", **_POINT_LEGEND)
 
 
-def _scatter_kinds(axes: Axes, points: np.ndarray, values: pd.Series, look: dict[str, Any]) -> None:
+def _scatter_kinds(axes: Axes, points: np.ndarray, values: pd.Series, size: float) -> None:
     categories = values.astype("category").cat.remove_unused_categories().cat
     kinds = list(categories.categories)
     if categories.ordered:
-        colours = [colormaps[DEGREES](x) for x in np.linspace(0.0, 0.95, len(kinds))]
+        colours = shades(len(kinds))
     elif len(kinds) <= len(KINDS):
-        colours = [to_rgba(colour) for colour in KINDS[: len(kinds)]]
+        colours = list(KINDS[: len(kinds)])
     else:
         raise DataError(
             f"{len(kinds)} kinds cannot be told apart by colour; merge them into at most "
@@ -226,9 +212,10 @@ def _scatter_kinds(axes: Axes, points: np.ndarray, values: pd.Series, look: dict
     # would cover the first.
     if kinds:
         x, y = points.T
-        axes.scatter(x, y, color=np.array(colours)[categories.codes.to_numpy()], **look)
+        of_row = np.array(colours)[categories.codes.to_numpy()]
+        axes.scatter(x, y, size, color=of_row, zorder=2, linewidths=0)
     handles, labels = axes.get_legend_handles_labels()
-    shown: list[Any] = [axes.scatter([], [], color=[colour], s=36) for colour in colours]
+    shown: list[Artist] = [axes.scatter([], [], color=[colour], s=36) for colour in colours]
     axes.legend(
         shown + handles,
         [str(kind) for kind in kinds] + labels,

@@ -40,7 +40,7 @@ class Curves(NamedTuple):
 def factor_bars(
     moved: Sequence[Moved], *, ends: tuple[str, str] = ("off", "on"), title: str = "", note: str = ""
 ) -> Figure:
-    """Level probabilities of some questions when a factor is off and on, as stacked bars.
+    """Level probabilities of some questions at both ends of a factor, as stacked bars.
 
     Parameters
     ----------
@@ -49,11 +49,6 @@ def factor_bars(
     ends : pair of str
         What the two bars of a question are called.
     title, note : str, optional
-        Above and, small, below.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Examples
     --------
@@ -64,16 +59,17 @@ def factor_bars(
     if not moved:
         raise DataError("There is no question to draw; give at least one.")
     figure, (axes,) = panels(1, 1, 7.4, 0.72 * len(moved) + 0.5)
-    for place, question in enumerate(moved):
+    for line, question in enumerate(moved):
         for offset, shares in ((-0.03, question.before), (0.27, question.after)):
-            _bar(axes, place + offset, shares)
-        _ends_of_scale(axes, place - 0.26, question.levels)
-    places = np.arange(len(moved))
-    heights = np.concatenate([places - 0.03, places + 0.27])
+            _bar(axes, line + offset, shares)
+        for x, label, end in ((0.0, question.levels[0], "left"), (1.0, question.levels[-1], "right")):
+            axes.text(x, line - 0.26, shortened(label, 44), color=QUIET, fontsize=7, ha=end, va="center")
+    lines = np.arange(len(moved))
+    heights = np.concatenate([lines - 0.03, lines + 0.27])
     axes.set_yticks(heights, np.repeat(ends, len(moved)).tolist())
     axes.tick_params(axis="y", labelsize=7, labelcolor=QUIET)
     names = axes.secondary_yaxis(-0.09 if max(map(len, ends)) < 5 else -0.12)
-    names.set_yticks(places + 0.1, [wrapped(question.name, 26, max_lines=3) for question in moved])
+    names.set_yticks(lines + 0.1, [wrapped(question.name, 26, max_lines=3) for question in moved])
     names.tick_params(length=0, labelsize=9)
     names.spines[:].set_visible(False)
     axes.set(xlim=(0, 1), ylim=(len(moved) - 0.5, -0.5), xticks=[])
@@ -100,11 +96,6 @@ def _bar(axes: Axes, height: float, shares: Sequence[float]) -> None:
         start += share
 
 
-def _ends_of_scale(axes: Axes, height: float, levels: Sequence[str]) -> None:
-    for x, label, side in ((0.0, levels[0], "left"), (1.0, levels[-1], "right")):
-        axes.text(x, height, shortened(label, 44), color=QUIET, fontsize=7, ha=side, va="center")
-
-
 @plain_text
 def response_curves(questions: Sequence[Curves], *, title: str = "", note: str = "") -> Figure:
     """Probability of each level along the utility, stacked, one panel per question.
@@ -114,11 +105,6 @@ def response_curves(questions: Sequence[Curves], *, title: str = "", note: str =
     questions : sequence of Curves
         For instance from :func:`ordinalrbm.report.points.response_curves`.
     title, note : str, optional
-        Above and, small, below.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What all figures share: colours, titles, and labels that stay the text they are."""
+"""What all figures share: colours, titles, panels and labels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Draw = TypeVar("_Draw", bound=Callable[..., Figure])
 
 
 def plain_text(draw: _Draw) -> _Draw:
-    """Let a label such as ``$x^2$`` stay what it is: names of questions are no formulas."""
+    """Draw labels such as ``$x^2$`` as they are: names of questions are no formulas."""
 
     @functools.wraps(draw)
     def drawn(*arguments: object, **options: object) -> Figure:
@@ -37,70 +37,34 @@ def plain_text(draw: _Draw) -> _Draw:
 
 
 def shades(count: int) -> list[str]:
-    """Colours of ordered levels, from the lowest to the highest.
-
-    Examples
-    --------
-    >>> shades(2)
-    ['#440154', '#dfe318']
-    """
+    """Colours of ordered levels, from the lowest to the highest."""
     return [to_hex(colormaps[DEGREES](x)) for x in np.linspace(0.0, 0.95, count)]
 
 
 def kinds(count: int) -> list[str]:
-    """Colours of so many categories without an order; of many, they come again.
-
-    Examples
-    --------
-    >>> kinds(2)
-    ['#0072B2', '#E69F00']
-    """
+    """Colours of categories without an order, repeated if there are many."""
     return [KINDS[k % len(KINDS)] for k in range(count)]
 
 
 def ink_on(colour: str) -> str:
-    """Black or white, whichever can be read on a colour.
-
-    Examples
-    --------
-    >>> ink_on("#440154"), ink_on("#F0E442")
-    ('white', 'black')
-    """
+    """Black or white, whichever can be read on a colour."""
     red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
     return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.55 else "black"
 
 
 def printable(text: object) -> str:
-    r"""The text without characters that no font and no XML file has.
-
-    Examples
-    --------
-    >>> printable("tea\x00 and\nmilk")
-    'tea  and milk'
-    """
+    """The text without characters that no font and no XML file has."""
     return "".join(c if c.isprintable() or c == "\xa0" else " " for c in str(text))
 
 
 def shortened(text: object, width: int) -> str:
-    """At most so many characters, cut with an ellipsis.
-
-    Examples
-    --------
-    >>> shortened("strongly disagree", 10)
-    'strongly …'
-    """
+    """The text cut to ``width`` characters, with an ellipsis."""
     clean = printable(text)
     return clean if len(clean) <= width else clean[: width - 1] + "…"
 
 
 def wrapped(text: object, width: int, max_lines: int = 2) -> str:
-    r"""The text on a few short lines, cut with an ellipsis.
-
-    Examples
-    --------
-    >>> wrapped("how often do you read for pleasure", 12)
-    'how often do\nyou read …'
-    """
+    """The text on a few short lines, cut with an ellipsis."""
     lines = textwrap.wrap(printable(text), width, max_lines=max_lines, placeholder=" …")
     return "\n".join(lines)
 

@@ -11,11 +11,12 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm import plots
+from ordinalrbm.data.observations import count_levels
 from ordinalrbm.data.ratings import Ratings, encode
 from ordinalrbm.data.scales import Scale, label_name
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate import reliability, score
-from ordinalrbm.evaluate.hidden import count_levels, in_training, level_values
+from ordinalrbm.evaluate.hidden import in_training, level_values
 from ordinalrbm.files.survey import LeftOut
 from ordinalrbm.plots.style import shortened
 from ordinalrbm.report.page import Table, drawing, render

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.observations import Cells, Observations, rows_of
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.factor_analysis import FactorReading
@@ -344,7 +344,7 @@ def _hide_some(answers: Encoded, random_state: int) -> Cells:
     """Answers of some people who have answered more than one question."""
     given, rng = answers.observations, np.random.default_rng(random_state)
     rows = some_of(np.flatnonzero(given.row_counts > 1), _MOST_SCORED_ROWS, rng)
-    entries = np.flatnonzero(np.isin(hiding.rows_of(given), rows))
+    entries = np.flatnonzero(np.isin(rows_of(given), rows))
     chosen = rng.random(entries.size) < _SHARE_HIDDEN_AFTERWARDS
     if entries.size and not chosen.any():
         chosen[0] = True

@@ -7,17 +7,10 @@ import pandas as pd
 
 
 def r_hat(draws: np.ndarray) -> float:
-    """How much wider both halves of a chain are together than each is; 1 if they agree.
+    """Split R-hat: how much wider both halves of a chain are together than each; 1 if they agree.
 
     The square root of the ratio of variances, of Gelman and Rubin. Above 1.05 the chain has not
     forgotten where it began. NaN if a half does not vary.
-
-    Examples
-    --------
-    >>> round(r_hat(np.random.default_rng(0).normal(size=1000)), 2)
-    1.0
-    >>> r_hat(np.arange(100.0)) > 1.5
-    True
     """
     half = len(draws) // 2
     halves = np.stack([draws[:half], draws[-half:]]) if half > 1 else np.zeros((2, 2))
@@ -29,16 +22,7 @@ def r_hat(draws: np.ndarray) -> float:
 
 
 def effective_size(draws: np.ndarray) -> float:
-    """So many independent draws would tell the mean as well as these (Geyer 1992).
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> 700 < effective_size(rng.normal(size=1000)) < 1300
-    True
-    >>> effective_size(np.cumsum(rng.normal(size=1000))) < 50
-    True
-    """
+    """Number of independent draws with as precise a mean (Geyer 1992)."""
     n = len(draws)
     away = draws - draws.mean()
     if n < 4 or not away.any():
@@ -54,13 +38,7 @@ def effective_size(draws: np.ndarray) -> float:
 
 
 def summary(draws: pd.DataFrame) -> pd.DataFrame:
-    """Mean, standard deviation, R-hat and effective size of each column of a chain.
-
-    Examples
-    --------
-    >>> summary(pd.DataFrame({"x": [1.0, 2.0, 1.0, 2.0]})).columns.tolist()
-    ['mean', 'sd', 'r_hat', 'effective_size']
-    """
+    """Mean, standard deviation, R-hat and effective size of each column of a chain."""
     return pd.DataFrame(
         {
             "mean": draws.mean(),

@@ -18,20 +18,8 @@ def point(distribution: np.ndarray, rule: Rule, values: np.ndarray | None = None
 
     The mean minimises the squared error, the median the absolute error, the mode the number of
     misses. The median is the smallest level whose cumulative probability reaches one half (within
-    1e-9, for rounding); the mode is the smallest of the most probable levels.
-
-    Parameters
-    ----------
-    distribution : (..., L) array
-    rule : {"mean", "mode", "median"}
-    values : (L,) array, optional
-        Values of the levels, of which "mean" is the mean; 0, 1, ..., L − 1 by default.
-
-    Examples
-    --------
-    >>> p = np.array([[0.4, 0.25, 0.35]])
-    >>> point(p, "mode").item(), point(p, "median").item(), round(point(p, "mean").item(), 2)
-    (0, 1, 0.95)
+    1e-9, for rounding); the mode is the smallest of the most probable levels. Distributions are
+    (..., L), and ``values`` (L,) those of which "mean" is the mean, by default the levels.
     """
     if rule == "mode":
         return distribution.argmax(axis=-1)

@@ -72,13 +72,6 @@ def polychoric(observations: Observations, bounds: np.ndarray) -> Correlations:
     ``bounds`` are (N, L + 1 or more): −∞, thresholds and +∞ of every column, for utilities of
     variance one; what comes after the first L + 1 is not looked at. See
     :func:`ordinalrbm.engine.thresholds.table`.
-
-    Examples
-    --------
-    >>> answers = Observations.from_dense([[0, 1], [1, 0], [0, 0], [1, 1]], n_levels=2)
-    >>> found = polychoric(answers, np.array([[-np.inf, 0.0, np.inf]] * 2))
-    >>> found.correlation.round(6).tolist(), found.common.tolist()
-    ([[1.0, 0.0], [0.0, 1.0]], [[4, 4], [4, 4]])
     """
     levels, bounds = _pooled(observations, bounds)
     n_columns = levels.shape[1]
@@ -108,8 +101,7 @@ def cell_probabilities(
     1954). Integrated from ρ = 0, where levels are independent, over the angle whose sine is ρ
     (Drezner and Wesolowsky 1990), it gives the distribution function at the corners of a cell.
 
-    Bounds of the levels are (P, L + 1), from −∞ to +∞; ``rho`` is (P,), larger than −1 and smaller
-    than 1. The results are (P, L, L).
+    Bounds of the levels are (P, L + 1), from −∞ to +∞; the results are (P, L, L).
     """
     h = np.clip(first_bounds[:, 1:-1], -_FAR, _FAR)[:, :, None]
     k = np.clip(second_bounds[:, 1:-1], -_FAR, _FAR)[:, None, :]
@@ -190,7 +182,7 @@ def _prior_counts(first_bounds: np.ndarray, second_bounds: np.ndarray) -> np.nda
 
 
 def prior_answers(first_levels: np.ndarray, second_levels: np.ndarray) -> np.ndarray:
-    """How many uncorrelated answers a pair is counted with besides, by its numbers of levels."""
+    """How many uncorrelated answers are added to those of a pair, by its numbers of levels."""
     return _PRIOR_ANSWERS * (first_levels + second_levels)
 
 
@@ -273,15 +265,9 @@ def _dummies(levels: np.ndarray, width: int) -> np.ndarray | sparse.csr_array:
 
 
 def effective_rows(found: Correlations) -> np.ndarray:
-    """How many rows would tell as much of a correlation, were utilities seen themselves; (N, N).
+    """(N, N) rows that would tell as much of a correlation, were utilities seen themselves.
 
-    None on the diagonal, nor where nothing is known.
-
-    Examples
-    --------
-    >>> found = Correlations(np.eye(2), np.array([[0.0, 0.01], [0.01, 0.0]]), np.full((2, 2), 200))
-    >>> effective_rows(found).tolist()
-    [[0.0, 100.0], [100.0, 0.0]]
+    Zero on the diagonal and where nothing is known.
     """
     known = np.isfinite(found.variance) & (found.variance > 0.0)
     squared = found.correlation[known] ** 2
@@ -298,19 +284,14 @@ def prior_rows(correlation: np.ndarray, rows: np.ndarray) -> float:
     seen could as well be noise. If all pairs have as many rows, they shrink by the weight of
     Schäfer and Strimmer (2005).
 
-    Both are (N, N); there are no effective ``rows`` where nothing is known.
-
-    Examples
-    --------
-    >>> prior_rows(np.array([[1.0, 0.5], [0.5, 1.0]]), np.array([[0.0, 20.0], [20.0, 0.0]]))
-    5.0
+    Both are (N, N); effective ``rows`` are zero where nothing is known.
     """
     surplus = float((rows * correlation**2).sum() - np.count_nonzero(rows))
     return float(rows.sum()) / surplus if surplus > 0.0 else np.inf
 
 
 def shrunk(correlation: np.ndarray, rows: np.ndarray, prior: float) -> np.ndarray:
-    """Correlations as if ``prior`` rows without any had been seen besides; it must be positive."""
+    """Correlations as if ``prior`` > 0 uncorrelated rows had been seen in addition."""
     result = correlation * (rows / (rows + prior))
     np.fill_diagonal(result, 1.0)
     return result

@@ -53,13 +53,6 @@ def rotate(
     Factors come in the order of the variance that they explain, and with signs that make the
     strongest loadings positive; but with ``start``, a turn to begin from, they stay as they are.
     ``gamma`` of oblimin is 0 for direct quartimin; above, factors become more correlated.
-
-    Examples
-    --------
-    >>> simple = np.array([[0.8, 0.0], [0.7, 0.0], [0.0, 0.6], [0.0, 0.5]])
-    >>> turned = simple @ np.array([[0.6, 0.8], [-0.8, 0.6]])
-    >>> bool(np.allclose(rotate(turned).pattern, simple))
-    True
     """
     n_factors = loadings.shape[1]
     length = np.linalg.norm(loadings, axis=1)
@@ -152,7 +145,7 @@ def _descend(
             break
         step *= 2.0
         for _ in range(_MOST_HALVINGS):
-            moved = _allowed(turn - step * slope, is_oblique)
+            moved = allowed_turn(turn - step * slope, is_oblique)
             new, new_slope = _projected(loadings, moved, criterion, is_oblique)
             if new < value - 0.5 * steepness * step:
                 break
@@ -177,8 +170,8 @@ def _projected(
     return value, gradient - turn @ (inward + inward.T) / 2.0
 
 
-def _allowed(turn: np.ndarray, is_oblique: bool) -> np.ndarray:
-    """The nearest orthogonal matrix, or columns of length one."""
+def allowed_turn(turn: np.ndarray, is_oblique: bool) -> np.ndarray:
+    """The nearest orthogonal matrix or, where factors may correlate, columns of length one."""
     if is_oblique:
         return turn / np.linalg.norm(turn, axis=0)
     left, _, right = np.linalg.svd(turn)

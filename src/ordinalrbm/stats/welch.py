@@ -52,25 +52,21 @@ class Comparison(NamedTuple):
 
 
 def counting(weight: np.ndarray | None, n: int) -> np.ndarray:
-    """How much each person counts; who has no weight counts nothing."""
+    """How much each person counts: nothing without a weight, all the same if there is none at all."""
     weights = np.ones(n) if weight is None else np.asarray(weight, dtype=float)
     weights = np.where(np.isfinite(weights) & (weights > 0), weights, 0.0)
-    # Who all count nothing, count the same.
     return weights if weights.any() else np.ones_like(weights)
 
 
 def moments(values: np.ndarray, code: np.ndarray, n_groups: int, weight: np.ndarray) -> Moments:
-    """Means of some values, (n, Q) with NaN where there is none, in the groups that codes name.
-
-    Who has code -1 is in no group.
-    """
+    """Means of values (n, Q), NaN where missing, in the groups that codes name; code -1 is no group."""
     people = np.flatnonzero((code >= 0) & (weight > 0))
     places = (code[people], np.arange(len(people)))
     of_group = sparse.csr_array((np.ones(len(people)), places), shape=(n_groups, len(people)))
     known = ~np.isnan(values[people])
     value, own = np.where(known, values[people], 0.0), weight[people, None] * known
     total, count = of_group @ own, (of_group @ known.astype(float))
-    with np.errstate(invalid="ignore", divide="ignore"):  # nobody has no mean
+    with np.errstate(invalid="ignore", divide="ignore"):  # empty groups have no mean
         mean = (of_group @ (own * value)) / total
         apart = np.where(known, value - np.nan_to_num(mean)[places[0]], 0.0)
         variance = (of_group @ (own * apart**2)) / total * count / (count - 1.0)
@@ -80,7 +76,7 @@ def moments(values: np.ndarray, code: np.ndarray, n_groups: int, weight: np.ndar
 
 
 def welch(groups: Moments) -> Comparison | None:
-    """Welch's test that all means are equal; None where nobody differs within any group."""
+    """Welch's test that all means are equal; None if there is no spread within any group."""
     n_groups = len(groups.mean)
     usable = None if n_groups < 2 else _with_spread(groups)
     if usable is None:
@@ -153,7 +149,7 @@ def holm(p: Sequence[float]) -> list[float]:
 def most_sure(
     comparisons: Sequence[Comparison | None], adjusted: Sequence[float], known: Sequence[float] | None = None
 ) -> list[int]:
-    """Places of comparisons, the surest and most far-reaching first.
+    """Indices of comparisons, the surest and most far-reaching first.
 
     Those that are significant, by ``adjusted`` p-values, come before the others, in the order of
     the lower bound of omega squared times the share of people who are ``known`` and compared: of
@@ -161,12 +157,12 @@ def most_sure(
     share, in tenths, and then by the lower bound.
     """
 
-    def key(place: int) -> tuple[float, ...]:
-        found = comparisons[place]
+    def key(index: int) -> tuple[float, ...]:
+        found = comparisons[index]
         if found is None:
             return (2.0,)
-        share = 1.0 if known is None else known[place]
-        if adjusted[place] < ALPHA:
+        share = 1.0 if known is None else known[index]
+        if adjusted[index] < ALPHA:
             return 0.0, -found.low * share, found.p
         return 1.0, -round(share, 1), -found.low, found.p
 

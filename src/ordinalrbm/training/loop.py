@@ -14,8 +14,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ordinalrbm.training.checkpoint import CheckpointWriter
-from ordinalrbm.training.divergence import DivergenceError, NothingLearntError, tell_of_divergence
-from ordinalrbm.training.schedule import Schedule
+from ordinalrbm.training.schedule import DivergenceError, NothingLearntError, Schedule, warn_of_divergence
 from ordinalrbm.training.state import State
 
 _log = logging.getLogger(__name__)
@@ -81,7 +80,7 @@ def learn(learner: Learner, writer: CheckpointWriter, n_epochs: int, *, verbose:
     finally:
         bar.close()
     if learner.schedule is not None:
-        tell_of_divergence(learner.schedule, len(learner.history))
+        warn_of_divergence(learner.schedule, len(learner.history))
     return False
 
 

@@ -1,4 +1,4 @@
-"""The clamped and the free chains of learning, and the gradient that they estimate."""
+"""The clamped and the free chains of learning, the gradient that they estimate, and steps along it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from ordinalrbm.engine import gibbs, thresholds
 from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.engine.side import Batch, Side, Statistics
+from ordinalrbm.runtime.jit import compiled, inlined
 from ordinalrbm.vector.model import (
-    Gradient,
     VectorModel,
     complete_rows,
     factor_type,
@@ -25,6 +25,9 @@ FreePhase = Literal["contrastive", "persistent"]
 _SETTLING_ITERATIONS = 30
 _SETTLING_TOLERANCE = 0.01
 _ROWS_AT_ONCE = 4096
+# Of Adam.
+_FIRST_DECAY, _SECOND_DECAY, _EPSILON = 0.9, 0.999, 1e-8
+_NO_SLOPES = np.zeros((0, 0), dtype=np.float32)
 
 
 class Chains(NamedTuple):
@@ -33,15 +36,40 @@ class Chains(NamedTuple):
     clamped: np.ndarray  # (rows, K) factors given the answers, one chain per row
     free: np.ndarray  # (chains, K) factors with the answers forgotten
     free_side: Side | None  # the rows that the free chains are over, if not the data's own
-    contrastive: bool  # whether free chains start anew from the clamped ones at every update
+    contrastive: bool  # whether free chains start from the clamped ones at every update
+
+
+class Gradient(NamedTuple):
+    """Direction of steepest ascent, in the shapes of the model's parameters."""
+
+    weights: np.ndarray
+    bias: np.ndarray
+    factor_bias: np.ndarray
+    cutpoints: np.ndarray
+    slopes: np.ndarray = _NO_SLOPES
+    factor_slopes: np.ndarray = _NO_SLOPES
+
+
+class Moments(NamedTuple):
+    """Adam's running means of the gradient and of its square."""
+
+    first: Gradient
+    second: Gradient
+
+
+class Steps(NamedTuple):
+    """How far parameters move along a gradient."""
+
+    rate: float
+    adaptive: bool  # whether by Adam; otherwise the step is the rate times the gradient
+    centred: bool  # whether factors are measured from their middle when weights move
 
 
 def start_chains(model: VectorModel, this: Side, free_phase: FreePhase, n_chains: int, seed: int) -> Chains:
     """Return chains before the first update, drawn from the mean-field solution.
 
     Persistent chains are a moderate number of complete rows when every row has every column (then
-    all rows share one free model), otherwise one per row, over that row's own columns and with its
-    own background.
+    all rows share one free model), otherwise one per row, with that row's own columns and background.
     """
     rng = np.random.default_rng(seed)
     clamped = _settled(model, this, rng)
@@ -86,7 +114,6 @@ def gradient(
     scale = np.float32(1.0 / (batch.stop - batch.start))
     weights = scale * (clamped.weights - share * free.weights)
     weights -= np.float32(precision * model.units) * model.weights
-    bounds = scale * clamped.thresholds
     slopes, factor_slopes = model.slopes, model.factor_slopes
     if model.n_covariates:
         # Shifted utilities meet the answers alone, as thresholds do; categories are weighed
@@ -100,7 +127,7 @@ def gradient(
         weights=weights,
         bias=scale * (clamped.bias - share * free.bias),
         factor_bias=scale * (clamped.factor_bias - share * free.factor_bias),
-        cutpoints=_cutpoint_gradient(model, bounds),
+        cutpoints=_cutpoint_gradient(model, scale * clamped.thresholds),
         slopes=slopes,
         factor_slopes=factor_slopes,
     )
@@ -108,8 +135,6 @@ def gradient(
 
 def _cutpoint_gradient(model: VectorModel, bounds: np.ndarray) -> np.ndarray:
     """Gradient by the cutpoints; of a number, which is the logarithm of its scale, as it is."""
-    if not model.kind.size:
-        return thresholds.cutpoint_gradient(model.cutpoints, bounds, model.n_levels)
     plan = model.layout
     result = thresholds.cutpoint_gradient(model.cutpoints, bounds, plan.n_levels)
     result[plan.is_number, 0] = bounds[plan.is_number, 1]
@@ -124,14 +149,70 @@ def _free_statistics(
         over = with_parameters(chains.free_side, model)
         everyone = batch._replace(start=0, stop=over.n_rows)
         statistics = gibbs.free_phase(over, chains.free, everyone)
-        return statistics, np.float32(_row_weight(this, batch) / over.n_rows)
+        n_rows = batch.stop - batch.start
+        weight = this.row_weight[batch.start : batch.stop].sum() if this.row_weight.size else n_rows
+        return statistics, np.float32(float(weight) / over.n_rows)
     if chains.contrastive:
         rows = slice(batch.start, batch.stop)
         chains.free[rows] = chains.clamped[rows]
     return gibbs.free_phase(this, chains.free, batch), np.float32(1.0)
 
 
-def _row_weight(this: Side, batch: Batch) -> float:
-    if this.row_weight.size:
-        return float(this.row_weight[batch.start : batch.stop].sum())
-    return float(batch.stop - batch.start)
+def zero_moments(model: VectorModel) -> Moments:
+    first, second = (
+        Gradient(*(np.zeros_like(getattr(model, name)) for name in Gradient._fields)) for _ in range(2)
+    )
+    return Moments(first, second)
+
+
+def ascend(model: VectorModel, gradient: Gradient, moments: Moments, n_updates: int, steps: Steps) -> None:
+    """Move the model up the gradient, in place; ``n_updates`` counts from one."""
+    scale = steps.rate
+    if steps.adaptive:
+        scale *= np.sqrt(1.0 - _SECOND_DECAY**n_updates) / (1.0 - _FIRST_DECAY**n_updates)
+    # Factors are coded around their middle when the weights move: a change of a weight then leaves
+    # the mean utility where it was and only turns its slope, which the bias would else fight.
+    # Weights of many units per factor are smaller by the root of their number, and their gradient
+    # is larger by it.
+    centre = 0.5 * model.units if steps.centred else 0.0
+    finer = scale / np.sqrt(model.units) if steps.adaptive else scale / model.units
+    _move_columns(model.weights, model.bias, gradient, moments, scale, finer, centre, steps.adaptive)
+    for part in ("factor_bias", "cutpoints", "slopes", "factor_slopes"):
+        _move(
+            getattr(model, part).reshape(-1),
+            getattr(gradient, part).reshape(-1),
+            getattr(moments.first, part).reshape(-1),
+            getattr(moments.second, part).reshape(-1),
+            finer if part == "factor_slopes" else scale,
+            steps.adaptive,
+        )
+
+
+@inlined
+def _direction(g, first, second, j, adaptive):
+    """Where to go along one coordinate: the gradient, or Adam's mean of it in its own unit."""
+    if not adaptive:
+        return np.float64(g)
+    first[j] += (1 - _FIRST_DECAY) * (g - first[j])
+    second[j] += (1 - _SECOND_DECAY) * (g * g - second[j])
+    return first[j] / (np.sqrt(second[j]) + _EPSILON)
+
+
+@compiled()
+def _move(parameter, gradient, first, second, scale, adaptive):
+    for j in range(parameter.size):
+        parameter[j] += scale * _direction(gradient[j], first, second, j, adaptive)
+
+
+@compiled()
+def _move_columns(weights, bias, gradient, moments, scale, finer, centre, adaptive):
+    first, second = moments.first, moments.second
+    for i in range(bias.size):
+        moved = 0.0
+        for k in range(weights.shape[1]):
+            g = gradient.weights[i, k] - centre * gradient.bias[i]
+            step = finer * _direction(g, first.weights[i], second.weights[i], k, adaptive)
+            weights[i, k] += step
+            moved += step
+        step = scale * _direction(gradient.bias[i], first.bias, second.bias, i, adaptive)
+        bias[i] += step - centre * moved

@@ -20,13 +20,12 @@ import numpy as np
 from scipy import linalg
 from scipy.stats import norm
 
-from ordinalrbm.data.answers import NOMINAL, covariates_of, kinds_of
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.answers import covariates_of, kinds_of
+from ordinalrbm.data.observations import Observations, count_levels
 from ordinalrbm.engine import thresholds
 from ordinalrbm.stats import polychoric
 from ordinalrbm.vector import regression
-from ordinalrbm.vector.kinds import Layout, in_columns
-from ordinalrbm.vector.model import VectorModel, layout_of, level_counts
+from ordinalrbm.vector.model import Layout, VectorModel, in_columns, layout_of
 
 # Beyond so many columns the correlation matrix is not worth its memory.
 _MAX_COLUMNS = 2000
@@ -82,21 +81,15 @@ def initial_model(
     plan = layout_of(kind, observations.n_levels)
     columns = _as_scales(observations, plan)
     n_levels = columns.levels.n_levels
-    cutpoints = thresholds.even(n_levels)
-    if at_marginals:
-        cutpoints = thresholds.at_marginals(level_counts(columns.levels), n_levels)
-    bounds = thresholds.table(cutpoints, n_levels)
+    marginals = thresholds.at_marginals(count_levels(columns.levels), n_levels)
     slopes = np.zeros((n_levels.size, covariates.shape[1]))
     if covariates.size:
-        at_shares = thresholds.at_marginals(level_counts(columns.levels), n_levels)
+        bounds = thresholds.table(marginals, n_levels)
         slopes = regression.column_slopes(
-            columns.levels,
-            columns.number,
-            thresholds.table(at_shares, n_levels),
-            plan,
-            covariates,
-            slope_precision,
+            columns.levels, columns.number, bounds, plan, covariates, slope_precision
         )
+    cutpoints = marginals if at_marginals else thresholds.even(n_levels)
+    bounds = thresholds.table(cutpoints, n_levels)
     between = _between(slopes, covariates, columns.share, plan)
     rng = np.random.default_rng(seed)
     structure = _Structure(np.zeros((n_levels.size, 0)), np.zeros(0))
@@ -163,7 +156,7 @@ def _as_scales(observations: Observations, plan: Layout) -> _Scales:
 
 
 def _deviation(share: np.ndarray) -> np.ndarray:
-    """Of a category that is chosen so often."""
+    """Standard deviation of choosing a category."""
     return np.sqrt(share * (1.0 - share))
 
 
@@ -181,12 +174,11 @@ def _of_kinds(
 
 
 def _between(slopes: np.ndarray, covariates: np.ndarray, share: np.ndarray, plan: Layout) -> np.ndarray:
-    """(N', N') covariance of the utilities that comes from the covariates, of which one is left."""
+    """(N', N') covariance of the utilities that comes from the covariates, where one is left within."""
     if not covariates.size:
         return np.zeros((len(slopes), len(slopes)))
     own = slopes.copy()
-    for question in np.flatnonzero(plan.kind == NOMINAL).tolist():
-        columns = plan.columns(question)
+    for _, columns in plan.nominal:
         own[columns] -= share[columns] @ own[columns] / share[columns].sum()
         own[columns] *= _deviation(share[columns])[:, None]
     return own @ np.atleast_2d(np.cov(covariates.T, bias=True)) @ own.T
@@ -198,12 +190,8 @@ def _with_slopes(
     """The model with slopes by covariates, of columns and of factors."""
     view = columns.levels.column_view
     squares = covariates.astype(np.float64) ** 2
-    informed = np.stack(
-        [
-            squares[view.row[view.column_start[i] : view.column_start[i + 1]]].sum(axis=0)
-            for i in range(len(slopes))
-        ]
-    )
+    of_column = np.split(view.row, view.column_start[1:-1])
+    informed = np.stack([squares[rows].sum(axis=0) for rows in of_column])
     is_category = model.layout.is_category
     variance = np.where(is_category, _deviation(columns.share) ** 2, 1.0)
     weights = model.weights.astype(np.float64)
@@ -219,12 +207,11 @@ def _structure(
     columns: _Scales, plan: Layout, bounds: np.ndarray, between: np.ndarray, n_factors: int, units: int
 ) -> _Structure:
     """At most ``n_factors`` directions in which utilities vary together."""
-    observations = columns.levels
-    found = polychoric.polychoric(_enough_rows(observations), bounds)
+    n_columns = columns.levels.n_columns
+    found = polychoric.polychoric(_enough_rows(columns.levels), bounds)
     found = _of_choices(found, columns.share, plan)
     if between.any():
         found = found._replace(correlation=_within(found.correlation, between))
-    n_columns = observations.n_columns
     rows = polychoric.effective_rows(found)
     prior = polychoric.prior_rows(found.correlation, rows)
     noise = _noise(polychoric.shrunk(found.correlation, rows, prior + n_columns), units)
@@ -263,7 +250,7 @@ def _of_choices(found: polychoric.Correlations, share: np.ndarray, plan: Layout)
 
 
 def _within(correlation: np.ndarray, between: np.ndarray) -> np.ndarray:
-    """Correlations given covariates, from those without them and the covariance they make."""
+    """Correlations given covariates, from those without them and the covariance between groups."""
     whole = np.sqrt(1.0 + np.diag(between))
     result = np.clip(correlation * np.outer(whole, whole) - between, -_LARGEST, _LARGEST)
     np.fill_diagonal(result, 1.0)
@@ -273,9 +260,7 @@ def _within(correlation: np.ndarray, between: np.ndarray) -> np.ndarray:
 def _enough_rows(observations: Observations) -> Observations:
     """The first rows, which are as good as any, as many as can be counted in short time."""
     n_rows = min(max(_MAX_WORK // observations.n_columns**2, _ENOUGH_ROWS), _MAX_ROWS)
-    if observations.n_rows <= n_rows:
-        return observations
-    return observations.take_rows(np.arange(n_rows))
+    return observations if observations.n_rows <= n_rows else observations.take_rows(np.arange(n_rows))
 
 
 def _noise(correlation: np.ndarray, units: int) -> np.ndarray:
@@ -307,10 +292,10 @@ def _expected_variance(values: np.ndarray, aspect: float) -> np.ndarray:
 def _spread_over_units(
     structure: _Structure, n_factors: int, units: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Share directions among factors, evenly and otherwise at random.
+    """(N', K) weights that share directions among factors, evenly and otherwise at random.
 
-    A unit is not linear: the stronger what it takes in, the less it answers. Weights make up for
-    that, for inputs of the size that they will have.
+    A unit is not linear: the stronger its input, the weaker its response. Weights make up for that,
+    for inputs of the size that they will have.
     """
     directions, variance = structure
     n_directions = variance.size
@@ -329,9 +314,9 @@ def _spread_over_units(
 def _random_part(
     directions: np.ndarray, shares: np.ndarray, units: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Small weights in which nothing goes along the directions, nor sums up as directions do.
+    """Small random weights with nothing along the directions, nor along their shares.
 
-    Along strong directions the variance hangs on the last per cent of the weights.
+    Along strong directions the variance depends on the last per cent of the weights.
     """
     shape = (directions.shape[0], shares.shape[1])
     weights = rng.normal(scale=_RANDOM * 2.0 / np.sqrt(shape[0] * units), size=shape)

@@ -8,27 +8,42 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.side import Batch, Side
+from ordinalrbm.data.answers import NUMERIC, kinds_of
+from ordinalrbm.data.observations import Observations, count_levels, weight_of_answers
+from ordinalrbm.engine.side import Batch
 from ordinalrbm.engine.thresholds import FirstThresholds
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training import state as saving
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
-from ordinalrbm.training.divergence import lower_of, refuse_divergence, refuse_nonsense
 from ordinalrbm.training.loop import learn
-from ordinalrbm.training.schedule import MOST_OFTEN, RateSchedule, Schedule
-from ordinalrbm.vector.ascent import Moments, Steps, ascend, zero_moments
-from ordinalrbm.vector.chains import FreePhase, gradient, start_chains
+from ordinalrbm.training.schedule import (
+    MOST_OFTEN,
+    RateSchedule,
+    Schedule,
+    lower_of,
+    marginal_log_probability,
+    refuse_divergence,
+    refuse_nonsense,
+    spread_of,
+)
+from ordinalrbm.vector.chains import FreePhase, Moments, Steps, ascend, gradient, start_chains, zero_moments
 from ordinalrbm.vector.initial import by_weight, initial_model
 from ordinalrbm.vector.model import ARRAYS, Unanswered, VectorModel, follow_covariates, side, with_parameters
-from ordinalrbm.vector.monitor import set_aside
-from ordinalrbm.vector.styles import draw_styles, has_styles, with_styles
+from ordinalrbm.vector.posterior import draw_styles, draws, mean_field, with_styles
+from ordinalrbm.vector.predict import Cells, cells_of, log_probability, mixed, probabilities
 
 Solver = Literal["adam", "sgd"]
 FirstWeights = Literal["polychoric", "random"]
 FirstBiases = Literal["balanced", "zero"]
 # Share of the epochs in which the learning rate falls to zero.
 _FALL = 0.4
+# So many rows are watched at most: enough for a standard error of about 0.005 nats.
+_WATCHED_ROWS = 4000
+_DRAWS = 50
+# Standard errors of a difference that are more than chance.
+_CLEARLY = 2.0
+# Share of the answers that are learnt from and predicted all the same, if none is held out.
+_SEEN = 0.05
 
 
 @dataclass(frozen=True)
@@ -78,6 +93,93 @@ class Fitted(NamedTuple):
     interrupted: bool
 
 
+class Monitor(NamedTuple):
+    """Rows that are watched: the answers that are shown, and those to be predicted from them.
+
+    ``held_out`` answers are never learnt from; their likelihood decides when to stop. There may
+    be none. ``seen`` answers are learnt from: their likelihood given those shown is the
+    pseudo-likelihood of the training data. ``marginal`` are their log probabilities without a model.
+    Weights are those of the answers.
+    """
+
+    shown: Observations
+    held_out: Cells
+    held_out_weight: np.ndarray
+    seen: Cells
+    seen_weight: np.ndarray
+    marginal: np.ndarray
+
+    def measure(self, model: VectorModel, unanswered: Unanswered) -> tuple[np.ndarray, np.ndarray]:
+        """Return log probabilities of the held-out and of the seen answers, by mean-field."""
+        this = side(model, self.shown, unanswered)
+        found = mean_field(model, this)
+        held_out, seen = (
+            log_probability(model, mixed(model, this, found, cells), cells)
+            for cells in (self.held_out, self.seen)
+        )
+        return held_out, seen
+
+    def is_worse(self, model: VectorModel, other: VectorModel, unanswered: Unanswered, seed: int) -> bool:
+        """Whether a model predicts the held-out answers worse than another, beyond chance."""
+        if not self.held_out_weight.size:
+            return False
+        first, second = (self._by_draws(each, unanswered, seed) for each in (model, other))
+        lost, deviation, size = spread_of(second - first, self.held_out_weight)
+        return bool(lost > _CLEARLY * deviation / np.sqrt(size))
+
+    def _by_draws(self, model: VectorModel, unanswered: Unanswered, seed: int) -> np.ndarray:
+        """Log probability of each held-out answer, by sampling: slower and unbiased."""
+        chain = draws(model, side(model, self.shown, unanswered), _DRAWS, seed)
+        return log_probability(model, probabilities(model, chain, self.held_out), self.held_out)
+
+
+def hold_out(
+    observations: Observations, fraction: float, seed: int, row_weight: np.ndarray | None = None
+) -> tuple[Observations, Monitor | None]:
+    """Return the answers to learn from, and a monitor of the rest.
+
+    Answers are hidden, not rows: a model of answers is asked for answers. In large data only the
+    first rows are watched (their order is random by now), so that watching stays cheap.
+    """
+    rng = np.random.default_rng(seed)
+    n_rows = min(observations.n_rows, _WATCHED_ROWS)
+    n_watched = int(observations.row_start[n_rows])
+    draw = rng.random(n_watched)
+    held_out, seen = draw < fraction, draw >= 1.0 - (fraction or _SEEN)
+    if not seen.any() or not (held_out.any() or fraction == 0.0):
+        return observations, None
+    learnt = np.ones(observations.n_entries, dtype=bool)
+    learnt[:n_watched] = ~held_out
+    to_learn = observations.select(learnt)
+    watched = observations.take_rows(np.arange(n_rows))
+    weight = None if row_weight is None else row_weight[:n_rows]
+    hidden, known = watched.select(held_out), watched.select(seen)
+    known_cells = cells_of(known)
+    return to_learn, Monitor(
+        shown=watched.select(~(held_out | seen)),
+        held_out=cells_of(hidden),
+        held_out_weight=weight_of_answers(hidden, weight),
+        seen=known_cells,
+        seen_weight=weight_of_answers(known, weight),
+        marginal=_marginal(to_learn, row_weight, known_cells),
+    )
+
+
+def _marginal(learnt: Observations, row_weight: np.ndarray | None, cells: Cells) -> np.ndarray:
+    """Log probability of answers without a model; numbers are standard normal then."""
+    counts = count_levels(learnt, row_weight)
+    found = marginal_log_probability(counts, learnt.n_levels, cells.column, cells.level)
+    kind = kinds_of(learnt)
+    if not kind.size:
+        return found
+    normal = -0.5 * np.log(2.0 * np.pi) - 0.5 * cells.value**2
+    return np.where(kind[cells.column] == NUMERIC, normal, found)
+
+
+def _mean(values: np.ndarray, weight: np.ndarray) -> float:
+    return float(np.average(values, weights=weight)) if values.size else np.nan
+
+
 class _VectorLearner:
     """Everything that changes while learning; rows must already be in random order."""
 
@@ -91,16 +193,15 @@ class _VectorLearner:
         self.settings = settings
         learnt, self.monitor = observations, None
         if start is None:
-            learnt, self.monitor = set_aside(
+            learnt, self.monitor = hold_out(
                 observations, settings.validation_fraction, settings.seed, row_weight
             )
         self.model = first_model(learnt, row_weight, settings) if start is None else start.copy()
         if settings.thresholds == "even" and self.monitor is not None:
             _, first = self.monitor.measure(self.model, settings.unanswered)
-            lower = lower_of(self.monitor.usual, first)
-            self.monitor = self.monitor._replace(usual=lower)
+            self.monitor = self.monitor._replace(marginal=lower_of(self.monitor.marginal, first))
         self.this = side(self.model, learnt, settings.unanswered, row_weight)
-        if has_styles(self.model):
+        if self.model.has_styles:
             self.this = self.this._replace(stretch=np.ones(self.this.n_rows, dtype=np.float32))
         self.chains = start_chains(
             self.model, self.this, settings.free_phase, settings.n_chains, settings.seed
@@ -125,9 +226,8 @@ class _VectorLearner:
         return self.schedule.rate() > 0.0
 
     def epoch(self) -> None:
-        """One pass over the data, then a look at the held-out answers."""
         epoch, rate = len(self.history) + 1, self.schedule.rate()
-        _epoch(self, self.this, epoch, rate, self.settings)
+        self._pass(epoch, rate)
         model = self.model
         # Many units with the same weights are, together, as one with a larger one.
         weights = np.sqrt(model.units) * model.weights
@@ -137,15 +237,34 @@ class _VectorLearner:
         if self.monitor is not None:
             monitor = self.monitor
             hidden, known = monitor.measure(model, self.settings.unanswered)
-            refuse_nonsense(known, monitor.usual, monitor.seen.weight)
-            held_out, seen = monitor.held_out.mean(hidden), monitor.seen.mean(known)
+            refuse_nonsense(known, monitor.marginal, monitor.seen_weight)
+            held_out, seen = _mean(hidden, monitor.held_out_weight), _mean(known, monitor.seen_weight)
         seconds = time.perf_counter() - self.started
         self.history.append(Record(epoch, seen, held_out, rate, seconds))
         if self.schedule.after(held_out):
             self.best, self.best_epoch = model.copy(), epoch
 
+    def _pass(self, epoch: int, rate: float) -> None:
+        """One pass over the data, in batches of neighbouring rows, in random order."""
+        model, settings, n_rows = self.model, self.settings, self.this.n_rows
+        starts = np.arange(0, n_rows, settings.batch_size)
+        precision, slopes = settings.weight_decay / n_rows, settings.background_decay / n_rows
+        steps = Steps(rate, settings.solver == "adam", settings.centred)
+        order = np.random.default_rng([settings.seed, epoch]).permutation(starts.size)
+        styles = np.ones(model.stretches.size)  # one made-up row of each keeps all possible
+        for count, start in enumerate(starts[order]):
+            stop = min(int(start) + settings.batch_size, n_rows)
+            batch = Batch(int(start), stop, settings.seed, epoch, settings.gibbs_steps)
+            current = with_parameters(self.this, model)
+            if model.n_covariates:
+                follow_covariates(current, model, batch.start, batch.stop)
+            styles += draw_styles(model, current, self.chains.clamped, batch)
+            uphill = gradient(model, current, self.chains, batch, precision, slopes)
+            n_updates = (epoch - 1) * starts.size + count + 1
+            ascend(model, uphill, self.moments, n_updates, steps)
+        model.style_weights[:] = styles / styles.sum()
+
     def state(self) -> saving.State:
-        """Return all that is needed to go on from here."""
         chains, units = self.chains, self.settings.units
         state = {
             **saving.flatten("model", self.model),
@@ -155,21 +274,19 @@ class _VectorLearner:
             **saving.flatten_history(self.history),
             "clamped": saving.packed(chains.clamped, units),
         }
-        if not chains.contrastive:  # else they start anew at every update
+        if not chains.contrastive:  # else they start again at every update
             state["free"] = saving.packed(chains.free, units)
         return state
 
-    def _unwatched(self) -> list[str]:
-        """What the history has no numbers of."""
-        watched = {
-            "validation": self.monitor is not None and self.monitor.held_out.weight.size,
-            "pseudo_likelihood": self.monitor is not None and self.monitor.seen.weight.size,
-        }
-        return [name for name, there_is in watched.items() if not there_is]
-
     def restore(self, state: saving.State) -> None:
         chains, units = self.chains, self.settings.units
-        history = saving.unflatten_history(state, Record, unwatched=self._unwatched())
+        monitor = self.monitor
+        n_watched = {
+            "validation": 0 if monitor is None else monitor.held_out_weight.size,
+            "pseudo_likelihood": 0 if monitor is None else monitor.seen_weight.size,
+        }
+        unwatched = [name for name, number in n_watched.items() if not number]
+        history = saving.unflatten_history(state, Record, unwatched=unwatched)
         values = (line.validation for line in history)
         self.schedule.replay(values, saving.counter("n_slowed", state, MOST_OFTEN))
         self.model, self.best = (self._unflatten_model(name, state) for name in ("model", "best"))
@@ -185,12 +302,10 @@ class _VectorLearner:
 
     def _unflatten_model(self, name: str, state: saving.State) -> VectorModel:
         """A model of the state, which must be such as a model file may hold."""
-        stored = Stored(state, {"units": self.settings.units})
-        model = self.model
-        VectorModel.from_stored(
-            stored.under(f"{name}."), model.n_levels.tolist(), model.kind, model.n_covariates
-        )
-        return saving.unflatten(name, state, self.model)
+        like = self.model
+        stored = Stored(state, {"units": self.settings.units}).under(f"{name}.")
+        VectorModel.from_stored(stored, like.n_levels.tolist(), like.kind, like.n_covariates)
+        return saving.unflatten(name, state, like)
 
 
 def fit(
@@ -200,13 +315,10 @@ def fit(
     checkpoints: Checkpoints = NO_CHECKPOINTS,
     start: VectorModel | None = None,
 ) -> Fitted:
-    """Learn a model and return it; rows must already be in random order.
+    """Learn a model from rows in random order and return it.
 
     With a model to start from, it learns from all answers for all epochs and watches none: most of
     the time of a small survey goes into watching.
-
-    Ctrl-C ends learning and gives the best epoch so far; before the first epoch has ended there is
-    none, and the interruption goes through.
     """
     learner = _VectorLearner(observations, row_weight, settings, start)
     interrupted = learn(
@@ -215,7 +327,7 @@ def fit(
     best, best_epoch = learner.best, learner.best_epoch
     # Mean-field is quick enough to watch every epoch with, but it is an approximation, and more so
     # the stronger the weights: it tends to prefer earlier epochs. The last epoch has settled, so it
-    # stays unless draws show clearly that it is worse, by overfitting.
+    # is kept unless draws show clearly that it is worse, by overfitting.
     last, monitor = learner.model, learner.monitor
     if not interrupted and (
         monitor is None or not monitor.is_worse(last, best, settings.unanswered, settings.seed)
@@ -239,24 +351,3 @@ def first_model(observations: Observations, row_weight: np.ndarray | None, setti
         ),
         settings.response_styles,
     )
-
-
-def _epoch(learner: _VectorLearner, this: Side, epoch: int, rate: float, settings: Settings) -> None:
-    """One pass over the data, in batches of neighbouring rows, in random order."""
-    model, n_rows = learner.model, this.n_rows
-    starts = np.arange(0, n_rows, settings.batch_size)
-    precision, slopes = settings.weight_decay / n_rows, settings.background_decay / n_rows
-    steps = Steps(rate, settings.solver == "adam", settings.centred)
-    order = np.random.default_rng([settings.seed, epoch]).permutation(starts.size)
-    styles = np.ones(model.stretches.size)  # one made-up row of each keeps all possible
-    for count, start in enumerate(starts[order]):
-        stop = min(int(start) + settings.batch_size, n_rows)
-        batch = Batch(int(start), stop, settings.seed, epoch, settings.gibbs_steps)
-        current = with_parameters(this, model)
-        if model.n_covariates:
-            follow_covariates(current, model, batch.start, batch.stop)
-        styles += draw_styles(model, current, learner.chains.clamped, batch)
-        uphill = gradient(model, current, learner.chains, batch, precision, slopes)
-        n_updates = (epoch - 1) * starts.size + count + 1
-        ascend(model, uphill, learner.moments, n_updates, steps)
-    model.style_weights[:] = styles / styles.sum()

@@ -38,7 +38,6 @@ class Estimate(NamedTuple):
 class _Enumeration(NamedTuple):
     """Everything that depends on the state alone, for all states."""
 
-    states: np.ndarray  # (S, K)
     prior: np.ndarray  # (S,): γ·h, and the number of ways to switch on so many units
     mean: np.ndarray  # (N, S)
     log_prior: np.ndarray  # (N, S): what an answer adds to log P*(h), whatever it is
@@ -78,16 +77,41 @@ def _stretched(this: Side, stretch: float) -> np.ndarray:
 
 
 def _exact(model: VectorModel, this: Side) -> Estimate:
-    if not this.covariates.size:
-        return _exact_alike(model, this)
     value = np.empty(this.n_rows)
     for rows, own, part in _alike(model, this):
-        value[rows] = _exact_alike(own, part).value
+        every = _enumerate(own, part)
+        size = max(1, _CHUNK // every.prior.size)
+        for start in range(0, part.n_rows, size):
+            some = slice(start, min(start + size, part.n_rows))
+            clamped, free = _log_joint(part, every, some)
+            value[rows[some]] = logsumexp(clamped, axis=1) - logsumexp(free, axis=1)
     return Estimate(value, np.zeros(this.n_rows))
+
+
+def exact_posterior(model: VectorModel, this: Side) -> tuple[np.ndarray, np.ndarray]:
+    """Return the states (S, K) and P(h | v), (rows, S)."""
+    states = _states(model)
+    result = np.empty((this.n_rows, len(states)))
+    for rows, own, part in _alike(model, this):
+        clamped, _ = _log_joint(part, _enumerate(own, part), slice(0, part.n_rows))
+        result[rows] = np.exp(clamped - logsumexp(clamped, axis=1, keepdims=True))
+    return states, result
+
+
+def exact_log_partition(model: VectorModel, this: Side) -> np.ndarray:
+    """Return log Σ_h P*(h) over each row's own columns."""
+    value = np.empty(this.n_rows)
+    for rows, own, part in _alike(model, this):
+        _, free = _log_joint(part, _enumerate(own, part), slice(0, part.n_rows))
+        value[rows] = logsumexp(free, axis=1)
+    return value
 
 
 def _alike(model: VectorModel, this: Side) -> Iterator[tuple[np.ndarray, VectorModel, Side]]:
     """Rows of the same background, the model that they share, and their answers under it."""
+    if not this.covariates.size:
+        yield np.arange(this.n_rows), model, this
+        return
     different, which = np.unique(this.covariates, axis=0, return_inverse=True)
     for number, background in enumerate(different):
         rows = np.flatnonzero(which.reshape(-1) == number)
@@ -125,43 +149,6 @@ def _only(this: Side, rows: np.ndarray) -> Side:
         covariates=nothing,
         row_bias=nothing,
     )
-
-
-def _exact_alike(model: VectorModel, this: Side) -> Estimate:
-    every = _enumerate(model, this)
-    value = np.empty(this.n_rows)
-    size = max(1, _CHUNK // every.prior.size)
-    for start in range(0, this.n_rows, size):
-        rows = slice(start, min(start + size, this.n_rows))
-        clamped, free = _log_joint(this, every, rows)
-        value[rows] = logsumexp(clamped, axis=1) - logsumexp(free, axis=1)
-    return Estimate(value, np.zeros(this.n_rows))
-
-
-def exact_posterior(model: VectorModel, this: Side) -> tuple[np.ndarray, np.ndarray]:
-    """States (S, K) and P(h | v), (rows, S)."""
-    if this.covariates.size:
-        states, result = np.zeros((0, 0)), np.zeros((0, 0))
-        for rows, own, part in _alike(model, this):
-            states, found = exact_posterior(own, part)
-            result = result if result.size else np.empty((this.n_rows, len(states)))
-            result[rows] = found
-        return states, result
-    every = _enumerate(model, this)
-    clamped, _ = _log_joint(this, every, slice(0, this.n_rows))
-    return every.states, np.exp(clamped - logsumexp(clamped, axis=1, keepdims=True))
-
-
-def exact_log_partition(model: VectorModel, this: Side) -> np.ndarray:
-    """Log Σ_h P*(h) over each row's own columns."""
-    if this.covariates.size:
-        value = np.empty(this.n_rows)
-        for rows, own, part in _alike(model, this):
-            value[rows] = exact_log_partition(own, part)
-        return value
-    every = _enumerate(model, this)
-    _, free = _log_joint(this, every, slice(0, this.n_rows))
-    return logsumexp(free, axis=1)
 
 
 def annealed(
@@ -221,7 +208,8 @@ def _log_independent(model: VectorModel, this: Side, given: bool) -> np.ndarray:
     return total
 
 
-def _enumerate(model: VectorModel, this: Side) -> _Enumeration:
+def _states(model: VectorModel) -> np.ndarray:
+    """(S, K) all states of the factors."""
     if n_states(model) > MAX_STATES:
         raise DataError(
             f"Exact enumeration needs {n_states(model):.3g} states for {model.n_factors} factors "
@@ -229,7 +217,11 @@ def _enumerate(model: VectorModel, this: Side) -> _Enumeration:
             "so use method='ais', or fit a model with n_factors <= 16."
         )
     digits = np.indices((model.units + 1,) * model.n_factors).reshape(model.n_factors, -1)
-    states = digits.T.astype(np.float64)
+    return digits.T.astype(np.float64)
+
+
+def _enumerate(model: VectorModel, this: Side) -> _Enumeration:
+    states = _states(model)
     ways = gammaln(model.units + 1) - gammaln(states + 1) - gammaln(model.units - states + 1)
     mean = model.bias[:, None].astype(np.float64) + model.weights.astype(np.float64) @ states.T
     bounds = this.thresholds
@@ -240,7 +232,7 @@ def _enumerate(model: VectorModel, this: Side) -> _Enumeration:
         low, high = bounds[some, level, None], bounds[some, level + 1, None]
         log_level[some, level] = normal_reference.log_mass(low - mean[some], high - mean[some])
     prior = states @ model.factor_bias.astype(np.float64) + ways.sum(axis=1)
-    return _Enumeration(states, prior, mean, _log_prior(this, mean), log_level)
+    return _Enumeration(prior, mean, _log_prior(this, mean), log_level)
 
 
 def _log_prior(this: Side, mean: np.ndarray) -> np.ndarray:
@@ -272,9 +264,8 @@ def _log_joint(this: Side, every: _Enumeration, rows: slice) -> tuple[np.ndarray
         is_known, known = np.zeros(column.size, dtype=bool), np.zeros(1)
     # What is known better than by a level has the unknown one here.
     level = np.where(is_known, n_levels - 1, level)
-    place = column.astype(np.int64) * n_levels + level
     shape = (rows.stop - rows.start, n_columns * n_levels)
-    chosen = sparse.csr_array((ones, place, start), shape=shape)
+    chosen = sparse.csr_array((ones, column.astype(np.int64) * n_levels + level, start), shape=shape)
     return free + chosen @ every.log_level.reshape(-1, n_all) + known, free
 
 

@@ -13,23 +13,21 @@ draws around the estimate. What background adds is taken for known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import softmax
 
-from ordinalrbm.data.answers import NOMINAL, ORDINAL, kinds_of
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.answers import ORDINAL, kinds_of
+from ordinalrbm.data.observations import Observations, count_levels
 from ordinalrbm.engine import normal_reference, thresholds
 from ordinalrbm.engine.side import Side
-from ordinalrbm.engine.thresholds import unknown_level
 from ordinalrbm.stats import polychoric
 from ordinalrbm.stats.rotation import Rotation
 from ordinalrbm.vector.loadings import Population, Solution, contrasts, rotated_like, utility_spread
-from ordinalrbm.vector.model import VectorModel, level_counts
-from ordinalrbm.vector.posterior import IMPROBABLE, Component, mean_field
-from ordinalrbm.vector.predict import factor_covariances
+from ordinalrbm.vector.model import VectorModel
+from ordinalrbm.vector.posterior import IMPROBABLE, State, mean_field
+from ordinalrbm.vector.predict import Intervals, category_answers, factor_covariances, intervals
 
 # With fewer rows than this per parameter the information is not known well enough to be inverted.
 _ROWS_PER_PARAMETER = 2
@@ -43,19 +41,6 @@ class LoadingErrors(NamedTuple):
 
     loadings: np.ndarray
     correlation: np.ndarray
-
-
-class _Cells(NamedTuple):
-    """Answers of some rows, and what the utility behind each does around the expected factors."""
-
-    row: np.ndarray
-    column: np.ndarray
-    level: np.ndarray
-    shift: np.ndarray  # E[u − μ | level]
-    variance: np.ndarray  # Var[u | level]
-    at_low: np.ndarray  # density at the thresholds below and above
-    at_high: np.ndarray
-    utility: np.ndarray  # of numbers that are known, else NaN
 
 
 def loading_errors(
@@ -93,8 +78,8 @@ def loading_errors(
 def _covariance(
     model: VectorModel, this: Side, people: Population, weights: np.ndarray, row_weight: np.ndarray | None
 ) -> np.ndarray | None:
-    """Covariance of the estimated loadings before rotation, (N K, N K)."""
-    first_threshold, n_parameters = _places(model)
+    """Covariance of the estimated loadings before rotation, (N' K, N' K)."""
+    first_own, n_parameters = _first_own_parameters(model)
     answered = np.diff(this.row_start) > 0
     row_weight = answered.astype(np.float64) if row_weight is None else row_weight * answered
     n_rows = row_weight.sum() ** 2 / max((row_weight**2).sum(), 1e-300)  # Kish's effective number
@@ -104,20 +89,20 @@ def _covariance(
     size = max(1, _NUMBERS_AT_ONCE // n_parameters)
     for start in range(0, this.n_rows, size):
         stop = min(start + size, this.n_rows)
-        scores = _scores(model, this.rows(start, stop), people, weights, first_threshold)
+        scores = _scores(model, this.rows(start, stop), people, weights)
         weighted = scores * row_weight[start:stop, None]
         bread, meat = bread + weighted.T @ scores, meat + weighted.T @ weighted
-    inverse = _inverse(bread, _idle(model, weights, first_threshold, n_parameters))
+    inverse = _inverse(bread, _idle(model, weights, first_own, n_parameters))
     # The inverse of an information from few rows is too large on average.
     correction = (n_rows - n_parameters - 1) / n_rows
     n_loadings = weights.size
     return correction * (inverse @ meat @ inverse)[:n_loadings, :n_loadings]
 
 
-def _places(model: VectorModel) -> tuple[np.ndarray, int]:
-    """Where each column's thresholds begin among the parameters, and how many there are.
+def _first_own_parameters(model: VectorModel) -> tuple[np.ndarray, int]:
+    """Where each column's thresholds begin among the parameters, and how many parameters there are.
 
-    In their place a number has its scale and its bias, a category its bias.
+    Instead of thresholds a number has its scale and its bias, a category its bias.
     """
     plan = model.layout
     n_own = np.maximum(plan.n_levels.astype(np.intp) - 1, 0)
@@ -126,136 +111,96 @@ def _places(model: VectorModel) -> tuple[np.ndarray, int]:
     return ends - n_own, int(ends[-1])
 
 
-def _scores(
-    model: VectorModel, this: Side, people: Population, weights: np.ndarray, first_threshold: np.ndarray
-) -> np.ndarray:
+def _scores(model: VectorModel, this: Side, people: Population, weights: np.ndarray) -> np.ndarray:
     """(rows, parameters) derivatives of each row's log-likelihood by loadings and thresholds."""
-    n_parameters = _places(model)[1]
-    total = np.zeros((this.n_rows, n_parameters))
-    for component in mean_field(model, this).components:
-        likely = component.weight > IMPROBABLE
+    total = np.zeros((this.n_rows, _first_own_parameters(model)[1]))
+    for state, weight, _ in mean_field(model, this).components:
+        likely = weight > IMPROBABLE
         if likely.any():
-            by_style = _scores_of_style(model, this, people, weights, first_threshold, component)
-            total += by_style * np.where(likely, component.weight, 0.0)[:, None]
+            by_style = _scores_of_style(model, this, people, weights, state)
+            total += by_style * np.where(likely, weight, 0.0)[:, None]
     return total
 
 
 def _scores_of_style(
-    model: VectorModel,
-    this: Side,
-    people: Population,
-    weights: np.ndarray,
-    first_threshold: np.ndarray,
-    component: Component,
+    model: VectorModel, this: Side, people: Population, weights: np.ndarray, state: State
 ) -> np.ndarray:
-    factors = component.state.factors
-    styled = this._replace(stretch=component.state.stretch)
+    factors, this = state.factors, this._replace(stretch=state.stretch)
     n_rows, (n_columns, n_factors) = this.n_rows, weights.shape
-    cells = _cells(model, styled, factors)
+    at = intervals(model, this, factors)
+    utility = _known_utilities(model, this, at.column)
+    is_known = ~np.isnan(utility)
+    shift = np.where(is_known, utility - at.mean, normal_reference.truncated_mean(at.low, at.high))
+    variance = np.where(is_known, 0.0, normal_reference.truncated_variance(at.low, at.high))
     # Of f = C^-½ (h − m): its mean, and its covariance times each question's loadings.
     standardise = people.inverse_root
     mean = (factors.astype(np.float64) - people.mean) @ standardise
     spread = np.zeros((n_rows, n_columns, n_factors))
-    for rows, covariance in factor_covariances(model, styled, factors):
+    for rows, covariance in factor_covariances(model, this, factors):
         spread[rows] = weights @ standardise @ covariance @ standardise
     by_loading = np.zeros((n_rows, n_columns, n_factors))
-    by_loading[cells.row, cells.column] = (
-        cells.shift[:, None] * mean[cells.row]
-        + (cells.variance - 1.0)[:, None] * spread[cells.row, cells.column]
+    by_loading[at.row, at.column] = (
+        shift[:, None] * mean[at.row] + (variance - 1.0)[:, None] * spread[at.row, at.column]
     )
-    first_threshold = first_threshold - weights.size
-    by_threshold = _by_threshold(model, styled, cells, first_threshold)
-    if model.kind.size:
-        by_category = _by_category(model, styled, factors)
-        for columns, apart, share in by_category:
-            middle = np.einsum("rl,rlk->rk", share, spread[:, columns])
-            moved = share[:, :, None] * (spread[:, columns] - middle[:, None])
-            there = np.isfinite(apart[:, :1, None])
-            by_loading[:, columns] = np.where(there, apart[:, :, None] * mean[:, None] - moved, 0.0)
-            by_threshold[:, first_threshold[columns]] = np.nan_to_num(apart)
+    first_own = _first_own_parameters(model)[0] - weights.size
+    by_threshold = _by_threshold(model, this, at, shift, utility)
+    for columns, _, chosen, share in category_answers(model, this, factors) if model.kind.size else ():
+        apart = chosen - share
+        middle = np.einsum("rl,rlk->rk", share, spread[:, columns])
+        moved = share[:, :, None] * (spread[:, columns] - middle[:, None])
+        there = np.isfinite(apart[:, :1, None])
+        by_loading[:, columns] = np.where(there, apart[:, :, None] * mean[:, None] - moved, 0.0)
+        by_threshold[:, first_own[columns]] = np.nan_to_num(apart)
     return np.concatenate([by_loading.reshape(n_rows, -1), by_threshold], axis=1)
 
 
-def _by_category(
-    model: VectorModel, this: Side, factors: np.ndarray
-) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-    """Of each nominal question its columns, (rows, C) choice less share, NaN if unknown; shares."""
-    plan = model.layout
-    first, last = this.row_start[0], this.row_start[-1]
-    row = np.repeat(np.arange(this.n_rows), np.diff(this.row_start))
-    column, known = this.column[first:last], this.known[first:last]
-    mean = model.bias + factors.astype(np.float64) @ model.weights.T
-    if this.offset.size:
-        mean[row, column] += this.offset[first:last]
-    for question in np.flatnonzero(plan.kind == NOMINAL).tolist():
-        columns = plan.columns(question)
-        chosen = np.full((this.n_rows, columns.stop - columns.start), np.nan)
-        own = (column >= columns.start) & (column < columns.stop)
-        chosen[row[own], column[own] - columns.start] = known[own]
-        share = softmax(mean[:, columns], axis=1)
-        yield columns, chosen - share, share
+def _known_utilities(model: VectorModel, this: Side, column: np.ndarray) -> np.ndarray:
+    """Utility of each answer that is a known number, else NaN."""
+    utility = np.full(column.size, np.nan)
+    is_number = model.layout.is_number[column]
+    if is_number.any():
+        known = this.known[this.row_start[0] : this.row_start[-1]]
+        utility[is_number] = this.thresholds[column[is_number], 1] * known[is_number]
+    return utility
 
 
-def _by_threshold(model: VectorModel, this: Side, cells: _Cells, first_threshold: np.ndarray) -> np.ndarray:
+def _by_threshold(
+    model: VectorModel, this: Side, at: Intervals, shift: np.ndarray, utility: np.ndarray
+) -> np.ndarray:
+    """(rows, thresholds) derivatives; of a number by its scale and its bias."""
     plan = model.layout
+    first_own, n_parameters = _first_own_parameters(model)
+    first_own = first_own - model.weights.size
     n_thresholds = np.where(plan.is_number | plan.is_category, 0, plan.n_levels.astype(np.intp) - 1)
-    found = np.zeros((this.n_rows, _places(model)[1] - model.weights.size))
-    stretch = this.stretch[cells.row] if this.stretch.size else np.ones(cells.row.size)
-    has_upper = cells.level < n_thresholds[cells.column]  # false of unknown answers
-    has_lower = (cells.level > 0) & (cells.level <= n_thresholds[cells.column])
-    place = first_threshold[cells.column] + cells.level
-    found[cells.row[has_upper], place[has_upper]] = (stretch * cells.at_high)[has_upper]
-    found[cells.row[has_lower], place[has_lower] - 1] = -(stretch * cells.at_low)[has_lower]
-    number = np.flatnonzero(~np.isnan(cells.utility))
-    row, place = cells.row[number], first_threshold[cells.column[number]]
-    found[row, place] = 1.0 - cells.shift[number] * cells.utility[number]
-    found[row, place + 1] = cells.shift[number]
+    found = np.zeros((this.n_rows, n_parameters - model.weights.size))
+    at_low, at_high = normal_reference.edge_densities(at.low, at.high)
+    stretch = this.stretch[at.row] if this.stretch.size else np.ones(at.row.size)
+    has_upper = at.level < n_thresholds[at.column]  # false of unknown answers
+    has_lower = (at.level > 0) & (at.level <= n_thresholds[at.column])
+    above = first_own[at.column] + at.level
+    found[at.row[has_upper], above[has_upper]] = (stretch * at_high)[has_upper]
+    found[at.row[has_lower], above[has_lower] - 1] = -(stretch * at_low)[has_lower]
+    number = np.flatnonzero(~np.isnan(utility))
+    row, scale = at.row[number], first_own[at.column[number]]
+    found[row, scale] = 1.0 - shift[number] * utility[number]
+    found[row, scale + 1] = shift[number]
     return found
 
 
-def _cells(model: VectorModel, this: Side, factors: np.ndarray) -> _Cells:
-    first, last = this.row_start[0], this.row_start[-1]
-    row = np.repeat(np.arange(this.n_rows), np.diff(this.row_start))
-    column, level = this.column[first:last], this.level[first:last].astype(np.intp)
-    mean = (model.bias + factors.astype(np.float64) @ model.weights.T)[row, column]
-    if this.shift.size:
-        mean = mean + this.shift[first:last]
-    plan = model.layout
-    utility = np.full(row.size, np.nan)
-    is_number = plan.is_number[column]
-    if is_number.any():
-        scale = this.thresholds[column[is_number], 1]
-        utility[is_number] = scale * this.known[first:last][is_number]
-    # Only scales have intervals; unknown numbers and all categories have the whole line.
-    level = np.where(is_number | plan.is_category[column], unknown_level(this.thresholds), level)
-    stretch = this.stretch[row] if this.stretch.size else 1.0
-    low = stretch * this.thresholds[column, level] - mean
-    high = stretch * this.thresholds[column, level + 1] - mean
-    shift = normal_reference.truncated_mean(low, high)
-    variance = normal_reference.truncated_variance(low, high)
-    is_known = ~np.isnan(utility)
-    return _Cells(
-        row,
-        column,
-        level,
-        np.where(is_known, utility - mean, shift),
-        np.where(is_known, 0.0, variance),
-        *normal_reference.edge_densities(low, high),
-        utility,
-    )
-
-
-def _idle(
-    model: VectorModel, weights: np.ndarray, first_threshold: np.ndarray, n_parameters: int
-) -> np.ndarray:
+def _idle(model: VectorModel, weights: np.ndarray, first_own: np.ndarray, n_parameters: int) -> np.ndarray:
     """(parameters, directions) along which no likelihood changes."""
     n_factors = weights.shape[1]
-    idle = [_turned(weights, a, b, n_parameters) for a, b in _pairs(n_factors)]
-    for question in np.flatnonzero(model.kind == NOMINAL).tolist():
-        columns = np.arange(len(weights))[model.layout.columns(question)]
-        for places in [*(columns * n_factors + k for k in range(n_factors)), first_threshold[columns]]:
+    idle = []
+    for a, b in combinations(range(n_factors), 2):
+        # How loadings begin to change when two factors are turned into each other.
+        change = np.zeros_like(weights)
+        change[:, a], change[:, b] = weights[:, b], -weights[:, a]
+        idle.append(np.concatenate([change.ravel(), np.zeros(n_parameters - weights.size)]))
+    for _, part in model.layout.nominal:
+        columns = np.arange(part.start, part.stop)
+        for alike in [*(columns * n_factors + k for k in range(n_factors)), first_own[columns]]:
             direction = np.zeros(n_parameters)
-            direction[places] = 1.0
+            direction[alike] = 1.0
             idle.append(direction)
     return np.stack(idle, axis=1) if idle else np.zeros((n_parameters, 0))
 
@@ -272,19 +217,6 @@ def _inverse(information: np.ndarray, idle: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(inner / np.outer(scale, scale))
     half = basis @ (vectors / scale[:, None]) / np.sqrt(np.maximum(values, _NEGLIGIBLE))
     return half @ half.T
-
-
-def _pairs(count: int) -> list[tuple[int, int]]:
-    return [(a, b) for a in range(count) for b in range(a)]
-
-
-def _turned(weights: np.ndarray, a: int, b: int, n_parameters: int) -> np.ndarray:
-    """How loadings begin to change when two factors are turned into each other."""
-    change = np.zeros_like(weights)
-    change[:, a], change[:, b] = weights[:, b], -weights[:, a]
-    direction = np.zeros(n_parameters)
-    direction[: weights.size] = change.ravel()
-    return direction
 
 
 # ---- how much the prior has drawn loadings towards zero, by the correlations of the answers ------
@@ -321,7 +253,7 @@ def attenuation(model: VectorModel, people: Population, answers: Observations) -
     if not 1 < ordinal.size <= _MOST_COLUMNS:
         return Attenuation(1.0, np.inf)
     n_levels = answers.n_levels
-    cutpoints = thresholds.at_marginals(level_counts(answers), n_levels)
+    cutpoints = thresholds.at_marginals(count_levels(answers), n_levels)
     found = polychoric.polychoric(answers, thresholds.table(cutpoints, n_levels))
     # Each pair was counted with some uncorrelated answers more, which few common rows feel.
     more = polychoric.prior_answers(n_levels[:, None], n_levels[None, :])

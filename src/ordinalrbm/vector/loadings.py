@@ -19,11 +19,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr, softmax
 
-from ordinalrbm.data.answers import NOMINAL
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import gibbs
 from ordinalrbm.engine.side import Batch
-from ordinalrbm.stats.rotation import Rotated, Rotation, rotate
+from ordinalrbm.stats.rotation import Rotated, Rotation, allowed_turn, rotate
 from ordinalrbm.vector import sample
 from ordinalrbm.vector.model import Unanswered, VectorModel, complete_rows, side
 from ordinalrbm.vector.posterior import draws
@@ -31,7 +30,7 @@ from ordinalrbm.vector.posterior import draws
 # Rows that say how factors are distributed among people; more hardly say it better.
 _ENOUGH_ROWS = 4_000
 _DRAWS_PER_ROW, _STEPS_BETWEEN = 5, 5
-# When no people are at hand: rows that the model makes up.
+# When no people are at hand: rows drawn from the model.
 _FREE_ROWS, _FREE_DRAWS, _FREE_STEPS_BETWEEN = 2_000, 10, 20
 _SMALLEST_EIGENVALUE = 1e-9
 _SMALLEST_PROBABILITY = 1e-12
@@ -39,19 +38,17 @@ _LOGISTIC = np.pi / np.sqrt(3.0)  # standard deviation of its noise
 
 
 class Population(NamedTuple):
-    """Mean (K,) and covariance (K, K) of the factors among people, in units that are on."""
+    """Mean (K,) and covariance C (K, K) of the factors among people, in units that are on."""
 
     mean: np.ndarray
     covariance: np.ndarray
 
     @property
     def root(self) -> np.ndarray:
-        """C^½, symmetric."""
         return self._power(0.5)
 
     @property
     def inverse_root(self) -> np.ndarray:
-        """C^-½."""
         return self._power(-0.5)
 
     def _power(self, power: float) -> np.ndarray:
@@ -94,7 +91,7 @@ def population_of(
     unanswered: Unanswered,
     seed: int,
 ) -> Population:
-    """How factors are distributed among the first rows, which should be in random order."""
+    """Return how factors are distributed among the first rows, which should be in random order."""
     n_rows = min(observations.n_rows, _ENOUGH_ROWS)
     if n_rows < observations.n_rows:
         observations = observations.take_rows(np.arange(n_rows))
@@ -105,16 +102,16 @@ def population_of(
 
 
 def free_population(model: VectorModel, seed: int = 0) -> Population:
-    """How factors are distributed among people whom the model makes up."""
+    """Return how factors are distributed among rows drawn from the model."""
     factors = sample.free_factors(model, _FREE_ROWS, seed)
     over = side(model, complete_rows(model, _FREE_ROWS))
 
-    def going_on() -> Iterator[np.ndarray]:
+    def all_draws() -> Iterator[np.ndarray]:
         for sweep in range(1, _FREE_DRAWS + 1):
             yield factors
             gibbs.free_sweep(over, factors, Batch(0, _FREE_ROWS, seed, sweep, _FREE_STEPS_BETWEEN))
 
-    return _moments(going_on(), None)
+    return _moments(all_draws(), None)
 
 
 def _moments(all_draws: Iterator[np.ndarray], weight: np.ndarray | None) -> Population:
@@ -141,7 +138,7 @@ def solve(
 ) -> Solution:
     """Rotated loadings of the model's factors, or of the ``n_factors`` axes that explain most."""
     weights = contrasts(model, people.mean) @ model.weights.astype(np.float64) @ people.root
-    unrotated, axes = principal_axes(weights, n_factors)
+    unrotated, axes = _principal_axes(weights, n_factors)
     pattern, correlation, turn = rotate(unrotated, rotation, gamma=gamma)
     projection = turn.T @ axes.T @ people.inverse_root
     return Solution(pattern, correlation, utility_spread(weights), people.mean, projection)
@@ -153,9 +150,7 @@ def contrasts(model: VectorModel, mean: np.ndarray) -> np.ndarray:
     The shares of categories are those of people whose factors are at the ``mean``.
     """
     made = np.eye(len(model.weights))
-    plan = model.layout
-    for question in np.flatnonzero(plan.kind == NOMINAL).tolist():
-        own = plan.columns(question)
+    for question, own in model.layout.nominal:
         share = category_shares(model, mean, question)
         against = np.eye(len(share)) - share
         made[own, own] = against / (np.maximum(1.0 - share, _SMALLEST_PROBABILITY) * _LOGISTIC)[:, None]
@@ -173,7 +168,7 @@ def utility_spread(weights: np.ndarray) -> np.ndarray:
     return np.sqrt(1.0 + (weights**2).sum(axis=1))
 
 
-def principal_axes(weights: np.ndarray, n_factors: int | None) -> tuple[np.ndarray, np.ndarray]:
+def _principal_axes(weights: np.ndarray, n_factors: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Standardised loadings (N, n) on the axes that explain most, and these axes (K, n)."""
     standardised = weights / utility_spread(weights)[:, None]
     left, size, right = np.linalg.svd(standardised, full_matrices=False)
@@ -182,18 +177,11 @@ def principal_axes(weights: np.ndarray, n_factors: int | None) -> tuple[np.ndarr
 
 def rotated_like(weights: np.ndarray, target: Solution, rotation: Rotation, gamma: float) -> Rotated:
     """Loadings of other weights, rotated from where they are nearest to those of the target."""
-    unrotated, _ = principal_axes(weights, target.loadings.shape[1])
+    unrotated, _ = _principal_axes(weights, target.loadings.shape[1])
     nearest = np.linalg.lstsq(unrotated, target.loadings, rcond=None)[0]
     turn = np.linalg.inv(nearest).T
-    return rotate(unrotated, rotation, gamma=gamma, start=_turn_near(turn, target.correlation))
-
-
-def _turn_near(turn: np.ndarray, correlation: np.ndarray) -> np.ndarray:
-    """A turn as the target's: orthogonal when factors there are not correlated."""
-    if np.allclose(correlation, np.eye(len(correlation))):
-        left, _, right = np.linalg.svd(turn)
-        return left @ right
-    return turn / np.linalg.norm(turn, axis=0)
+    is_oblique = not np.allclose(target.correlation, np.eye(len(turn)))
+    return rotate(unrotated, rotation, gamma=gamma, start=allowed_turn(turn, is_oblique))
 
 
 # ---- reliability ------------------------------------------------------------------------------
@@ -222,14 +210,7 @@ def omega(solution: Solution, items: np.ndarray, key: np.ndarray) -> float:
 
 
 def cronbach_alpha(answers: np.ndarray, key: np.ndarray, weight: np.ndarray | None = None) -> float:
-    """Cronbach's alpha of a sum of answers (n, k), NaN where missing, from pairwise covariances.
-
-    Examples
-    --------
-    >>> answers = np.array([[1.0, 2.0], [2.0, 1.0], [3.0, 3.0], [4.0, 4.0]])
-    >>> round(cronbach_alpha(answers, np.ones(2)), 3)
-    0.889
-    """
+    """Cronbach's alpha of a sum of answers (n, k), NaN where missing, from pairwise covariances."""
     n_items = answers.shape[1]
     if n_items < 2:
         return np.nan
@@ -253,20 +234,25 @@ def _pairwise_covariance(answers: np.ndarray, weight: np.ndarray | None) -> np.n
 # ---- curves -----------------------------------------------------------------------------------
 
 
+def _utility_along(
+    model: VectorModel, solution: Solution, column: int, factor: int, at: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Mean utility of a column at points along a factor, and its slope."""
+    slope = solution.loadings[column, factor] * solution.spread[column]
+    centre = model.bias[column] + model.weights[column].astype(np.float64) @ solution.mean
+    return centre + slope * np.asarray(at, dtype=np.float64), slope
+
+
 def response_curves(
-    model: VectorModel, solution: Solution, question: int, factor: int, at: np.ndarray
+    model: VectorModel, solution: Solution, column: int, factor: int, at: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """P(level) (points, L) of a scale along a factor, and its Fisher information (points,).
 
-    ``question`` is its column. Other factors stay at their means; response styles are averaged
-    over.
+    Other factors stay at their means; response styles are averaged over.
     """
-    slope = solution.loadings[question, factor] * solution.spread[question]
-    centre = model.bias[question] + model.weights[question].astype(np.float64) @ solution.mean
-    bounds = model.thresholds[question, : int(model.layout.n_levels[question]) + 1]
-    n_levels = len(bounds) - 1
-    utility = centre + slope * np.asarray(at, dtype=np.float64)
-    below, density = np.zeros((2, utility.size, n_levels + 1))
+    utility, slope = _utility_along(model, solution, column, factor, at)
+    bounds = model.thresholds[column, : int(model.layout.n_levels[column]) + 1]
+    below, density = np.zeros((2, utility.size, len(bounds)))
     for stretch, share in zip(model.stretches, model.style_weights, strict=True):
         distance = stretch * bounds - utility[:, None]
         below += share * ndtr(distance)
@@ -279,7 +265,7 @@ def response_curves(
 def category_curves(
     model: VectorModel, solution: Solution, question: int, factor: int, at: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same of a nominal question: P(category) (points, C), and the information."""
+    """P(category) (points, C) of a nominal question along a factor, and its information (points,)."""
     own = model.layout.columns(question)
     share = category_shares(model, solution.mean, question)
     slope = solution.loadings[own, factor] * solution.spread[own] * (1.0 - share) * _LOGISTIC
@@ -292,8 +278,7 @@ def category_curves(
 def number_curve(
     model: VectorModel, solution: Solution, column: int, factor: int, at: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The mean of a number along a factor, in standard deviations, and the information."""
-    slope = solution.loadings[column, factor] * solution.spread[column]
-    centre = model.bias[column] + model.weights[column].astype(np.float64) @ solution.mean
-    mean = (centre + slope * np.asarray(at, dtype=np.float64)) / np.exp(model.cutpoints[column, 0])
+    """The mean of a number along a factor, in standard deviations, and its information (points,)."""
+    utility, slope = _utility_along(model, solution, column, factor, at)
+    mean = utility / np.exp(model.cutpoints[column, 0])
     return mean, np.full(mean.shape, slope**2)

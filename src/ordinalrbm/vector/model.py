@@ -1,4 +1,8 @@
-"""The vector model: parameters, and the Side they make with some answers."""
+"""The vector model: parameters, and the Side they make with some answers.
+
+Questions are ordered scales, nominal or numbers. Kernels know columns, each with weights of its own:
+a scale and a number are one column, a nominal question is a column for each of its categories.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ordinalrbm.data.answers import NUMERIC, ORDINAL, Answers, covariates_of
-from ordinalrbm.data.observations import Observations, level_type
+from ordinalrbm.data.answers import NOMINAL, NUMERIC, ORDINAL, Answers, covariates_of, numbers_of
+from ordinalrbm.data.observations import Observations, level_type, rows_of
 from ordinalrbm.engine import gibbs, thresholds
+from ordinalrbm.engine import side as engine
 from ordinalrbm.engine.side import Side
 from ordinalrbm.errors import DataError
 from ordinalrbm.storage.reader import Stored
-from ordinalrbm.vector.kinds import Columns, Layout, in_columns, layout, with_unknown
 
 # The parameters of a model that are arrays, in the order of its fields.
 ARRAYS = (
@@ -39,7 +43,63 @@ _SMALLEST_STRETCH = 1e-9
 _LARGEST_LOG_SCALE = 20.0
 _ROUNDING = 1e-3
 
+# The mean of a logistic of a normal of variance v is the logistic of its mean over √(1 + v c).
+LOGISTIC_OF_NORMAL = 0.368
+
 Unanswered = Literal["absent", "latent"]
+
+
+class Layout(NamedTuple):
+    """The columns that questions become.
+
+    Attributes
+    ----------
+    kind : (N,) of each question
+    first : (N + 1,) the first column of each question, and the number of columns
+    members : (columns,) as in :class:`ordinalrbm.engine.side.Side`
+    n_levels : (columns,) levels of each column, two for a number: its scale takes the place of the
+        threshold between two levels
+    """
+
+    kind: np.ndarray
+    first: np.ndarray
+    members: np.ndarray
+    n_levels: np.ndarray
+
+    @property
+    def is_category(self) -> np.ndarray:
+        return (self.members > 0) | (self.members == engine.CATEGORY)
+
+    @property
+    def is_number(self) -> np.ndarray:
+        return self.members == engine.NUMBER
+
+    @property
+    def question(self) -> np.ndarray:
+        """(columns,) the question of each column."""
+        return np.repeat(np.arange(self.kind.size), np.diff(self.first))
+
+    @property
+    def nominal(self) -> list[tuple[int, slice]]:
+        """The nominal questions, each with its columns."""
+        return [
+            (question, self.columns(question)) for question in np.flatnonzero(self.kind == NOMINAL).tolist()
+        ]
+
+    def columns(self, question: int) -> slice:
+        return slice(int(self.first[question]), int(self.first[question + 1]))
+
+
+def layout_of(kind: np.ndarray, n_levels: np.ndarray) -> Layout:
+    """Return the columns of questions of these kinds (all ordered scales if ``kind`` is empty)."""
+    kind = kind if kind.size else np.full(n_levels.size, ORDINAL, np.int8)
+    width = np.where(kind == NOMINAL, n_levels, 1)
+    first = np.concatenate([[0], np.cumsum(width)]).astype(np.int64)
+    members = np.full(first[-1], engine.CATEGORY, dtype=np.int32)
+    members[first[:-1]] = np.choose(kind, [engine.ORDINAL, n_levels, engine.NUMBER])
+    levels = np.ones(first[-1], dtype=np.int32)
+    levels[first[:-1]] = np.choose(kind, [n_levels, 1, 2])
+    return Layout(kind, first, members, levels)
 
 
 class VectorModel(NamedTuple):
@@ -87,8 +147,12 @@ class VectorModel(NamedTuple):
         return self.slopes.shape[1]
 
     @property
+    def has_styles(self) -> bool:
+        """Whether rows differ in how they use the scales."""
+        return self.stretches.size > 1
+
+    @property
     def layout(self) -> Layout:
-        """The columns that the questions are."""
         return layout_of(self.kind, self.n_levels)
 
     @property
@@ -97,8 +161,6 @@ class VectorModel(NamedTuple):
 
         The second number of a column of numbers is the utility of one standard deviation.
         """
-        if not self.kind.size:
-            return thresholds.table(self.cutpoints, self.n_levels)
         plan = self.layout
         bounds = thresholds.table(self.cutpoints, plan.n_levels)
         bounds[plan.is_number, 1] = np.exp(self.cutpoints[plan.is_number, 0])
@@ -150,22 +212,6 @@ class VectorModel(NamedTuple):
         return self._replace(**arrays)
 
 
-class Gradient(NamedTuple):
-    """Direction of steepest ascent, in the shapes of the model's parameters."""
-
-    weights: np.ndarray
-    bias: np.ndarray
-    factor_bias: np.ndarray
-    cutpoints: np.ndarray
-    slopes: np.ndarray = _NO_SLOPES
-    factor_slopes: np.ndarray = _NO_SLOPES
-
-
-def layout_of(kind: np.ndarray, n_levels: np.ndarray) -> Layout:
-    """Return the columns of questions; where no kinds are said, all are ordered scales."""
-    return layout(kind if kind.size else np.full(n_levels.size, ORDINAL, np.int8), n_levels)
-
-
 def factor_type(units: int) -> type[np.unsignedinteger]:
     """Return the smallest number type that counts the units of a factor."""
     return np.uint8 if units <= np.iinfo(np.uint8).max else np.uint16
@@ -177,28 +223,6 @@ def random_factors(n_rows: int, model: VectorModel, rng: np.random.Generator) ->
     return on.astype(factor_type(model.units))
 
 
-def level_counts(observations: Observations, row_weight: np.ndarray | None = None) -> np.ndarray:
-    """Return (N, L) how often each level of each column was chosen; rows may have weights."""
-    width = int(observations.n_levels.max(initial=1))
-    weight = None if row_weight is None else of_answers(observations, row_weight)
-    counts = np.zeros((observations.n_columns, width), np.int64 if weight is None else np.float64)
-    for level in range(width):
-        chosen = observations.level == level
-        counts[:, level] = np.bincount(
-            observations.column[chosen],
-            None if weight is None else weight[chosen],
-            minlength=observations.n_columns,
-        )
-    return counts
-
-
-def of_answers(observations: Observations, row_weight: np.ndarray | None) -> np.ndarray:
-    """Return the weight of each answer, that of its row; all ones where rows have none."""
-    if row_weight is None:
-        return np.ones(observations.n_entries, dtype=np.float32)
-    return np.repeat(row_weight, np.diff(observations.row_start))
-
-
 def side(
     model: VectorModel,
     observations: Observations,
@@ -207,17 +231,17 @@ def side(
 ) -> Side:
     """Return the model's parameters over some answers.
 
-    An unanswered variable is absent from its row's model, or it is there with an answer that
-    nobody knows ("latent"): then its utility is integrated over, and every row has all columns.
+    An unanswered variable is absent from its row's model, or there with an unknown answer
+    ("latent"): then its utility is integrated over, and every row has all columns.
     """
     bounds = model.thresholds
+    unknown = thresholds.unknown_level(bounds)
     covariates = covariates_of(observations)
-    columns = Columns(observations, np.zeros(0, dtype=np.float32))
+    known = np.zeros(0, dtype=np.float32)
     if model.kind.size:
-        columns = in_columns(observations, model.layout, thresholds.unknown_level(bounds))
+        observations, known = in_columns(observations, model.layout, unknown)
     if unanswered == "latent":
-        columns = with_unknown(columns, thresholds.unknown_level(bounds))
-    observations, known = columns
+        observations, known = _with_unknown(observations, known, unknown)
     view = observations.column_view
     this = Side(
         row_start=observations.row_start,
@@ -238,16 +262,66 @@ def side(
         members=model.layout.members if model.kind.size else np.zeros(0, dtype=np.int32),
         known=known,
     )
-    return with_covariates(this, model, covariates) if model.n_covariates else this
+    return _with_covariates(this, model, covariates) if model.n_covariates else this
 
 
 def _writable(array: np.ndarray) -> np.ndarray:
-    """The array, or a copy if it is mapped from a file: kernels would be compiled for that anew."""
+    """The array, or a copy if it is mapped from a file: kernels would be compiled again for that."""
     return np.require(array, requirements="W")
 
 
-def with_covariates(this: Side, model: VectorModel, covariates: np.ndarray) -> Side:
-    """Return a side whose rows have covariates, and what follows from them."""
+def in_columns(answers: Observations, plan: Layout, unknown: int) -> tuple[Observations, np.ndarray]:
+    """Return answers to questions as answers of columns, and what is known of each; see ``Side.known``.
+
+    Unknown answers have a level below zero here, and the level ``unknown`` there.
+    """
+    width = np.diff(plan.first)[answers.column]
+    entry = np.repeat(np.arange(answers.n_entries), width)
+    start = np.concatenate([[0], np.cumsum(width)])
+    category = np.arange(entry.size) - start[entry]
+    question = answers.column[entry]
+    kind, level = plan.kind[question], answers.level[entry]
+    known = np.full(entry.size, np.nan, dtype=np.float32)
+    nominal, numeric = (kind == NOMINAL) & (level >= 0), kind == NUMERIC
+    known[nominal] = category[nominal] == level[nominal]
+    known[numeric] = numbers_of(answers)[entry[numeric]]
+    # A question may have more categories than any scale has levels, but these are no levels here.
+    kind_of_level = level_type(np.append(plan.n_levels, unknown + 1))
+    observations = Observations(
+        row_start=start[answers.row_start],
+        column=(plan.first[question] + category).astype(np.int32),
+        level=np.where(level < 0, unknown, np.where(nominal, 0, level)).astype(kind_of_level),
+        n_levels=plan.n_levels,
+    )
+    return observations, known
+
+
+def _with_unknown(
+    observations: Observations, known: np.ndarray, unknown: int
+) -> tuple[Observations, np.ndarray]:
+    """Fill every gap with the level that stands for an unknown answer."""
+    shape, cells = (observations.n_rows, observations.n_columns), (rows_of(observations), observations.column)
+    level = np.full(shape, unknown, dtype=level_type(unknown))
+    level[cells] = observations.level
+    filled = _every_column(*shape, level.reshape(-1), observations.n_levels)
+    if not known.size:
+        return filled, known
+    everything = np.full(shape, np.nan, dtype=np.float32)
+    everything[cells] = known
+    return filled, everything.reshape(-1)
+
+
+def _every_column(n_rows: int, n_columns: int, level: np.ndarray, n_levels: np.ndarray) -> Observations:
+    """Rows that have every column."""
+    return Observations(
+        row_start=np.arange(n_rows + 1, dtype=np.int64) * n_columns,
+        column=np.tile(np.arange(n_columns, dtype=np.int32), n_rows),
+        level=level,
+        n_levels=n_levels,
+    )
+
+
+def _with_covariates(this: Side, model: VectorModel, covariates: np.ndarray) -> Side:
     n_entries = this.column.size
     some_are_categories = bool(this.members.size and model.layout.is_category.any())
     this = this._replace(
@@ -284,20 +358,16 @@ def with_parameters(this: Side, model: VectorModel) -> Side:
 
 
 def complete_rows(model: VectorModel, n_rows: int) -> Observations:
-    """Return rows that have every column, with unknown answers: what the free model is over.
+    """Return rows that have every column, with unknown answers and, if there are any, average covariates.
 
-    Where there are covariates, theirs are zero, those of an average row.
+    The free model is over these.
     """
     n_questions = model.n_levels.size
-    # Numbers and categories have no level that stands for an unknown answer.
+    # Numbers and categories have no level for an unknown answer.
     unknown = -1 if model.kind.size else thresholds.unknown_level(model.thresholds)
-    rows = Observations(
-        row_start=np.arange(n_rows + 1, dtype=np.int64) * n_questions,
-        column=np.tile(np.arange(n_questions, dtype=np.int32), n_rows),
-        # As in answers: for levels of another type, all kernels would be compiled once more.
-        level=np.full(n_rows * n_questions, unknown, dtype=level_type(unknown)),
-        n_levels=model.n_levels,
-    )
+    # The type as in answers: for levels of another one, all kernels would be compiled once more.
+    level = np.full(n_rows * n_questions, unknown, dtype=level_type(unknown))
+    rows = _every_column(n_rows, n_questions, level, model.n_levels)
     if not model.kind.size and not model.n_covariates:
         return rows
     numbers = np.full((n_rows, np.count_nonzero(model.kind == NUMERIC)), np.nan)

@@ -1,4 +1,15 @@
-"""P(h | v): by mean-field, and by Gibbs sampling."""
+"""P(h | v): by mean-field, and by Gibbs sampling; and the response styles of rows.
+
+Some people use the outer levels of a scale, some keep to the middle. A row's style is a number c
+that multiplies all thresholds in that row: small c means that a utility soon counts as extreme. It is
+one of a few values with learnt probabilities,
+
+    P(v | h) = Σ_g π_g Π_i [Φ(c_g θ_{i,v_i} − μ_i(h)) − Φ(c_g θ_{i,v_i − 1} − μ_i(h))]
+
+so that given its style a row follows the plain model, and given the factors the style can be
+drawn exactly. The paper's matrix model gives each row thresholds of its own for the same reason;
+with scales that differ from question to question, one number is what all of them can share.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +22,9 @@ from scipy.special import entr, softmax
 from ordinalrbm.engine.annealing import half_squares, log_levels
 from ordinalrbm.engine.gibbs import clamped_sweep
 from ordinalrbm.engine.mean_field import fixed_point
+from ordinalrbm.engine.philox import Purpose, uniforms
 from ordinalrbm.engine.side import Batch, Side
 from ordinalrbm.vector.model import VectorModel, factor_type
-from ordinalrbm.vector.styles import draw_styles, drawn, has_styles, probabilities
 
 TOLERANCE = 1e-4
 MAX_ITERATIONS = 200
@@ -21,13 +32,56 @@ MAX_ITERATIONS = 200
 DEFAULT_BURN_IN = 20
 # Response styles less probable than this are not looked at.
 IMPROBABLE = 1e-3
+# From people who use little but the outer levels to people who hardly leave the middle.
+_SMALLEST_LOG_STRETCH, _LARGEST_LOG_STRETCH = -1.5, 0.9
+# Standard deviation of the logarithm of the styles before any is learnt.
+_INITIAL_SPREAD = 0.4
+
+
+# ---- response styles --------------------------------------------------------------------------
+
+
+def with_styles(model: VectorModel, n_styles: int) -> VectorModel:
+    """Return the model with response styles, those near one more likely; a single one is plain."""
+    stretches = np.ones(1)
+    if n_styles > 1:
+        stretches = np.exp(np.linspace(_SMALLEST_LOG_STRETCH, _LARGEST_LOG_STRETCH, n_styles))
+    weights = np.exp(-0.5 * (np.log(stretches) / _INITIAL_SPREAD) ** 2)
+    return model._replace(stretches=stretches, style_weights=weights / weights.sum())
+
+
+def _style_chances(model: VectorModel, this: Side, factors: np.ndarray, start: int, stop: int) -> np.ndarray:
+    """(rows, G) P(style | answers, factors)."""
+    given = log_levels(this, factors, start, stop, model.stretches)
+    return softmax(given + np.log(model.style_weights), axis=1)
+
+
+def _drawn_stretch(model: VectorModel, chances: np.ndarray, start: int, seed: int, sweep: int) -> np.ndarray:
+    rows = np.arange(start, start + chances.shape[0])
+    uniform = uniforms(seed, rows, 0, sweep, Purpose.STYLE, 0)
+    style = (np.cumsum(chances, axis=1) < uniform[:, None]).sum(axis=1)
+    return model.stretches[np.minimum(style, model.stretches.size - 1)].astype(np.float32)
+
+
+def draw_styles(model: VectorModel, this: Side, factors: np.ndarray, batch: Batch) -> np.ndarray:
+    """Draw the styles of a batch into ``this.stretch``; returns the expected rows of each, (G,)."""
+    if not model.has_styles:
+        return np.array([float(batch.stop - batch.start)])
+    rows = slice(batch.start, batch.stop)
+    chances = _style_chances(model, this, factors, batch.start, batch.stop)
+    this.stretch[rows] = _drawn_stretch(model, chances, batch.start, batch.seed, batch.sweep)
+    weight = this.row_weight[rows] if this.row_weight.size else np.ones(chances.shape[0])
+    return weight @ chances
+
+
+# ---- factors ----------------------------------------------------------------------------------
 
 
 class State(NamedTuple):
     """Factors of each row (units on, expected or drawn), and the stretch of its thresholds.
 
-    The stretch is an array of length zero in a model without response styles. ``covariates`` are
-    what is known of each row; without them it is an average one.
+    The stretch is an array of length zero in a model without response styles; a row without
+    ``covariates`` is an average one.
     """
 
     factors: np.ndarray
@@ -83,7 +137,7 @@ class Posterior(NamedTuple):
 def mean_field(model: VectorModel, this: Side) -> Posterior:
     """Return the fixed point of the factorised approximation, in each response style."""
     start = np.full((this.n_rows, model.n_factors), 0.5 * model.units, dtype=np.float32)
-    if not has_styles(model):
+    if not model.has_styles:
         change = fixed_point(this, start, TOLERANCE * model.units, MAX_ITERATIONS)
         nothing = np.zeros(0, dtype=np.float32)
         state, weight = State(start, nothing, this.covariates), np.ones(this.n_rows)
@@ -96,7 +150,7 @@ def _over_styles(model: VectorModel, this: Side, start: np.ndarray) -> Posterior
     common = np.full(this.n_rows, model.stretches[model.style_weights.argmax()], dtype=np.float32)
     styled = this._replace(stretch=common)
     fixed_point(styled, start, TOLERANCE * model.units, MAX_ITERATIONS)
-    possible = _possible(probabilities(model, this, start, 0, this.n_rows))
+    possible = _possible(_style_chances(model, this, start, 0, this.n_rows))
     parts: list[Component] = []
     bounds = np.full(possible.shape, -np.inf)
     for g, stretch in enumerate(model.stretches):
@@ -137,17 +191,14 @@ def _log_joint(model: VectorModel, this: Side, factors: np.ndarray, stretch: flo
 def draws(
     model: VectorModel, this: Side, n_draws: int, seed: int, *, burn_in: int = DEFAULT_BURN_IN, thin: int = 1
 ) -> Iterator[State]:
-    """Yield draws of the factors and the styles given the answers, one chain per row.
-
-    They are in the same arrays, changed in place: copy what should be kept.
-    """
+    """Yield draws of factors and styles given the answers, in the same arrays: copy what should be kept."""
     start = mean_field(model, this)
     rng = np.random.default_rng(seed)
     # Parameters far out leave mean-field without an answer; a chain can start anywhere.
     share = np.nan_to_num(np.clip(start.factors / model.units, 0.0, 1.0), nan=0.5)
     factors = rng.binomial(model.units, share).astype(factor_type(model.units))
-    if has_styles(model):
-        this = this._replace(stretch=drawn(model, start.style_weights, 0, seed, 0))
+    if model.has_styles:
+        this = this._replace(stretch=_drawn_stretch(model, start.style_weights, 0, seed, 0))
     everyone = Batch(0, this.n_rows, seed, 0, burn_in)
     clamped_sweep(this, factors, everyone)
     for sweep in range(1, n_draws + 1):
@@ -166,9 +217,6 @@ def sampled(model: VectorModel, this: Side, n_draws: int, seed: int) -> np.ndarr
     for state in draws(model, this, n_draws, seed):
         total += state.factors
     return total / np.float32(n_draws)
-
-
-# ---- chains of the factors, to be diagnosed ------------------------------------------------------
 
 
 def chains(model: VectorModel, this: Side, n_chains: int, n_draws: int, seed: int) -> np.ndarray:

@@ -21,10 +21,11 @@ from scipy.special import expit, softmax
 from ordinalrbm.data.answers import NOMINAL, NUMERIC, ORDINAL, numbers_of
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import gibbs, normal_reference
+from ordinalrbm.engine.side import ORDINAL as ORDINAL_COLUMN
 from ordinalrbm.engine.side import Side
+from ordinalrbm.engine.thresholds import unknown_level
 from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY, log_of_level
-from ordinalrbm.vector.kinds import LOGISTIC_OF_NORMAL
-from ordinalrbm.vector.model import VectorModel
+from ordinalrbm.vector.model import LOGISTIC_OF_NORMAL, VectorModel, complete_rows, side
 from ordinalrbm.vector.posterior import Posterior, State
 
 # The distribution of a less probable style is not widened: that is slow, and hardly seen.
@@ -40,10 +41,9 @@ _OF_NUMBER = 4
 
 
 class Cells(NamedTuple):
-    """Cells to predict, row by row, with the true level where it is known (else −1).
+    """Cells of questions to predict, row by row, with the true level where it is known (else −1).
 
-    Columns are questions. ``value`` is the true number where that is what is known, or of length
-    zero.
+    ``value`` is the true number where that is what is known, or of length zero.
     """
 
     row_start: np.ndarray
@@ -63,7 +63,6 @@ class Cells(NamedTuple):
 
 
 def cells_of(answers: Observations) -> Cells:
-    """Return the cells of some answers, which are known."""
     return Cells(answers.row_start, answers.column, answers.level, numbers_of(answers))
 
 
@@ -85,17 +84,10 @@ def chosen_cells(chosen: np.ndarray) -> Cells:
 
 
 class Spread(NamedTuple):
-    """How uncertain the factors leave what they add up to, given a row's answers.
+    """How uncertain the factors leave what they add up to, given a row's answers."""
 
-    Attributes
-    ----------
-    utility : (rows, N') standard deviations of the utilities, one if factors were certain
-    differences : of each nominal question, (rows, C, C) the variance of the difference between two
-        categories
-    """
-
-    utility: np.ndarray
-    differences: dict[int, np.ndarray]
+    utility: np.ndarray  # (rows, N') standard deviations of utilities, one if factors were certain
+    differences: dict[int, np.ndarray]  # nominal: (rows, C, C) variances between two categories
 
 
 def probabilities(model: VectorModel, states: Iterable[State], cells: Cells) -> np.ndarray:
@@ -118,7 +110,7 @@ def mixed(
         spread = None
         if widened:
             styled = this._replace(stretch=state.stretch)
-            spread = _spread(model, styled, state.factors, weight > _WORTH_WIDENING)
+            spread = spread_of(model, styled, state.factors, weight > _WORTH_WIDENING)
         _add(model, state, cells, total, spread, weight)
     return _finished(model, cells, total)
 
@@ -133,10 +125,7 @@ def prior(model: VectorModel, factors: np.ndarray, cells: Cells) -> np.ndarray:
 
 
 def log_probability(model: VectorModel, found: np.ndarray, cells: Cells) -> np.ndarray:
-    """Return the log probability of the cells' levels, or the log density of their numbers.
-
-    Densities are on the scale of standard deviations.
-    """
+    """Return the log probability of the cells' levels, or log density of numbers in standard deviations."""
     if not (model.kind == NUMERIC).any():
         return log_of_level(found, cells.level)
     is_number = model.kind[cells.column] == NUMERIC
@@ -160,8 +149,7 @@ def _finished(model: VectorModel, cells: Cells, total: np.ndarray) -> np.ndarray
     is_number = model.kind[cells.column] == NUMERIC
     levels = total[~is_number]
     total[~is_number] = levels / levels.sum(axis=1, keepdims=True)
-    plan = model.layout
-    scale = np.exp(model.cutpoints[plan.first[cells.column[is_number]], 0])
+    scale = np.exp(model.cutpoints[model.layout.first[cells.column[is_number]], 0])
     mean, square, density, weight = total[is_number, :_OF_NUMBER].T
     mean, square, density = mean / weight, square / weight, density / weight
     total[is_number] = 0.0
@@ -180,7 +168,7 @@ def _add(
     weight: np.ndarray | None = None,
 ) -> None:
     """Add the distributions in a state, times a weight of each row."""
-    these = _parameters_only(model)._replace(stretch=state.stretch)
+    these = side(model, complete_rows(model, 0))._replace(stretch=state.stretch)
     plan = model.layout
     column = plan.first[cells.column].astype(np.int32)
     added = np.zeros((0, 0), dtype=np.float32)
@@ -197,8 +185,8 @@ def _add(
     used = min(levels.shape[1], total.shape[1])
     total[ordinal, :used] += levels[ordinal, :used]
     for question in np.flatnonzero(model.kind != ORDINAL).tolist():
-        place = np.flatnonzero(cells.column == question)
-        rows = cells.row[place]
+        own = np.flatnonzero(cells.column == question)
+        rows = cells.row[own]
         columns = plan.columns(question)
         mean = model.bias[columns] + state.factors[rows].astype(np.float64) @ (
             model.weights[columns].T.astype(np.float64)
@@ -209,16 +197,16 @@ def _add(
         if model.kind[question] == NOMINAL:
             differences = None if spread is None else spread.differences[question][rows]
             chances = _categories(mean, differences)
-            total[place, : chances.shape[1]] += share[:, None] * chances
+            total[own, : chances.shape[1]] += share[:, None] * chances
         else:
             deviation = 1.0 if spread is None else spread.utility[rows, columns.start]
             scale = np.exp(model.cutpoints[columns.start, 0])
-            value = scale * cells.value[place] if cells.value.size else np.zeros(rows.size)
-            told = _of_numbers(mean[:, 0], np.broadcast_to(deviation, rows.shape), value)
-            total[place, :_OF_NUMBER] += share[:, None] * told
+            value = scale * cells.value[own] if cells.value.size else np.zeros(rows.size)
+            sums = _sums_of_numbers(mean[:, 0], np.broadcast_to(deviation, rows.shape), value)
+            total[own, :_OF_NUMBER] += share[:, None] * sums
 
 
-def _of_numbers(mean: np.ndarray, deviation: np.ndarray, value: np.ndarray) -> np.ndarray:
+def _sums_of_numbers(mean: np.ndarray, deviation: np.ndarray, value: np.ndarray) -> np.ndarray:
     """(cells, 4) mean, mean square, density at a value, and one."""
     density = np.exp(-0.5 * ((value - mean) / deviation) ** 2) / deviation / np.sqrt(2.0 * np.pi)
     return np.stack([mean, mean**2 + deviation**2, density, np.ones_like(mean)], axis=1)
@@ -239,46 +227,15 @@ def _categories(mean: np.ndarray, differences: np.ndarray | None) -> np.ndarray:
     return chances / chances.sum(axis=1, keepdims=True)
 
 
-def _parameters_only(model: VectorModel) -> Side:
-    """A Side without answers, for kernels that need only parameters."""
-    no_index, no_number = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
-    nothing = np.zeros(1, dtype=np.int64)
-    return Side(
-        nothing,
-        no_index,
-        np.zeros(0, dtype=np.int8),
-        nothing,
-        no_index,
-        no_index,
-        no_number,
-        no_number,
-        no_number,
-        np.zeros((0, 0), dtype=np.float32),
-        model.weights,
-        model.bias,
-        model.thresholds,
-        model.factor_bias,
-        model.units,
-    )
-
-
-def utility_spread(
+def spread_of(
     model: VectorModel, this: Side, factors: np.ndarray, wanted: np.ndarray | None = None
-) -> np.ndarray:
-    """Return (rows, N') standard deviations of each column's utility given the row's answers.
-
-    Only for the ``wanted`` rows (a mask), if given; it is one for the others.
-    """
-    return _spread(model, this, factors, wanted).utility
-
-
-def _spread(model: VectorModel, this: Side, factors: np.ndarray, wanted: np.ndarray | None) -> Spread:
-    """What the uncertainty of the factors adds up to; nothing for rows that are not wanted."""
-    pairs, plan = _weight_pairs(model.weights), model.layout
+) -> Spread:
+    """Return what the uncertainty of the factors adds up to; nothing for rows outside the mask ``wanted``."""
+    pairs = _weight_pairs(model.weights)
     spread = Spread(np.ones((this.n_rows, model.bias.size)), {})
     between: dict[int, np.ndarray] = {}
-    for question in np.flatnonzero(plan.kind == NOMINAL).tolist():
-        own = model.weights[plan.columns(question)].astype(np.float64)
+    for question, columns in model.layout.nominal:
+        own = model.weights[columns].astype(np.float64)
         between[question] = _weight_pairs((own[:, None] - own[None]).reshape(-1, model.n_factors))
         spread.differences[question] = np.zeros((this.n_rows, len(own), len(own)))
     for rows, covariance in factor_covariances(model, this, factors, wanted):
@@ -302,12 +259,13 @@ def factor_covariances(
     for start in range(0, this.n_rows, size):
         stop = min(start + size, this.n_rows)
         some = np.arange(stop - start) if wanted is None else np.flatnonzero(wanted[start:stop])
-        share = factors[start:stop][some].astype(np.float64) / model.units
+        part, here = this.rows(start, stop), factors[start:stop]
+        share = here[some].astype(np.float64) / model.units
         variance = np.maximum(model.units * share * (1.0 - share), _SMALLEST_VARIANCE)
-        coupling = _level_variance(model, this, factors, start, stop)[some] @ pairs
+        coupling = _level_variance(model, part, here)[some] @ pairs
         coupling = coupling.reshape(-1, n_factors, n_factors)
         if this.members.size:
-            _couple_categories(model, this, factors, start + some, coupling)
+            coupling += _category_coupling(model, part, here)[some]
         yield start + some, _response(variance, coupling)
 
 
@@ -317,28 +275,34 @@ def _weight_pairs(weights: np.ndarray) -> np.ndarray:
     return pairs.reshape(len(weights), -1)
 
 
-def _couple_categories(
-    model: VectorModel, this: Side, factors: np.ndarray, rows: np.ndarray, coupling: np.ndarray
-) -> None:
-    """Add how factors are coupled by categories that nobody knows, to (rows, K, K); in place."""
-    plan = model.layout
-    row = np.repeat(np.arange(this.n_rows), np.diff(this.row_start))
+def category_answers(
+    model: VectorModel, this: Side, factors: np.ndarray
+) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield, of each nominal question, columns, rows that have it, what they chose, P(category | factors).
+
+    The last two are (rows, C); choices are NaN where unknown.
+    """
     first, last = this.row_start[0], this.row_start[-1]
-    column, known = this.column[first:last], this.known[first:last]
-    for question in np.flatnonzero(plan.kind == NOMINAL).tolist():
-        columns = plan.columns(question)
-        begins = np.flatnonzero((column == columns.start) & np.isnan(known))
-        place = np.full(this.n_rows, -1)
-        place[row[begins]] = begins
-        some = np.flatnonzero(place[rows] >= 0)
-        own = model.weights[columns].astype(np.float64)
-        mean = model.bias[columns] + factors[rows[some]].astype(np.float64) @ own.T
-        if this.offset.size:
-            of_row = place[rows[some]][:, None] + np.arange(len(own))
-            mean = mean + this.offset[first:last][of_row]
-        share = softmax(mean, axis=1)
-        centred = own[None] - (share @ own)[:, None]
-        coupling[some] += np.einsum("rl,rlk,rlm->rkm", share, centred, centred)
+    row = np.repeat(np.arange(this.n_rows), np.diff(this.row_start))
+    column = this.column[first:last]
+    mean = model.bias + factors.astype(np.float64) @ model.weights.T
+    if this.offset.size:
+        mean[row, column] += this.offset[first:last]
+    is_there, known = np.zeros(mean.shape, dtype=bool), np.full(mean.shape, np.nan)
+    is_there[row, column], known[row, column] = True, this.known[first:last]
+    for _, columns in model.layout.nominal:
+        yield columns, is_there[:, columns.start], known[:, columns], softmax(mean[:, columns], axis=1)
+
+
+def _category_coupling(model: VectorModel, this: Side, factors: np.ndarray) -> np.ndarray:
+    """(rows, K, K) how factors are coupled by categories that are unknown."""
+    coupling = np.zeros((this.n_rows, model.n_factors, model.n_factors))
+    for columns, is_there, known, share in category_answers(model, this, factors):
+        some = np.flatnonzero(is_there & np.isnan(known[:, 0]))
+        own, chance = model.weights[columns].astype(np.float64), share[some]
+        centred = own[None] - (chance @ own)[:, None]
+        coupling[some] += np.einsum("rl,rlk,rlm->rkm", chance, centred, centred)
+    return coupling
 
 
 def _response(variance: np.ndarray, coupling: np.ndarray) -> np.ndarray:
@@ -360,29 +324,39 @@ def _response(variance: np.ndarray, coupling: np.ndarray) -> np.ndarray:
     return inner * root[:, :, None] * root[:, None, :]
 
 
-def _level_variance(model: VectorModel, this: Side, factors: np.ndarray, start: int, stop: int) -> np.ndarray:
-    """(rows, N) variance of the utility given its level and the factors; 0 where absent."""
-    first, last = this.row_start[start], this.row_start[stop]
-    row = np.repeat(np.arange(stop - start), np.diff(this.row_start[start : stop + 1]))
+class Intervals(NamedTuple):
+    """Where the utility of each answer of some rows lies, from its mean given the factors."""
+
+    row: np.ndarray
+    column: np.ndarray
+    level: np.ndarray
+    mean: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def intervals(model: VectorModel, this: Side, factors: np.ndarray) -> Intervals:
+    """Return the intervals of answers on scales; numbers and categories have the whole line."""
+    first, last = this.row_start[0], this.row_start[-1]
+    row = np.repeat(np.arange(this.n_rows), np.diff(this.row_start))
     column, level = this.column[first:last], this.level[first:last].astype(np.intp)
-    mean = model.bias + factors[start:stop].astype(np.float64) @ model.weights.T
-    centre = mean[row, column]
+    if this.members.size:
+        level = np.where(this.members[column] == ORDINAL_COLUMN, level, unknown_level(this.thresholds))
+    mean = (model.bias + factors.astype(np.float64) @ model.weights.T)[row, column]
     if this.shift.size:
-        centre = centre + this.shift[first:last]
-    stretch = this.stretch[start:stop][row] if this.stretch.size else 1.0
-    low = stretch * this.thresholds[column, level] - centre
-    high = stretch * this.thresholds[column, level + 1] - centre
-    at_low, at_high = normal_reference.edge_densities(low, high)
-    shift = normal_reference.truncated_mean(low, high)
-    bounds = _finite(low) * at_low - _finite(high) * at_high
-    result = np.zeros((stop - start, model.bias.size))
-    result[row, column] = np.clip(1.0 + bounds - shift * shift, 0.0, 1.0)
+        mean = mean + this.shift[first:last]
+    stretch = this.stretch[row] if this.stretch.size else 1.0
+    low = stretch * this.thresholds[column, level] - mean
+    high = stretch * this.thresholds[column, level + 1] - mean
+    return Intervals(row, column, level, mean, low, high)
+
+
+def _level_variance(model: VectorModel, this: Side, factors: np.ndarray) -> np.ndarray:
+    """(rows, N') variance of the utility given its level and the factors; 0 where absent."""
+    at = intervals(model, this, factors)
+    result = np.zeros((this.n_rows, model.bias.size))
+    result[at.row, at.column] = normal_reference.truncated_variance(at.low, at.high)
     if this.members.size:  # what is known does not vary, and categories vary together
-        result[row, column] *= np.isnan(this.known[first:last])
+        result[at.row, at.column] *= np.isnan(this.known[this.row_start[0] : this.row_start[-1]])
         result[:, model.layout.is_category] = 0.0
     return result
-
-
-def _finite(x: np.ndarray) -> np.ndarray:
-    """Zero instead of infinity: the density there is zero, and so is the product."""
-    return np.where(np.isinf(x), 0.0, x)

@@ -11,10 +11,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import softmax
 
-from ordinalrbm.data.answers import NOMINAL
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import normal_reference
-from ordinalrbm.vector.kinds import LOGISTIC_OF_NORMAL, Layout
+from ordinalrbm.vector.model import LOGISTIC_OF_NORMAL, Layout
 
 _NEWTON_STEPS = 3
 _CATEGORY_STEPS = 25
@@ -32,19 +31,12 @@ def column_slopes(
     covariates: np.ndarray,
     precision: float,
 ) -> np.ndarray:
-    """Return (columns, P) slopes of each column's answers by the covariates of their rows.
+    """Return (columns, P) slopes of each column's answers by the covariates (rows, P) of their rows.
 
-    Parameters
-    ----------
-    levels : answers by columns, numbers as levels too
-    known : of each answer the number itself, or NaN
-    bounds : (columns, L + 1 or more) of the levels, for utilities of variance one in all
-    plan : which columns are categories
-    covariates : (rows, P)
-    precision : of the prior on the slopes
-
-    The slopes are of utilities that have variance one given the covariates; of categories they are
-    of the logarithms of their odds.
+    Answers are by columns, numbers as levels too, with the numbers themselves in ``known`` (NaN of
+    others); ``bounds`` are those of the levels, for utilities of variance one in all; ``precision`` is
+    that of the prior on the slopes. The slopes are of utilities that have variance one given the
+    covariates; of categories they are of the logarithms of their odds.
     """
     view = levels.column_view
     x = covariates.astype(np.float64)
@@ -55,14 +47,15 @@ def column_slopes(
         entry, own = view.entry[part], x[view.row[part]]
         if entry.size:
             slopes[i] = _of_scale(levels.level[entry], known[entry], bounds[i], own, precision)
-    for question in np.flatnonzero(plan.kind == NOMINAL).tolist():
-        columns = plan.columns(question)
+    for _, columns in plan.nominal:
+        # A row has all categories of a question or none: those of the first have all.
         part = slice(view.column_start[columns.start], view.column_start[columns.start + 1])
         rows = view.row[part]
         chosen = np.zeros((levels.n_rows, columns.stop - columns.start))
-        for place, i in enumerate(range(columns.start, columns.stop)):
+        for category in range(chosen.shape[1]):
+            i = columns.start + category
             here = slice(view.column_start[i], view.column_start[i + 1])
-            chosen[view.row[here], place] = levels.level[view.entry[here]]
+            chosen[view.row[here], category] = levels.level[view.entry[here]]
         if rows.size:
             slopes[columns] = _of_categories(chosen[rows], x[rows], precision)
     return slopes
@@ -118,15 +111,10 @@ def shared(
     units: int,
     precision: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return what of the slopes stays with the columns, and what goes to the biases of factors.
+    """Return what of the slopes (N', P) stays with the columns, and what goes to the biases of factors.
 
-    Parameters
-    ----------
-    slopes : (N', P) of the columns alone
-    weights : (N', K)
-    variance : (N',) of what a column tells the factors, given these
-    n_informed : (N', P) sum of squares of the covariates over the rows that answer
-    units, precision : of a factor; of the prior on the slopes
+    ``variance`` (N',) is that of what a column tells the factors, given these, and ``n_informed``
+    (N', P) the sum of squares of the covariates over the rows that answer.
     """
     n_factors = weights.shape[1]
     # By how much a column moves with the bias of a factor.
@@ -158,8 +146,7 @@ def category_spread(
     slope is smaller by the root of 1 + their variance, in units of the logistic distribution.
     """
     found = np.ones(len(weights))
-    for question in np.flatnonzero(plan.kind == NOMINAL).tolist():
-        own = plan.columns(question)
+    for _, own in plan.nominal:
         chance = share[own] / share[own].sum()
         apart = (weights[own] - chance @ weights[own]) / np.maximum(1.0 - chance, 1e-6)[:, None]
         variance = ((apart @ covariance) * apart).sum(axis=1)

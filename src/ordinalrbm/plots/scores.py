@@ -1,8 +1,8 @@
-"""How learning went, and how well answers that were hidden from it are predicted."""
+"""How learning went, how well hidden answers are predicted, and whether probabilities are calibrated."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,18 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.plots.style import KINDS, QUIET, bare, framed, panels, plain_text, unboxed, wrapped
+from ordinalrbm.plots.style import (
+    KINDS,
+    QUIET,
+    bare,
+    framed,
+    panels,
+    plain_text,
+    shades,
+    shortened,
+    unboxed,
+    wrapped,
+)
 
 # What a learning history calls them, and what they are.
 _CURVES = {
@@ -33,11 +44,6 @@ def learning_curve(
     best_epoch : int, optional
         The epoch that was kept, marked by a line.
     title, note : str, optional
-        Above and, small, below.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Examples
     --------
@@ -75,11 +81,6 @@ def hidden_answers(
     measure : str
         What the errors are.
     title, note : str, optional
-        Above and, small, below.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Examples
     --------
@@ -94,9 +95,10 @@ def hidden_answers(
     height = np.arange(len(lines))
     figure, (axes,) = panels(1, 1, 7.0, 0.21 * len(lines) + 1.1)
     axes.hlines(height, lines["model"], lines["usual"], color="#CCCCCC", lw=2, zorder=1)
-    look: dict[str, Any] = {"s": 24, "zorder": 2}
-    axes.scatter(lines["usual"], height, facecolor="white", edgecolor=QUIET, label="usual answer", **look)
-    axes.scatter(lines["model"], height, color=KINDS[0], label="model", **look)
+    axes.scatter(
+        lines["usual"], height, 24, zorder=2, facecolor="white", edgecolor=QUIET, label="usual answer"
+    )
+    axes.scatter(lines["model"], height, 24, zorder=2, color=KINDS[0], label="model")
     axes.set_yticks(height, [wrapped(name, 34, max_lines=1) for name in lines.index])
     axes.set_ylim(len(lines) - 0.4, -0.6)
     axes.set_xlabel(f"{measure} (less is better)")
@@ -105,5 +107,81 @@ def hidden_answers(
     axes.set_axisbelow(True)
     bare(axes)
     figure.legend(loc="outside upper right", ncols=2, frameon=False, fontsize="small")
+    framed(figure, title, note)
+    return figure
+
+
+@plain_text
+def level_shares(levels: Sequence[str], counts: Sequence[int], *, title: str = "", note: str = "") -> Figure:
+    """How often each level was given.
+
+    Parameters
+    ----------
+    levels : sequence of str
+        Names of the levels, from lowest to highest.
+    counts : sequence of int
+        How often each was given.
+    title, note : str, optional
+
+    Examples
+    --------
+    >>> figure = level_shares(["bad", "good"], [1, 3])
+    >>> [text.get_text() for text in figure.axes[0].texts]
+    ['25 %', '75 %']
+    """
+    shares = np.asarray(counts, dtype=np.float64) / max(np.sum(counts), 1)
+    figure, (axes,) = panels(1, 1, 6.0, 0.26 * len(levels) + 0.5)
+    axes.barh(np.arange(len(levels)), shares, 0.75, color=shades(len(levels)))
+    for level, share in enumerate(shares):
+        end = share + 0.01 * shares.max()
+        axes.text(end, level, f"{share * 100:.0f} %", va="center", fontsize=8)
+    axes.set_yticks(np.arange(len(levels)), [shortened(level, 30) for level in levels])
+    axes.set(xticks=[], ylim=(len(levels) - 0.5, -0.5))
+    axes.tick_params(labelsize=9)
+    axes.spines["bottom"].set_visible(False)
+    bare(axes)
+    framed(figure, title, note)
+    return figure
+
+
+@plain_text
+def calibration(reliability: pd.DataFrame, *, title: str = "", note: str = "") -> Figure:
+    """How often levels were answered, beside the probability that was predicted for them.
+
+    Parameters
+    ----------
+    reliability : DataFrame
+        From :func:`ordinalrbm.evaluate.reliability`.
+    title, note : str, optional
+
+    Examples
+    --------
+    >>> from ordinalrbm.evaluate import reliability
+    >>> figure = calibration(reliability([[0.9, 0.1], [0.8, 0.2]], truth=[1, 2], n_bins=2))
+    >>> figure.axes[0].get_xlabel(), figure.axes[1].get_ylabel()
+    ('predicted probability', 'how many')
+    """
+    known = reliability[reliability["count"] > 0]
+    figure = Figure(figsize=(5.2, 6.2), layout="constrained")
+    axes, counts = figure.subplots(2, 1, sharex=True, height_ratios=[3.4, 1])
+    axes.plot([0, 1], [0, 1], color="#AAAAAA", lw=1, ls="--", label="perfect calibration")
+    axes.errorbar(
+        known["predicted"],
+        known["observed"],
+        yerr=1.96 * known["standard_error"],
+        fmt="o",
+        color=KINDS[0],
+        ms=5,
+        label="model, with 95 % intervals",
+    )
+    axes.set(ylabel="how often it was answered", xlabel="predicted probability")
+    axes.set(xlim=(0, 1), ylim=(-0.02, 1.02))
+    axes.tick_params(labelbottom=True)
+    axes.legend(frameon=False, loc="upper left", fontsize="small")
+    width = reliability["high"] - reliability["low"]
+    counts.bar(reliability["low"], reliability["count"], width * 0.94, align="edge", color=QUIET)
+    counts.set_ylabel("how many")
+    for one in (axes, counts):
+        unboxed(one)
     framed(figure, title, note)
     return figure
