@@ -112,7 +112,7 @@ def _question_table(scales: dict[str, list[Any] | None], kinds: Sequence[str]) -
             rows.append((name, str(len(levels)), order + sign.join(map(str, levels))))
     if len(scales) > _MOST_SHOWN:
         rows.append((f"... and {len(scales) - _MOST_SHOWN} more", "", ""))
-    return results_table(("question", "levels", "from lowest to highest"), rows, ("", "", ""))
+    return results_table(dict.fromkeys(("question", "levels", "from lowest to highest"), ""), rows)
 
 
 def _tell_of_checkpoints(place: Path, output: Output) -> None:

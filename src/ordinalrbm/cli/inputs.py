@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 import ordinalrbm as orbm
-from ordinalrbm.cli.columns import RatingColumns
-from ordinalrbm.cli.options import OF_RATINGS, OF_SURVEYS, Model, Settings, refuse
+from ordinalrbm.cli.options import OF_RATINGS, OF_SURVEYS, Model, RatingColumns, Settings, refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.timing import stage

@@ -8,9 +8,8 @@ from typing import Any
 import pandas as pd
 
 import ordinalrbm as orbm
-from ordinalrbm.cli.columns import written_scale
 from ordinalrbm.cli.inputs import Material
-from ordinalrbm.cli.options import Model, Settings
+from ordinalrbm.cli.options import Model, Settings, written_scale
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.files.survey import Survey
@@ -43,13 +42,7 @@ _RATING_MODELS: dict[Model, Callable[[int, int, dict[str, Any]], Any]] = {
 
 
 def readable_factors(n_questions: int) -> int:
-    """How many factors to report on: fewer than predict best.
-
-    Examples
-    --------
-    >>> [readable_factors(n) for n in (5, 40, 100, 300)]
-    [5, 12, 20, 30]
-    """
+    """How many factors to report on: fewer than predict best."""
     wanted = min(n_questions // _QUESTIONS_PER_FACTOR, _MOST_TO_READ)
     return min(max(wanted, _FEWEST_TO_READ), n_questions)
 

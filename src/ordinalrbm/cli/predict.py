@@ -10,8 +10,7 @@ import typer
 import ordinalrbm as orbm
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.columns import PairColumns
-from ordinalrbm.cli.options import Rule, refuse
+from ordinalrbm.cli.options import PairColumns, Rule, refuse
 
 if TYPE_CHECKING:
     import numpy as np

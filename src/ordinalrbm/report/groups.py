@@ -22,8 +22,7 @@ from ordinalrbm.data.tables import Encoded
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.files.survey import REASONS
 from ordinalrbm.report.factors import NamedFactor
-from ordinalrbm.report.labels import Label, listed
-from ordinalrbm.report.page import Table
+from ordinalrbm.report.page import Label, Table, join_labels
 from ordinalrbm.schema.schema import Column, Schema
 from ordinalrbm.stats.pooling import rubin
 from ordinalrbm.stats.welch import (
@@ -565,7 +564,7 @@ def _left_out(
     for g, k in np.argwhere(one.without):
         weight = factors[k].rests * one.never[g]
         asked = [questions[j] for j in np.argsort(-weight, kind="stable")[:3] if weight[j] > 0]
-        found.append((one.means.grouping.groups[g], factors[k].label, listed(asked)))
+        found.append((one.means.grouping.groups[g], factors[k].label, join_labels(asked)))
     return found
 
 

@@ -15,8 +15,6 @@ from dataclasses import replace
 from typing import Any
 
 from ordinalrbm.schema.batteries import BATTERY, with_shared_scales, with_ticks, with_votes
-from ordinalrbm.schema.codes import alike, as_number
-from ordinalrbm.schema.intervals import ranges_in_order
 from ordinalrbm.schema.known_scales import best_fit, is_graded, is_mirrored, share_graded
 from ordinalrbm.schema.labels import (
     TYPICAL_MISSING,
@@ -29,8 +27,9 @@ from ordinalrbm.schema.labels import (
 )
 from ordinalrbm.schema.missing_labels import no_answer
 from ordinalrbm.schema.profile import ColumnProfile, FileProfile, look_at
+from ordinalrbm.schema.quantities import ranges_in_order
 from ordinalrbm.schema.schema import Code, Column, Role, Schema
-from ordinalrbm.schema.source import Source
+from ordinalrbm.schema.source import Source, alike, as_number
 from ordinalrbm.schema.vocabulary import (
     MEASURED_WORDS,
     NOMINAL_WORDS,
@@ -159,13 +158,7 @@ def _column(
 
 
 def unique_names(levels: Iterable[Code], labels: dict[Code, str]) -> tuple[str, ...]:
-    """What levels are called: their labels, or else their codes; where two are alike, both.
-
-    Examples
-    --------
-    >>> unique_names([1, 2, 3], {1: "agree", 3: "agree"})
-    ('1 agree', '2', '3 agree')
-    """
+    """What levels are called: their labels, or else their codes; where two are alike, both."""
     codes = list(levels)
     names = [labels.get(code) or str(code) for code in codes]
     times = Counter(names)

@@ -9,9 +9,8 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from ordinalrbm.schema.frequencies import times_a_year
-from ordinalrbm.schema.intervals import places_of_ranges
 from ordinalrbm.schema.missing_labels import says_neither
+from ordinalrbm.schema.quantities import places_of_ranges, times_a_year
 from ordinalrbm.schema.vocabulary import (
     PHRASES,
     Phrases,
@@ -147,13 +146,6 @@ def best_fit(texts: tuple[str, ...]) -> Fit | None:
 
     Words that most labels share do not count: "not at all free" and "very free" are on the scale
     of amounts.
-
-    Examples
-    --------
-    >>> best_fit(("Never", "Often", "No contact")).outside
-    ('No contact',)
-    >>> best_fit(("Ninguna esperanza", "Mucha esperanza", "Poca esperanza")).places
-    {'Ninguna esperanza': 0, 'Mucha esperanza': 4, 'Poca esperanza': 1}
     """
     spellings = _spellings(texts)
     best: Fit | None = None
@@ -209,15 +201,7 @@ def _with_misspelt(fit: Fit, order: _Order, spellings: dict[str, list[str]]) -> 
 
 
 def _is_nearly(words: str, phrase: str) -> bool:
-    """Whether each word is that of a phrase, cut short or with one letter wrong.
-
-    Examples
-    --------
-    >>> _is_nearly("inact member", "inactive member"), _is_nearly("stronlgy", "strongly")
-    (True, True)
-    >>> _is_nearly("unlikely", "likely"), _is_nearly("more", "most")
-    (False, False)
-    """
+    """Whether each word is that of a phrase, cut short or with one letter wrong."""
     one, other = words.split(), phrase.split()
     if len(one) != len(other) or not any(len(word) > 2 for word in one):
         return False
@@ -300,11 +284,6 @@ def share_graded(texts: Sequence[str]) -> float:
     """How many of the labels hold a word of degree; weak ones ("no", "some") count half.
 
     In long labels they count less: there, a "more" or a "good" may be about anything.
-
-    Examples
-    --------
-    >>> share_graded(["Very often", "Quite rarely"]), share_graded(["Tap", "Well water", "River"])
-    (1.0, 0.3333333333333333)
     """
     grades = [_grade(label_words(text)) for text in texts]
     return sum(grades) / len(grades) if grades else 0.0
@@ -318,15 +297,7 @@ def _grade(words: str) -> float:
 
 
 def polarity(texts: Sequence[str]) -> int:
-    """1 for labels that run towards yes, agree, often or very, -1 for the reverse, 0 if unknown.
-
-    Examples
-    --------
-    >>> polarity(["Yes", "No"]), polarity(["Strongly disagree", "Disagree", "Agree"])
-    (-1, 1)
-    >>> polarity(["Ich habe gewählt", "Ich habe nicht gewählt"]), polarity(["Tea", "Coffee"])
-    (-1, 0)
-    """
+    """1 for labels that run towards yes, agree, often or very, -1 for the reverse, 0 if unknown."""
     fit = best_fit(tuple(texts))
     if fit is not None and 2 * len(fit.places) >= len(texts):
         places = [fit.places[text] for text in texts if text in fit.places]
@@ -346,15 +317,7 @@ def is_graded(text: str) -> bool:
 
 
 def are_opposites(one: str, other: str) -> bool:
-    """Whether one of two labels is the other one with a "not", or they begin with yes and no.
-
-    Examples
-    --------
-    >>> are_opposites("Incorrect", "Correct"), are_opposites("I voted", "I did not vote")
-    (True, True)
-    >>> are_opposites("Yes, I own one", "No (don't own)"), are_opposites("Tea", "Coffee")
-    (True, False)
-    """
+    """Whether one of two labels is the other one with a "not", or they begin with yes and no."""
     first, second = label_words(one).split(), label_words(other).split()
     if not first or not second:
         return False
@@ -367,27 +330,13 @@ def are_opposites(one: str, other: str) -> bool:
 
 
 def denies(text: str) -> bool:
-    """Whether a label says that something is not there or is not done, among few words.
-
-    Examples
-    --------
-    >>> denies("Respondent has no religion"), denies("Every day")
-    (True, False)
-    """
+    """Whether a label says that something is not there or is not done, among few words."""
     words = label_words(text).split()
     return len(words) <= _LONG and bool(_NEGATIONS & set(words))
 
 
 def one_end_denies(texts: Sequence[str]) -> bool:
-    """Whether all labels speak of the same, and only the first or the last denies just that.
-
-    Examples
-    --------
-    >>> one_end_denies(["Does not own", "Someone else owns", "Owns it"])
-    True
-    >>> one_end_denies(["Public school", "Private school", "No children in school"])
-    False
-    """
+    """Whether all labels speak of the same, and only the first or the last denies just that."""
     words = [set(label_words(text).split()) for text in texts]
     are_denied = [bool(one & _NEGATIONS) for one in words]
     if sum(are_denied) != 1 or not (are_denied[0] or are_denied[-1]):
@@ -428,15 +377,7 @@ def _same_stems(one: list[str], other: list[str]) -> bool:
 
 
 def are_alike(texts: Sequence[str]) -> bool:
-    """Whether neighbours say nearly the same, in long labels: most of their words are shared.
-
-    Examples
-    --------
-    >>> are_alike(["Income covers the needs well", "Income does not cover the needs well"])
-    True
-    >>> are_alike(["Strong defence forces", "More beautiful cities and countryside"])
-    False
-    """
+    """Whether neighbours say nearly the same, in long labels: most of their words are shared."""
     words = [set(label_words(text).split()) - _SMALL_WORDS for text in texts]
     pairs = list(pairwise(words))
     if not pairs or any(len(one) < 3 for one in words):
@@ -446,13 +387,7 @@ def are_alike(texts: Sequence[str]) -> bool:
 
 
 def n_own_words(texts: Sequence[str]) -> float:
-    """How many words, on average, a label has for itself that tell no degree.
-
-    Examples
-    --------
-    >>> n_own_words(["Very good", "Good"]), n_own_words(["Strong defence forces", "High growth"])
-    (0.0, 1.5)
-    """
+    """How many words, on average, a label has for itself that tell no degree."""
     words = [
         set(_STRONG.removed_from(label_words(text)).split()) - _SMALL_WORDS - _NEGATIONS for text in texts
     ]
@@ -461,13 +396,7 @@ def n_own_words(texts: Sequence[str]) -> float:
 
 
 def without_shared_words(texts: Sequence[str]) -> list[str]:
-    """Labels without what all but one of them speak of, as it is spelt.
-
-    Examples
-    --------
-    >>> without_shared_words(["0-10 books", "11-100 books", "more than 100 books"])
-    ['0-10', '11-100', 'more than 100']
-    """
+    """Labels without what all but one of them speak of, as it is spelt."""
     words = [set(singulars(" ".join(re.findall(r"[^\W\d]+", text.casefold()))).split()) for text in texts]
     times = Counter(word for one in words for word in one)
     shared = {w for w, n in times.items() if n >= max(2, len(texts) - 1) and not _STRONG.in_(w)}
@@ -481,13 +410,6 @@ def is_mirrored(texts: Sequence[str]) -> bool:
     """Whether labels run from one end to another: "very bad" to "very good".
 
     Then labels that stand equally far from the ends share words that the others lack.
-
-    Examples
-    --------
-    >>> is_mirrored(["Very bad", "Bad", "Good", "Very good"]), is_mirrored(["Never", "Often"])
-    (True, False)
-    >>> is_mirrored(["Strong A", "Near A", "Neither", "Near B", "Strong B"])
-    True
     """
     if len(texts) == 2:
         fit = best_fit(tuple(texts))

@@ -1,14 +1,19 @@
-"""Answers that have words: which codes are answers, and whether these are levels."""
+"""Answers that have words: which codes are answers, and whether these are levels.
+
+Clues that speak for or against something are weighed together. A clue's points are log-odds: +1
+makes a thing 2.7 times as likely as it was, -1 as unlikely. They are judgements, set by hand and
+checked on the columns of tests/files/corpus; benchmarks/schema_clues.py switches them off in turn.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Any, NamedTuple
 
-from ordinalrbm.schema.codes import as_number
-from ordinalrbm.schema.evidence import Clue, Table, Verdict, weigh
 from ordinalrbm.schema.known_scales import (
     Fit,
     are_alike,
@@ -24,6 +29,7 @@ from ordinalrbm.schema.known_scales import (
 from ordinalrbm.schema.missing_labels import NoAnswer, is_spontaneous, no_answer, says_depends, says_middle
 from ordinalrbm.schema.profile import ColumnProfile, FileProfile
 from ordinalrbm.schema.schema import Code
+from ordinalrbm.schema.source import as_number
 from ordinalrbm.schema.vocabulary import (
     NOMINAL_WORDS,
     asked_for_band,
@@ -84,6 +90,44 @@ class LabelInterpretation:
         look = mark_missing(self.look, apart)
         levels = tuple(code for code in self.levels if code not in look.missing)
         return replace(self, look=look, levels=levels)
+
+
+# ---- evidence ---------------------------------------------------------------------------------
+
+_MOST_TOLD = 3
+_MOST_SURE = 0.99
+
+
+class Clue(NamedTuple):
+    """Something that speaks for a thing (points above 0) or against it."""
+
+    points: float
+    because: str  # in words, with {case.…} for what it was seen in
+    holds: Callable[[Any], bool]
+
+
+# Of the clues in a row, the first that holds counts.
+Table = Sequence[Sequence[Clue]]
+
+
+class Verdict(NamedTuple):
+    """Whether clues speak for something, how sure that is (0.5 to 1), and the strongest of them."""
+
+    is_so: bool
+    confidence: float
+    because: str
+
+
+def weigh(table: Table, case: Any) -> Verdict:
+    """What the clues that hold say together; without any, it is not so."""
+    found = [next((clue for clue in row if clue.holds(case)), None) for row in table]
+    clues = [clue for clue in found if clue is not None]
+    total = sum(clue.points for clue in clues)
+    with_it = [clue for clue in clues if clue.points * total > 0]
+    strongest = sorted(with_it, key=lambda clue: -abs(clue.points))[:_MOST_TOLD]
+    because = "; ".join(clue.because.format(case=case) for clue in strongest)
+    confidence = min(1 / (1 + math.exp(-abs(total))), _MOST_SURE)
+    return Verdict(total > 0, round(confidence, 2), because)
 
 
 # ---- codes that are no answer -----------------------------------------------------------------

@@ -57,15 +57,6 @@ def no_answer(label: str) -> NoAnswer | None:
     """What sort of non-answer a label tells of, None where it is an answer.
 
     Where two sorts stand in one label, as in "Refused / don't know", the first in `SORTS` counts.
-
-    Examples
-    --------
-    >>> no_answer("Don’t know"), no_answer("97 Correctly skipped").sort
-    (NoAnswer(sort="don't know", is_sure=True), 'not asked')
-    >>> no_answer("Haven't heard enough").is_sure
-    False
-    >>> no_answer("Don't know it at all") is None
-    True
     """
     words = label_words(label)
     if not words:
@@ -111,28 +102,14 @@ def _is_aside(rest: str) -> bool:
 
 
 def sort_of(label: str) -> Sort:
-    """The sort of a code that is known to be no answer, by its label.
-
-    Examples
-    --------
-    >>> sort_of("Refusé"), sort_of("No aplica"), sort_of("99")
-    ('refused', 'not applicable', 'no answer')
-    """
+    """The sort of a code that is known to be no answer, by its label."""
     found = no_answer(label)
     return found.sort if found else "no answer"
 
 
 @remembered
 def says_middle(label: str) -> bool:
-    """Whether a label says "neither", "both" or "it depends".
-
-    Examples
-    --------
-    >>> says_middle("Agree with neither"), says_middle("Cela dépend"), says_middle("Agree")
-    (True, True, False)
-    >>> says_middle("Null/Neutral")
-    True
-    """
+    """Whether a label says "neither", "both" or "it depends"."""
     words = label_words(label)
     if any(label_words(part) in _MIDDLE_ALONE for part in label.split("/")):
         return True
@@ -143,15 +120,7 @@ def says_middle(label: str) -> bool:
 
 @remembered
 def says_neither(label: str) -> bool:
-    """Whether a label says that somebody is on neither side, whole or cut short.
-
-    Examples
-    --------
-    >>> says_neither("Neither good nor bad"), says_neither("neither agr")
-    (True, True)
-    >>> says_neither("Neither parent"), says_neither("Agree")
-    (False, False)
-    """
+    """Whether a label says that somebody is on neither side, whole or cut short."""
     words = label_words(label)
     if re.match(r"(neither .+ n?or|ni .+ ni|nem .+ nem|weder .+ noch) ", words):
         return True
@@ -166,13 +135,7 @@ def _is_cut_pole(word: str) -> bool:
 
 
 def says_depends(label: str) -> bool:
-    """Whether a label says "it depends", which stands between any two sides.
-
-    Examples
-    --------
-    >>> says_depends("Depends"), says_depends("Both")
-    (True, False)
-    """
+    """Whether a label says "it depends", which stands between any two sides."""
     words = label_words(re.sub(r"\([^)]*\)", " ", label))
     return words in _DEPENDS
 
@@ -182,11 +145,5 @@ _SPONTANEOUS = re.compile(r"\b(spont|volunteered|unprompted|(do not|not|ne pas|n
 
 
 def is_spontaneous(label: str) -> bool:
-    """Whether a label says that it was not offered as an answer.
-
-    Examples
-    --------
-    >>> is_spontaneous("Autre (SPONTANE)"), is_spontaneous("Never")
-    (True, False)
-    """
+    """Whether a label says that it was not offered as an answer."""
     return bool(_SPONTANEOUS.search(label_words(label)))

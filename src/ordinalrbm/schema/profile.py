@@ -11,10 +11,9 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from ordinalrbm.schema.codes import as_number, count_codes, is_among
 from ordinalrbm.schema.missing_labels import no_answer
 from ordinalrbm.schema.schema import Code
-from ordinalrbm.schema.source import Source
+from ordinalrbm.schema.source import Source, as_number, count_codes, is_among
 
 _MOST_TEXTS = 1000  # without labels that are read; more are ids or free text
 _ENOUGH_COLUMNS = 3  # in which a code must be no answer to be taken for one elsewhere

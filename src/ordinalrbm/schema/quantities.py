@@ -1,4 +1,4 @@
-"""Ranges of numbers in words, "30-60 minutes" or "more than 2 hours", put in order."""
+"""Quantities in words, put in order: ranges ("more than 2 hours") and rates ("twice a month")."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ordinalrbm.schema.vocabulary import words_of
+from ordinalrbm.schema.vocabulary import PHRASES, Phrases, alternatives, remembered, words_of
+
+# ---- ranges ----------------------------------------------------------------------------------
 
 _DAY = 86400.0
 # Words of a unit, what it measures, and how much of it one is.
@@ -102,17 +104,7 @@ class _Range:
 
 
 def ranges_in_order(texts: Iterable[str]) -> tuple[list[str] | None, str]:
-    """Ranges of numbers from lowest to highest; or None, and why if they are ranges all the same.
-
-    Examples
-    --------
-    >>> ranges_in_order(["1-2 hours", "more than 2 hours", "30-60 minutes"])[0]
-    ['30-60 minutes', '1-2 hours', 'more than 2 hours']
-    >>> ranges_in_order(["1-2 kg", "3-4 hours", "5-6 hours"])
-    (None, 'ranges of numbers whose units cannot be compared')
-    >>> ranges_in_order(["about noon", "later"])
-    (None, '')
-    """
+    """Ranges of numbers from lowest to highest; or None, and why if they are ranges all the same."""
     spelt = {text: _symbols(text) for text in texts}
     ranges = _ranges(spelt)
     if len(ranges) < len(spelt):
@@ -130,11 +122,6 @@ def places_of_ranges(texts: Iterable[str]) -> dict[str, int] | None:
 
     It is None where their units cannot be compared, and nothing where two are alike. Numbers alone
     are no ranges: "party 1" and "party 2" only count parties.
-
-    Examples
-    --------
-    >>> places_of_ranges(["None", "1-2", "three or more", "I forgot"])
-    {'None': 0, '1-2': 1, 'three or more': 2}
     """
     spelt = {text: _with_digits(_symbols(text)) for text in texts}
     ranges = _ranges(spelt)
@@ -254,3 +241,84 @@ def _unit(words: list[str], at: list[int]) -> tuple[str, float] | None:
         per, period = _UNITS[words[rates[0]]]
         return f"{kind} per {per}", size / period
     return (kind, size) if kind else None
+
+
+# ---- rates -----------------------------------------------------------------------------------
+
+_SAID = PHRASES["rates"]
+_NEVER = frozenset(alternatives(_SAID["never"]))
+_SELDOM = frozenset(alternatives(_SAID["seldom"]))
+_SELDOM_RATE = 0.3  # a year: above never, below all that names a time
+_LESS_THAN, _MORE_THAN, _NEARLY = (Phrases(_SAID[key]) for key in ("below", "above", "nearly"))
+_COUNTS = {
+    phrase: float(times) for times, phrases in _SAID["counts"].items() for phrase in alternatives(phrases)
+}
+_PERIODS = {word: float(a_year) for a_year, words in _SAID["periods"].items() for word in alternatives(words)}
+_WHOLE = {
+    phrase: float(a_year) for a_year, phrases in _SAID["whole"].items() for phrase in alternatives(phrases)
+}
+_WHOLE_PHRASES = Phrases("|".join(_WHOLE))
+_TIMES, _ADVERBS, _EVERY, _FILLING = (
+    frozenset(alternatives(_SAID[key])) for key in ("times", "adverbs", "every", "filling")
+)
+_MOST_TIMES = 100
+_SMALL_CHANGE = 1.2  # "more than once a week" is above "once a week", below "twice a week"
+
+
+@remembered
+def times_a_year(words: str) -> float | None:
+    """How many times a year plain words say; None where they say anything else."""
+    if words in _NEVER:
+        return 0.0
+    if words in _SELDOM:
+        return _SELDOM_RATE
+    words, change = _without_change(words)
+    whole = _WHOLE_PHRASES.in_(words)
+    if len(whole) == 1 and set(_WHOLE_PHRASES.removed_from(words).split()) <= _FILLING:
+        return _WHOLE[whole[0]] * change
+    tokens = words.split()
+    if tokens[0] in _EVERY:  # "every two weeks"
+        tokens = ["once", *tokens]
+    for start in range(1, len(tokens)):
+        rate = _rate(tokens[:start], tokens[start:])
+        if rate is not None:
+            return rate * change
+    return None
+
+
+def _without_change(words: str) -> tuple[str, float]:
+    """Words without "less than", "more than" and "nearly", and by how much these change them."""
+    change = 1.0
+    for phrases, factor in ((_LESS_THAN, 1 / _SMALL_CHANGE), (_MORE_THAN, _SMALL_CHANGE), (_NEARLY, 0.9)):
+        without = phrases.removed_from(words)
+        if without and without != words:
+            words, change = without, change * factor
+    return words, change
+
+
+def _rate(front: list[str], back: list[str]) -> float | None:
+    """How often it is where some words say how many times and others in what time."""
+    count = _count(_without(front, _TIMES | _FILLING))
+    are_times = bool(set(front) & (_TIMES | _ADVERBS)) or front[-1] in _PERIODS  # 2 days a week
+    kept = _without(back, _FILLING - _EVERY)
+    if count is None or not are_times or not kept or kept[-1] not in _PERIODS:
+        return None
+    if kept[0] not in _EVERY:
+        return count * _PERIODS[kept[0]] if len(kept) == 1 else None
+    every = _count(kept[1:-1]) if len(kept) > 2 else 1.0  # "once every two weeks"
+    return count * _PERIODS[kept[-1]] / every if every else None
+
+
+def _without(words: list[str], small: frozenset[str]) -> list[str]:
+    return [word for word in words if word in _COUNTS or word not in small]
+
+
+def _count(words: list[str]) -> float | None:
+    """The mean of the numbers that words name: of "two or three", 2.5."""
+    words = [word for word in words if word not in _PERIODS]
+    text = " ".join(words)
+    if text in _COUNTS:
+        return _COUNTS[text]
+    numbers = [float(word) if word.isdigit() else _COUNTS.get(word) for word in words]
+    known = [number for number in numbers if number and number < _MOST_TIMES]
+    return sum(known) / len(known) if known and len(known) == len(numbers) <= 2 else None
