@@ -23,6 +23,7 @@ from ordinalrbm.schema.labels import (
     in_order,
     mark_missing,
     numeric_order,
+    off_scale_end,
     split_missing_codes,
 )
 from ordinalrbm.schema.missing_labels import no_answer
@@ -348,6 +349,9 @@ def _labelled(look: ColumnProfile, habits: FileProfile) -> Column | None:
     ordered, moved = in_order(look, reading.levels) if verdict.is_so else ([], "")
     if moved:
         reading = reading.noting(moved, 0.7)
+    odd = off_scale_end(look, reading.levels) if verdict.is_so else None
+    if odd is not None:
+        reading = reading.noting(f"{odd!r} is not on the scale of the others: look at it", 0.6)
     reason = "; ".join([verdict.because, *reading.notes])
     confidence = min(reading.confidence, verdict.confidence)
     if not verdict.is_so:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,6 +36,7 @@ _NEGATIONS = words_of(
 _NEGATIVE_STARTS = ("in", "un", "dis", "im", "ir", "non", "des", "de")
 _MOST_COUNTED = 60  # labels in which ranges and rates are looked for; towns are more
 _CUT, _MISSPELT = 3, 5  # letters that are enough to know a word by
+_ALIKE = 0.8  # a word of five letters with another one in it
 _LONG = 6  # words of a label
 
 
@@ -120,13 +122,6 @@ class Fit(NamedTuple):
     middle: int | None = None
 
     @property
-    def is_bipolar(self) -> bool:
-        """Whether there are texts on both sides of a middle."""
-        if self.middle is None:
-            return False
-        return min(self.places.values()) < self.middle < max(self.places.values())
-
-    @property
     def is_balanced(self) -> bool:
         """Whether as many texts stand below a middle as above it, and none there."""
         if self.middle is None:
@@ -148,39 +143,29 @@ def best_fit(texts: tuple[str, ...]) -> Fit | None:
     of amounts.
     """
     spellings = _spellings(texts)
-    best: Fit | None = None
-    best_order: _Order | None = None
+    found: list[tuple[Fit, _Order]] = []
     ways_in = {way for ways in spellings.values() for way in ways}
     for number in sorted({k for way in ways_in for k in _orders_with().get(way, ())}):
         order = _orders()[number]
-        positions = order.positions
         places = {
-            text: next(positions[way] for way in ways if way in positions)
+            text: next(order.positions[way] for way in ways if way in order.positions)
             for text, ways in spellings.items()
-            if any(way in positions for way in ways)
+            if any(way in order.positions for way in ways)
         }
-        if len(set(places.values())) < 2:
-            continue
-        fit = _fit(places, texts, order.middle)
-        if best is None or _quality(fit) > _quality(best):
-            best, best_order = fit, order
-    if len(texts) > _MOST_COUNTED:
-        return best
-    if best is not None and best_order is not None:
-        best = _with_misspelt(best, best_order, spellings)
-    return _better(best, _fit_of_rates(spellings), _fit_of_ranges(texts))
+        if len(set(places.values())) > 1:
+            found.append((_fit(places, texts, order.middle), order))
+    fits = [_with_misspelt(*max(found, key=lambda one: _quality(one[0])), spellings)] if found else []
+    if len(texts) <= _MOST_COUNTED:
+        fits += filter(None, (_fit_of_rates(spellings), _fit_of_ranges(texts)))
+    return max(fits, key=_quality, default=None)
 
 
 def _fit(places: dict[str, int], texts: Iterable[str], middle: int | None = None) -> Fit:
     return Fit(places, tuple(text for text in dict.fromkeys(texts) if text not in places), middle)
 
 
-def _better(best: Fit | None, *others: Fit | None) -> Fit | None:
-    """The fit of most texts; of equal ones the first."""
-    for fit in others:
-        if fit is not None and (best is None or _quality(fit) > _quality(best)):
-            best = fit
-    return best
+def _quality(fit: Fit) -> tuple[int, int]:
+    return len(fit.places), len(set(fit.places.values()))
 
 
 def _with_misspelt(fit: Fit, order: _Order, spellings: dict[str, list[str]]) -> Fit:
@@ -193,7 +178,7 @@ def _with_misspelt(fit: Fit, order: _Order, spellings: dict[str, list[str]]) -> 
             if position not in places.values()
             and any(_is_nearly(words, phrase) for words in spellings[text][:1])  # "." has no words
         }
-        if order.middle is not None and says_neither(text):
+        if order.middle is not None and says_neither(text):  # tests: "neither agr"
             near = {order.middle} - set(places.values())
         if len(near) == 1:
             (places[text],) = near
@@ -201,26 +186,18 @@ def _with_misspelt(fit: Fit, order: _Order, spellings: dict[str, list[str]]) -> 
 
 
 def _is_nearly(words: str, phrase: str) -> bool:
-    """Whether each word is that of a phrase, cut short or with one letter wrong."""
+    """Whether each word is that of a phrase, cut short or misspelt: "inact member"."""
     one, other = words.split(), phrase.split()
-    if len(one) != len(other) or not any(len(word) > 2 for word in one):
-        return False
-    return all(
+    return len(one) == len(other) and all(
         a == b or (len(a) >= _CUT and b.startswith(a)) or _is_misspelt(a, b)
         for a, b in zip(one, other, strict=True)
     )
 
 
 def _is_misspelt(word: str, known: str) -> bool:
-    """Whether a long word has one letter more, less or other than a known one, or two swapped."""
-    if min(len(word), len(known)) < _MISSPELT or word[0] != known[0]:
+    if min(len(word), len(known)) < _MISSPELT or word[0] != known[0]:  # "unlikely" is not "likely"
         return False
-    start = next((k for k, (a, b) in enumerate(zip(word, known, strict=False)) if a != b), None)
-    if start is None:
-        return abs(len(word) - len(known)) == 1
-    a, b = word[start:], known[start:]
-    is_swapped = a[:2] == b[1::-1] and a[2:] == b[2:]
-    return is_swapped or a[1:] == b[1:] or a[1:] == b or a == b[1:]
+    return difflib.SequenceMatcher(None, word, known).ratio() >= _ALIKE
 
 
 def _fit_of_rates(spellings: dict[str, list[str]]) -> Fit | None:
@@ -245,10 +222,6 @@ def _fit_of_ranges(texts: Sequence[str]) -> Fit | None:
         if len(places) >= 3 and len(places) == len(found):
             return _fit(places, texts)
     return None
-
-
-def _quality(fit: Fit) -> tuple[int, int]:
-    return len(fit.places), len(set(fit.places.values()))
 
 
 def _spellings(texts: Sequence[str]) -> dict[str, list[str]]:
@@ -291,7 +264,7 @@ def share_graded(texts: Sequence[str]) -> float:
 
 @remembered
 def _grade(words: str) -> float:
-    if _STRONG.in_(words) or _STRONG.in_(singulars(words)):
+    if _STRONG.in_(words):
         return 1.0 if len(words.split()) <= _LONG else 0.3
     return 0.5 if _WEAK.in_(words) or re.search(r"\d", words) else 0.0
 
@@ -319,12 +292,10 @@ def is_graded(text: str) -> bool:
 def are_opposites(one: str, other: str) -> bool:
     """Whether one of two labels is the other one with a "not", or they begin with yes and no."""
     first, second = label_words(one).split(), label_words(other).split()
-    if not first or not second:
-        return False
     if " ".join(first) in _NOT_CHOSEN or " ".join(second) in _NOT_CHOSEN:
         return True  # of several answers, each is a column of its own
-    starts = {first[0], second[0]}
-    if len(starts) == 2 and starts & _YES and starts & _NO:
+    starts = {*first[:1], *second[:1]}
+    if starts & _YES and starts & _NO:
         return True
     return _negates(first, second) or _negates(second, first)
 
@@ -412,8 +383,7 @@ def is_mirrored(texts: Sequence[str]) -> bool:
     Then labels that stand equally far from the ends share words that the others lack.
     """
     if len(texts) == 2:
-        fit = best_fit(tuple(texts))
-        return are_opposites(*texts) or (fit is not None and not fit.outside and fit.is_bipolar)
+        return are_opposites(*texts)
     if len(texts) < 4:
         return False
     labels = [label_words(text) for text in texts]
@@ -421,10 +391,7 @@ def is_mirrored(texts: Sequence[str]) -> bool:
     of_inner = {phrase for found in degrees[1:-1] for phrase in found}
     of_ends = (degrees[0] & degrees[-1]) - of_inner
     words = [set(label.split()) - _SMALL_WORDS for label in labels]
-    if _are_swapped_halves(words):
-        return True
-    inner = words[1] & words[-2]
-    return bool(of_ends) and words[0] != words[-1] and (bool(inner) or len(texts) <= 5)
+    return bool(of_ends) or _are_swapped_halves(words)
 
 
 def _are_swapped_halves(words: Sequence[set[str]]) -> bool:
@@ -437,8 +404,4 @@ def _are_swapped_halves(words: Sequence[set[str]]) -> bool:
     pairs = [(words[k], words[-1 - k]) for k in range(half)]
     poles = {(frozenset(one - other), frozenset(other - one)) for one, other in pairs}
     poles.discard((frozenset(), frozenset()))  # "more left than right", "more right than left"
-    first_half = {frozenset(one) for one, _ in pairs}
-    if len(poles) != 1 or len(first_half) < half:
-        return False
-    ((one, other),) = poles
-    return bool(one) and bool(other)
+    return len(poles) == 1 and all(map(all, poles))

@@ -66,6 +66,7 @@ TYPICAL_MISSING = frozenset(
         99999,
     }
 )
+_ENOUGH_PLACES = 3  # on a known scale, for a label that has none there to be odd
 _VERY_MANY = 50  # labels that are compared with each other
 _FEW_WORDS, _MANY_WORDS = 1.2, 2.2  # of a label alone, on average; a scale's labels have fewer
 _MANY = 11  # 0 to 10; more labelled codes are seldom levels
@@ -587,6 +588,16 @@ ORDER: Table = (
 def are_levels(look: ColumnProfile, levels: Sequence[Code]) -> Verdict:
     """Whether answers are levels, rather than categories."""
     return weigh(ORDER, Answers(look, levels))
+
+
+def off_scale_end(look: ColumnProfile, levels: Sequence[Code]) -> str | None:
+    """The label of the first or last level, if it tells no degree and all others are on one known scale."""
+    fit = Answers(look, levels).fit
+    if fit is None or len(fit.outside) != 1 or len(fit.places) < _ENOUGH_PLACES:
+        return None
+    (text,) = fit.outside
+    ends = [look.texts.get(code) for code in (levels[0], levels[-1])]
+    return text if text in ends and share_graded([text]) == 0 else None
 
 
 def _is_numbered(look: ColumnProfile, levels: Sequence[Code]) -> bool:

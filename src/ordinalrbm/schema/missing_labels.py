@@ -98,7 +98,7 @@ def _said_nearly_alone(words: str) -> tuple[list[Sort], str]:
 def _is_aside(rest: str) -> bool:
     if rest in _READING:  # "does not know how to read"
         return False
-    return set(rest.split()) <= _BESIDE or any(rest in known.alone for known in _BY_SORT)
+    return set(rest.split()) <= _BESIDE
 
 
 def sort_of(label: str) -> Sort:
@@ -110,12 +110,9 @@ def sort_of(label: str) -> Sort:
 @remembered
 def says_middle(label: str) -> bool:
     """Whether a label says "neither", "both" or "it depends"."""
-    words = label_words(label)
     if any(label_words(part) in _MIDDLE_ALONE for part in label.split("/")):
         return True
-    if says_neither(label) or words in _MIDDLE_ALONE:
-        return True
-    return _few_words_around(words, _MIDDLE_WITHIN)
+    return says_neither(label) or _few_words_around(label_words(label), _MIDDLE_WITHIN)
 
 
 @remembered
@@ -126,8 +123,7 @@ def says_neither(label: str) -> bool:
         return True
     first, *others = words.split() or [""]
     cut = [word for word in others if word not in ("nor", "or", "not", "with")]
-    is_neither = first.startswith("neith") or (len(first) > 2 and "neither".startswith(first))
-    return is_neither and bool(cut) and all(map(_is_cut_pole, cut))
+    return first.startswith("nei") and bool(cut) and all(map(_is_cut_pole, cut))
 
 
 def _is_cut_pole(word: str) -> bool:

@@ -99,7 +99,7 @@ class _Range:
     start: float
     side: int
     unit: tuple[str, float] | None
-    words: frozenset[str]
+    has_m: bool
     is_wide: bool  # from a number to another, or all above or below one
 
 
@@ -120,8 +120,8 @@ def ranges_in_order(texts: Iterable[str]) -> tuple[list[str] | None, str]:
 def places_of_ranges(texts: Iterable[str]) -> dict[str, int] | None:
     """Where those of the texts stand that are ranges of numbers, in digits or in words.
 
-    It is None where their units cannot be compared, and nothing where two are alike. Numbers alone
-    are no ranges: "party 1" and "party 2" only count parties.
+    None where their units cannot be compared, and nothing where two are alike. Numbers alone are no
+    ranges: "party 1" and "party 2" only count parties.
     """
     spelt = {text: _with_digits(_symbols(text)) for text in texts}
     ranges = _ranges(spelt)
@@ -155,8 +155,8 @@ def _starts(ranges: dict[str, _Range]) -> dict[str, tuple[float, int]] | None:
 def _comparable(ranges: Collection[_Range], units: set[tuple[str, float]]) -> bool:
     """Whether all have the same unit, said or not, or all say units of the same kind."""
     kinds = {kind for kind, _ in units}
-    if "time" in kinds and any("m" in found.words for found in ranges):
-        return False  # beside hours, m may be minutes, months or millions
+    if "time" in kinds and any(found.has_m for found in ranges):
+        return False  # beside hours, m may be minutes, months or millions: tests, "30m, 1 hour"
     all_said = all(found.unit is not None or found.start == 0 for found in ranges)
     return len(units) <= 1 or (len(kinds) == 1 and all_said)
 
@@ -194,17 +194,17 @@ def _plain_numbers(text: str, decimal_marks: Sequence[str]) -> str:
 
 
 def _range(text: str) -> _Range | None:
-    tokens = [(found[0], found.start()) for found in _TOKEN.finditer(text)]
-    words = [token for token, _ in tokens]
+    words = _TOKEN.findall(text)
     at = [k for k, word in enumerate(words) if word[-1].isdigit()]
     letters = frozenset(word for word in words if word.isalpha())
-    # a1 and h3 are names of something, and of 1/2 neither number is meant.
-    is_other = re.search(r"[a-z]\d|\d\s*/\s*\d", text)
+    # a1 and h3 are names of something, of 1/2 neither number is meant, and a dash before a number
+    # below 0 is no dash between two.
+    is_other = re.search(r"[a-z]\d|\d\s*/\s*\d|(^|-)\s*-\s*\d|minus", text)
     if is_other or not 1 <= len(at) <= 2 or not letters <= _KNOWN:
         return None
-    numbers = [float(words[k]) * (-1 if _is_negative(tokens, k, first=at[0]) else 1) for k in at]
+    numbers = [float(words[k]) for k in at]
     sizes = [_MAGNITUDES.get(words[k + 1], 1.0) if k + 1 < len(words) else 1.0 for k in at]
-    if sizes[0] == 1 and abs(numbers[0]) < abs(numbers[-1]):
+    if sizes[0] == 1 and numbers[0] < numbers[-1]:
         sizes[0] = sizes[-1]  # 10-50k begins at 10k, but 500-1k at 500
     if 0 < numbers[0] * _SHORTENED <= numbers[-1]:
         sizes[0] *= _SHORTENED  # 10 to under 20,000
@@ -215,19 +215,7 @@ def _range(text: str) -> _Range | None:
     if len(at) == 1:
         above = ">" in words or "+" in words or letters & _ABOVE
         side = -1 if "<" in words or letters & _BELOW else int(bool(above))
-    return _Range(numbers[0] * sizes[0], side, _unit(words, at), letters, len(at) > 1 or side != 0)
-
-
-def _is_negative(tokens: list[tuple[str, int]], k: int, first: int) -> bool:
-    """Whether what stands before a number is its sign, rather than a dash between two."""
-    if k == 0 or tokens[k - 1][0] not in ("-", "minus"):
-        return False
-    if tokens[k - 1][0] == "minus":
-        return True
-    before = tokens[k - 2][0] if k >= 2 else ""
-    touches = tokens[k - 1][1] + 1 == tokens[k][1]
-    is_word = before.isalpha() and before not in _UNITS and before not in _MAGNITUDES
-    return touches and (k == first or before == "-" or is_word)
+    return _Range(numbers[0] * sizes[0], side, _unit(words, at), "m" in letters, len(at) > 1 or side != 0)
 
 
 def _unit(words: list[str], at: list[int]) -> tuple[str, float] | None:
@@ -261,7 +249,6 @@ _WHOLE_PHRASES = Phrases("|".join(_WHOLE))
 _TIMES, _ADVERBS, _EVERY, _FILLING = (
     frozenset(alternatives(_SAID[key])) for key in ("times", "adverbs", "every", "filling")
 )
-_MOST_TIMES = 100
 _SMALL_CHANGE = 1.2  # "more than once a week" is above "once a week", below "twice a week"
 
 
@@ -320,5 +307,5 @@ def _count(words: list[str]) -> float | None:
     if text in _COUNTS:
         return _COUNTS[text]
     numbers = [float(word) if word.isdigit() else _COUNTS.get(word) for word in words]
-    known = [number for number in numbers if number and number < _MOST_TIMES]
+    known = [number for number in numbers if number]
     return sum(known) / len(known) if known and len(known) == len(numbers) <= 2 else None
