@@ -1,6 +1,6 @@
 """What each clue of a schema is needed for: every clue and every condition switched off in turn.
 
-    python benchmarks/schema_clues.py [clues] [known_scales] [intervals] [frequencies] [missing_labels]
+    python benchmarks/schema_clues.py [clues] [known_scales] [quantities] [missing_labels]
 
 Clues are the rows of the tables in `labels` and the rules of `infer`. The columns of
 tests/files/corpus are read without each, and how many are right is counted. Where that changes
@@ -161,7 +161,7 @@ def forget() -> None:
 
 
 def main() -> None:
-    parts = sys.argv[1:] or ["clues", "known_scales", "intervals", "frequencies", "missing_labels"]
+    parts = sys.argv[1:] or ["clues", "known_scales", "quantities", "missing_labels"]
     truths = [truth for name in FILES for truth in read_corpus(name)]
     files: Files = [
         (source, [truth for truth in truths if truth.file == name])

@@ -45,10 +45,7 @@ from ordinalrbm.schema.toml import Rule, apply_rules
 from ordinalrbm.schema.vocabulary import (
     NOMINAL_WORDS,
     Phrases,
-    asked_for_band,
-    asked_for_kinds,
-    asked_for_number,
-    asked_in_order,
+    asks,
     label_words,
     looks_like_date,
     looks_like_id,
@@ -329,29 +326,11 @@ def test_named_after():
     assert named_after("job_satisfaction", NOMINAL_WORDS) is None
 
 
-def test_asked_in_order():
-    assert (asked_in_order("How often do you read?"), asked_in_order("Which language is it?")) == (
-        True,
-        False,
-    )
-
-
-def test_asked_for_band():
-    assert (asked_for_band("Diplôme le plus élevé"), asked_for_band("How old are you?")) == (True, False)
-
-
-def test_asked_for_kinds():
-    assert (asked_for_kinds("How often do you read?"), asked_for_kinds("Which language is it?")) == (
-        False,
-        True,
-    )
-
-
-def test_asked_for_number():
-    assert (asked_for_number("Number of people in the household"), asked_for_number("How tall?")) == (
-        True,
-        False,
-    )
+def test_asks():
+    assert asks("How often do you read?", "ordered") and not asks("Which language is it?", "ordered")
+    assert asks("Diplôme le plus élevé", "banded") and not asks("How old are you?", "banded")
+    assert asks("Which language is it?", "unordered") and not asks("How often do you read?", "unordered")
+    assert asks("Number of people in the household", "counted") and not asks("How tall?", "counted")
 
 
 def test_n_categories_named():

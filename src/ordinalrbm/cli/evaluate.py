@@ -146,7 +146,8 @@ def evaluate(
     material = inputs.read_to_learn(ctx, target, settings, columns, data=data, needs_times=in_time)
     settings = replace(settings, device=device, progress=output.shows_progress)
     if material.survey is None:
-        return _ratings(material, settings, asked, output)
+        _ratings(material, settings, asked, output)
+        return
     refuse(ctx, _LISTS, f"'{target}' is taken for a survey")
     from ordinalrbm.cli.learning import learn_survey
 
@@ -206,7 +207,6 @@ def _tell_survey(model: Any, survey: Survey, hidden: _HiddenAnswers, output: Out
 
 
 def _others(model: Any, survey: Survey, hidden: _HiddenAnswers) -> tuple[dict[str, Any], list[Table]]:
-    """Scores of hidden categories and numbers."""
     from ordinalrbm.evaluate.hidden import score_others
 
     scores = score_others(model, hidden.shown.table, survey.background, hidden.others, survey.chosen.numeric)
@@ -277,11 +277,8 @@ def _tell_ratings(
     tables = [_comparison(_SCORES, scores.ratings, f"{n_tested:,} hidden ratings")]
     words = [f"{_READING} {_READING_BIASES}"]
     if n_learnt:
-        words.insert(
-            0,
-            f"Left out are {n_learnt:,} of {n_learnt + n_tested:,} ratings: the model has "
-            "learnt from these pairs of user and item.",
-        )
+        left_out = f"Left out are {n_learnt:,} of {n_learnt + n_tested:,} ratings: the model has "
+        words = [f"{left_out}learnt from these pairs of user and item.", *words]
     if scores.ranking:
         ours = scores.ranking["model"]
         names = {"ndcg": f"NDCG@{top}", "recall": f"recall@{top}", "coverage": "coverage"}
@@ -291,13 +288,8 @@ def _tell_ratings(
         tables.append(_comparison(names, by_name, f"lists of the {top} best items"))
         protocol = ours.protocol if validation is None else f"{ours.protocol} {_WATCHED}"
         words.append(f"Lists: larger is better. {protocol}")
-        counts = {
-            "top": ours.k,
-            "liked": ours.liked,
-            "users": ours.n_users,
-            "users_without_liked": ours.n_users_without_liked,
-            "items": ours.n_items,
-        }
+        counts = {"top": ours.k, "liked": ours.liked, "users": ours.n_users, "items": ours.n_items}
+        counts["users_without_liked"] = ours.n_users_without_liked
         found["ranking"] = {**by_name, **counts, "protocol": protocol}
     else:
         words.append("No hidden rating is high enough to count as liked, so lists are not judged.")

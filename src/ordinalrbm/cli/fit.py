@@ -34,7 +34,7 @@ Examples:
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where what has been learnt so far is kept."""
+    """Where checkpoints are kept, and how often they are written."""
 
     checkpoint: Annotated[
         Path | None,
@@ -201,6 +201,6 @@ def _write_schema(material: Any, path: Path, output: Output) -> None:
 
 
 def summary(history: Any, n_epochs: int, best_epoch: int) -> dict[str, Any]:
-    """How learning went, in numbers."""
+    """Numbers of epochs, and the best held-out log-likelihood."""
     held_out = float(history["validation"].max()) if len(history) else float("nan")
     return {"epochs": n_epochs, "best_epoch": best_epoch, "held_out_log_likelihood": round(held_out, 4)}

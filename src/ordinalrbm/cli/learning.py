@@ -48,7 +48,7 @@ def readable_factors(n_questions: int) -> int:
 
 
 def learn(material: Material, settings: Settings) -> Any:
-    """A fitted model that knows what it was made from."""
+    """A fitted model, with notes of what it was learnt from."""
     if material.survey is not None:
         return learn_survey(material.survey, settings)
     unread = material.unread

@@ -307,7 +307,7 @@ COLUMN_OPTIONS = ("user_column", "item_column", "rating_column", "time_column", 
 
 
 # Options that matter to learning only, to ratings, and to surveys.
-LEARNING = (
+LEARNING: tuple[str, ...] = (
     "model",
     "factors",
     "item_factors",
@@ -316,23 +316,10 @@ LEARNING = (
     "weighted",
     "survey",
     "scale",
-    "users",
-    "items",
-    "include",
-    "background",
 )
-OF_RATINGS = (
-    "model",
-    "item_factors",
-    "protocol",
-    "min_ratings",
-    "user",
-    "device",
-    "scale",
-    "users",
-    "items",
-    *COLUMN_OPTIONS,
-)
+LEARNING += ("users", "items", "include", "background")
+OF_RATINGS: tuple[str, ...] = ("model", "item_factors", "protocol", "min_ratings", "user", "device", "scale")
+OF_RATINGS += ("users", "items", *COLUMN_OPTIONS)
 OF_SURVEYS = ("group", "weighted", "include", "background")
 
 

@@ -1,4 +1,4 @@
-"""``ordinalrbm predict``: what nobody has answered yet."""
+"""``ordinalrbm predict``: answers and ratings that are not given yet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ordinalrbm.data.scales import Scale
 
-_PREDICT = """\b
+_EXAMPLES = """\b
 Examples:
   ordinalrbm predict survey.orbm survey.sav --out gaps.csv
   ordinalrbm predict survey.orbm survey.sav --out gaps.parquet --probabilities
@@ -26,7 +26,7 @@ Examples:
   ordinalrbm predict films.orbm pairs.csv --out levels.csv --rule median"""
 
 
-@app.command(epilog=_PREDICT)
+@app.command(epilog=_EXAMPLES)
 def predict(
     ctx: typer.Context,
     model: options.ModelFile,

@@ -33,7 +33,7 @@ from ordinalrbm.report.page import (
 )
 from ordinalrbm.report.points import Described, Variable, map_section, response_curves, some_of, variable_of
 from ordinalrbm.report.ratings import ratings_page
-from ordinalrbm.schema.vocabulary import asked_for_band
+from ordinalrbm.schema.vocabulary import asks
 
 _MOST_SCORED_ROWS = 10_000
 # So many people are enough for means and percentiles of factors.
@@ -175,7 +175,7 @@ def comparable(survey: Survey) -> pd.DataFrame:
     bands = [
         place
         for place, label in enumerate(asked.values())
-        if asked_for_band(label.text) or asked_for_band(f"level of {label.text}")
+        if asks(label.text, "banded") or asks(f"level of {label.text}", "banded")
     ]
     columns = {(survey.encoded.names or [])[j]: survey.encoded.column(j) for j in bands}
     return survey.background.assign(**columns)
@@ -270,7 +270,7 @@ class _Sections:
 
     @property
     def names(self) -> list[str]:
-        """What the questions on ordered scales are called."""
+        """Names of the questions on ordered scales."""
         return self.survey.encoded.names or []
 
     @property

@@ -13,13 +13,7 @@ from ordinalrbm.data.batteries import may_be_chance
 from ordinalrbm.schema.profile import ColumnProfile
 from ordinalrbm.schema.schema import BLANK, Code, Column
 from ordinalrbm.schema.source import Source, alike
-from ordinalrbm.schema.vocabulary import (
-    MEASURED_WORDS,
-    asked_for_number,
-    label_words,
-    named_after,
-    remembered,
-)
+from ordinalrbm.schema.vocabulary import MEASURED_WORDS, asks, label_words, named_after, remembered
 
 BATTERY = 3  # columns that are enough to be a battery
 _MOST = 2 / 3  # of columns with the same labels
@@ -200,7 +194,7 @@ def _may_be_scale(look: ColumnProfile, column: Column) -> bool:
     if look.labels or look.order is not None or BLANK in column.levels:
         return False
     if column.role == "numeric":  # of 1 to 5, a few people may have given 3, 4 and 5 alone
-        is_named = named_after(look.name, MEASURED_WORDS) or asked_for_number(look.question)
+        is_named = named_after(look.name, MEASURED_WORDS) or asks(look.question, "counted")
         return not is_named and bool(_whole_numbers(look))
     return column.role == "ordinal"
 

@@ -36,18 +36,8 @@ _UNITS: dict[str, tuple[str, float]] = {
     )
     for word in words.split()
 }
-_MAGNITUDES = {
-    "k": 1e3,
-    "thousand": 1e3,
-    "tausend": 1e3,
-    "mille": 1e3,
-    "mil": 1e3,
-    "m": 1e6,
-    "mio": 1e6,
-    "million": 1e6,
-    "millions": 1e6,
-    "millionen": 1e6,
-}
+_MAGNITUDES = dict.fromkeys(["k", "thousand", "tausend", "mille", "mil"], 1e3)
+_MAGNITUDES |= dict.fromkeys(["m", "mio", "million", "millions", "millionen"], 1e6)
 _SHORTENED = 1000.0
 _PER = frozenset(["per", "a", "pro", "par", "por"])  # before a unit: "2 hours a week"
 _BELOW = words_of("less under below younger up most unter bis weniger höchstens moins menos hasta")

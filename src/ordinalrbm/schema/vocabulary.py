@@ -11,19 +11,15 @@ import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 from importlib import resources
-from typing import Any
+from typing import Any, Literal
 
 # Labels come back in many columns; in a file of free text they must not fill the memory.
 remembered = lru_cache(maxsize=20_000)
 
 
-def _spell_out(found: re.Match[str]) -> str:
-    return "without " if found[1] else "with "
-
-
 def plain_words(text: str) -> str:
     """Text in small letters without accents and punctuation."""
-    text = re.sub(r"\bw/(o\b)?", _spell_out, text.casefold())
+    text = re.sub(r"\bw/(o\b)?", lambda found: "without " if found[1] else "with ", text.casefold())
     text = re.sub(r"(?<=[a-zé])\((e|s|es|a|as|ne|en|in)\)", "", text)  # intéressé(e)
     text = re.sub(r"['’`´]", "", text)
     letters = unicodedata.normalize("NFKD", text)
@@ -130,12 +126,11 @@ PHRASES: dict[str, Any] = tomllib.loads(
 _NAMES = PHRASES["names"]
 NOMINAL_WORDS = words_of(_NAMES["nominal"])
 MEASURED_WORDS = words_of(_NAMES["measured"])
-_BESIDE = words_of(_NAMES["beside"])
+_SMALL = words_of(_NAMES["beside"])
 _WEIGHT_WORDS = words_of(_NAMES["weight"])
-_ID_LABEL, _DATED, _COUNTED = (Phrases(_NAMES[key]) for key in ("id_label", "dated", "counted"))
-_ASKED_ORDERED, _ASKED_UNORDERED, _ASKED_BANDED = (
-    Phrases(PHRASES["asked"][key]) for key in ("ordered", "unordered", "banded")
-)
+_ID_LABEL, _DATED = (Phrases(_NAMES[key]) for key in ("id_label", "dated"))
+_ASKED = {key: Phrases(phrases) for key, phrases in PHRASES["asked"].items()}
+_ASKED["counted"] = Phrases(_NAMES["counted"])
 _NOMINAL_ANSWERS = frozenset(alternatives(PHRASES["answers"]["nominal"]))
 _OTHER = words_of(PHRASES["answers"]["other"])
 _FEW_WORDS = 3
@@ -147,9 +142,8 @@ def named_after(text: str, known: frozenset[str]) -> str | None:
     """The known word that a column's name or label is about; None if it is about more than that."""
     words = {word for word in name_words(_without_number(text)) if len(word) > 1}
     about = words & known
-    beside = {word for word in words - about if len(word) > 2}
-    beside -= NOMINAL_WORDS | MEASURED_WORDS | _BESIDE
-    return min(about) if about and not beside else None
+    others = {word for word in words - about if len(word) > 2} - NOMINAL_WORDS - MEASURED_WORDS - _SMALL
+    return min(about) if about and not others else None
 
 
 def _without_number(question: str) -> str:
@@ -157,24 +151,9 @@ def _without_number(question: str) -> str:
     return re.sub(r"^\s*[A-Za-z]{1,3}[-_.]?\d+[A-Za-z]?\d*\s*[.:)-]\s*", "", question)
 
 
-def asked_in_order(question: str) -> bool:
-    """Whether a question is asked in a way that has answers in an order."""
-    return bool(_ASKED_ORDERED.in_(plain_words(question)))
-
-
-def asked_for_band(question: str) -> bool:
-    """Whether a question asks for a level of education, income or age, whatever it is called."""
-    return bool(_ASKED_BANDED.in_(plain_words(question)))
-
-
-def asked_for_kinds(question: str) -> bool:
-    """Whether a question is asked in a way that has kinds of things as answers."""
-    return bool(_ASKED_UNORDERED.in_(plain_words(question)))
-
-
-def asked_for_number(question: str) -> bool:
-    """Whether a question asks for a count or an amount."""
-    return bool(_COUNTED.in_(plain_words(question)))
+def asks(question: str, for_what: Literal["ordered", "unordered", "banded", "counted"]) -> bool:
+    """Whether a question asks for a degree, a kind of thing, a level of education or income, or a number."""
+    return bool(_ASKED[for_what].in_(plain_words(question)))
 
 
 def n_categories_named(labels: Iterable[str]) -> int:
@@ -182,7 +161,7 @@ def n_categories_named(labels: Iterable[str]) -> int:
     phrases = [label_words(label) for label in labels]
     if any(phrase in _ORDERED_PARTIES for phrase in phrases):
         return 0  # party identification runs from one end to the other
-    return sum(_names_category(phrase) for phrase in phrases)
+    return sum(p in _NOMINAL_ANSWERS or p.split(" ", 1)[0] in _NOMINAL_STARTS for p in phrases)
 
 
 def says_other(label: str) -> bool:
@@ -191,10 +170,7 @@ def says_other(label: str) -> bool:
     return bool(words) and words[0] in _OTHER and len(words) <= _FEW_WORDS
 
 
-def _names_category(phrase: str) -> bool:
-    return phrase in _NOMINAL_ANSWERS or phrase.split(" ", 1)[0] in _NOMINAL_STARTS
-
-
+_DATE_NAMES = {"timestamp", "dateintr", "intdate"}
 _WEIGHT_NAME = re.compile(
     r"weight|wgt|wght|gewicht|poids|pondera|(^|_)(peso|pond|fexp|factor_?exp)|(^|_)wt|wt($|_|\d)", re.I
 )
@@ -255,9 +231,6 @@ def looks_like_date(name: str, question: str) -> bool:
     words = f"{asked} {' '.join(sorted(name_words(name)))}"
     if re.search(r"\b(birth|born|naissance|nacimiento|nascimento|geburt\w*|age)\b", words):
         return False
-    is_named = asked.split(" ", 1)[0] in {"date", "datum", "fecha"}
-    return (
-        is_named
-        or bool(_DATED.in_(asked))
-        or bool(name_words(name) & {"date", "datum", "fecha", "timestamp", "dateintr", "intdate"})
-    )
+    dates = {"date", "datum", "fecha"}
+    is_named = asked.split(" ", 1)[0] in dates or bool(name_words(name) & (dates | _DATE_NAMES))
+    return is_named or bool(_DATED.in_(asked))
