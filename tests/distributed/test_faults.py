@@ -13,7 +13,7 @@ import pytest
 from in_a_group import PATIENCE, environment, ratings
 from test_torchrun import assert_same_predictions, started, torchrun
 
-from ordinalrbm.cli.torchrun import read_timeout
+from ordinalrbm.cli.process import read_timeout
 from ordinalrbm.errors import DataError, LostError
 from ordinalrbm.runtime.process_group import with_others
 from ordinalrbm.storage.atomic import LEFT_OVER

@@ -10,7 +10,7 @@ import pytest
 from in_a_group import PATIENCE, environment, ratings
 
 import ordinalrbm as orbm
-from ordinalrbm.cli.torchrun import own_rank
+from ordinalrbm.cli.process import own_rank
 
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone"]
 FIT = ["-m", "ordinalrbm", "fit", "small.csv", "-k", "2", "--seed", "3"]

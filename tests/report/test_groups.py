@@ -26,7 +26,7 @@ from ordinalrbm.report.groups import (
     level_values,
     question_means,
 )
-from ordinalrbm.report.labels import Label
+from ordinalrbm.report.page import Label
 from ordinalrbm.schema.schema import Column, Schema
 from ordinalrbm.stats.welch import Comparison, Moments, holm, moments, most_sure, welch
 

@@ -12,7 +12,7 @@ import ordinalrbm as orbm
 from ordinalrbm import report
 from ordinalrbm.errors import DataError
 from ordinalrbm.report.frequencies import summary_of
-from ordinalrbm.report.labels import Label
+from ordinalrbm.report.page import Label
 from ordinalrbm.schema.schema import Column, Schema
 
 N = 90

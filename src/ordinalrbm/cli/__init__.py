@@ -1,5 +1,6 @@
 """The command line ``ordinalrbm``; importing a command adds it."""
 
+# ruff: noqa: F401
 # In the order of --help.
 # isort: off
 from ordinalrbm.cli.app import app
@@ -16,18 +17,4 @@ from ordinalrbm.cli.report import report
 from ordinalrbm.cli.info import info
 from ordinalrbm.cli.doctor import doctor
 
-__all__ = [
-    "app",
-    "demo",
-    "doctor",
-    "evaluate",
-    "factors",
-    "fit",
-    "impute",
-    "info",
-    "predict",
-    "recommend",
-    "report",
-    "schema",
-    "scores",
-]
+__all__ = ["app"]

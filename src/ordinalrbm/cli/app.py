@@ -16,17 +16,23 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ordinalrbm import __version__
-from ordinalrbm.cli.limits import MemoryLimitError, is_out_of_memory, out_of_memory, refuse_low_limits
 from ordinalrbm.cli.options import expanded
-from ordinalrbm.cli.signals import Stopped, stop_at_once
-from ordinalrbm.cli.torchrun import own_rank
+from ordinalrbm.cli.process import (
+    MemoryLimitError,
+    Stopped,
+    is_out_of_memory,
+    out_of_memory,
+    own_rank,
+    refuse_low_limits,
+    stop_at_once,
+)
 from ordinalrbm.errors import DataError, DiskError, LostError
 from ordinalrbm.runtime.printable import printable
 
 FAILED = 1
 WRONG_INPUT = 2
-OF_SIGNALS = 128  # and their number, as shells have it
-# Set to anything, this shows where in the code something unforeseen has happened.
+_OF_SIGNALS = 128  # and their number, as shells have it
+# Set to anything, this shows where in the code an unforeseen error was raised.
 _DEBUG = "ORDINALRBM_DEBUG"
 # Click's, wherever Typer keeps its Click.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -40,7 +46,8 @@ class _Commands(TyperGroup):
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
-        _print_what_can_be_printed()
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode shows question marks
         with warnings.catch_warnings(), _failures_in_one_line(), _usage_in_one_line():
             warnings.showwarning = _show_warning
             with stop_at_once():
@@ -85,9 +92,9 @@ def _failures_in_one_line() -> Iterator[None]:
     try:
         yield
     except Stopped as stopped:
-        raise _failed("Stopped.", OF_SIGNALS + stopped.number) from None
+        raise _failed("Stopped.", _OF_SIGNALS + stopped.number) from None
     except KeyboardInterrupt:
-        raise _failed("Stopped.", OF_SIGNALS + signal.SIGINT) from None
+        raise _failed("Stopped.", _OF_SIGNALS + signal.SIGINT) from None
     except (DiskError, LostError, MemoryLimitError) as error:
         raise _failed(f"Error: {error}", FAILED) from None
     except DataError as error:
@@ -98,17 +105,15 @@ def _failures_in_one_line() -> Iterator[None]:
     except PermissionError as error:
         message = f"Error: Permission denied: '{error.filename}'; choose another file."
         raise _failed(message, WRONG_INPUT) from None
-    except OSError as error:
-        if is_out_of_memory(error):
-            raise _failed(f"Error: {out_of_memory()}", FAILED) from None
-        _forget_output()
-        where = f" '{error.filename}'" if error.filename else ""
-        message = f"Error: The system has failed ({error.strerror or error}){where}; try again."
-        raise _failed(message, FAILED) from None
     except Exception as error:
         if is_out_of_memory(error):
             raise _failed(f"Error: {out_of_memory()}", FAILED) from None
-        if _is_meant(error):
+        if isinstance(error, OSError):
+            _forget_output()
+            where = f" '{error.filename}'" if error.filename else ""
+            message = f"Error: The system has failed ({error.strerror or error}){where}; try again."
+            raise _failed(message, FAILED) from None
+        if _is_of_typer(error):
             raise
         raise _failed(_unforeseen(error), FAILED) from None
 
@@ -121,8 +126,7 @@ def _failed(message: str, code: int) -> typer.Exit:
     return typer.Exit(code)
 
 
-def _is_meant(error: Exception) -> bool:
-    """Whether it is a way of Typer's to say something."""
+def _is_of_typer(error: Exception) -> bool:
     modules = {kind.__module__.split(".")[0] for kind in type(error).__mro__}
     return bool(modules & {"click", "typer"})
 
@@ -130,21 +134,15 @@ def _is_meant(error: Exception) -> bool:
 def _unforeseen(error: Exception) -> str:
     if os.environ.get(_DEBUG):
         typer.echo(traceback.format_exc(), err=True)
-    told = " ".join(str(error).split())
+    message = " ".join(str(error).split())
     return (
-        f"Error: Something unforeseen has happened ({type(error).__name__}: {told}); please report "
+        f"Error: Something unforeseen has happened ({type(error).__name__}: {message}); please report "
         f"it with what {_DEBUG}=1 shows."
     )
 
 
-def _print_what_can_be_printed() -> None:
-    """Let a terminal without Unicode show a question mark, rather than nothing at all."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
-
-
 def _forget_output() -> None:
-    """Drop what nobody takes: at its end Python would try once more, and complain."""
+    """Drop output that cannot be written: at its end Python would try once more, and complain."""
     with suppress(OSError, ValueError):
         sys.stdout.flush()
     with suppress(OSError, ValueError):
@@ -191,6 +189,6 @@ def main(
     """
 
 
-def _show_warning(message: Warning | str, *place: Any, **more: Any) -> None:
-    """A warning is for the user, and the place in our code is not."""
+def _show_warning(message: Warning | str, *location: Any, **more: Any) -> None:
+    """Print a warning without its location in our code, which does not help the user."""
     typer.echo(printable(f"Warning: {message}"), err=True)

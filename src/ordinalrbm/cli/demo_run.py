@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
 import sys
-import tempfile
 import textwrap
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -91,51 +89,120 @@ class Outcome(NamedTuple):
 def run(
     out: str | os.PathLike = "ordinalrbm-demo", *, console: Console | None = None, **settings: Any
 ) -> Outcome:
-    """Hide answers, learn, predict them, tell the factors, recommend, draw, and write a report.
+    """Hide answers, learn, predict them, describe the factors, recommend, draw, and write a report.
 
     ``out`` is the folder for two pictures and the report, made when it is not there. The settings
     are parameters of :class:`ordinalrbm.CumulativeRBM` in place of the demo's own.
     """
     screen, started = _Screen(console or Console(highlight=False)), time.perf_counter()
-    with _folder(Path(out)) as folder:
-        answers, background = load_food_world_cup(background=True)
-        survey = _survey(answers, background)
-        shown, hidden = hide_answers(survey.encoded, HIDDEN_SHARE, HIDING_SEED)
-        screen.introduce(answers, hidden.level.size)
-        warm_up()
-        model, rater = _learn(screen, shown, {**SETTINGS, **settings})
-        rated = rater.predict_proba(hidden.row, answers.columns[hidden.column])
-        predicted = {
-            "survey model (CumulativeRBM)": distributions(model, shown, hidden),
-            f"rating model ({type(rater).__name__})": rated,
-            "cuisine's usual answer": np.stack(marginals(shown.observations))[hidden.column],
-        }
-        scores = {name: score(found, hidden.level + 1) for name, found in predicted.items()}
-        screen.scores(scores, hidden.level.size)
-        factors = describe_factors(model, wording=_WORDING)
-        screen.factors(factors)
-        screen.recommendations(rater)
-        screen.say("Drawing a map of the respondents and one of the cuisines ...")
-        pictures = _draw(model, answers, background)
-        with screen.console.status("Writing the report"):
-            page = report.survey_page(model, survey, held_out=hidden)
-        paths = _write(folder, pictures, page)
-        screen.files(paths, answers)
-    screen.next_steps(time.perf_counter() - started)
+    folder = Path(out)
+    _check_folder(folder)
+    answers, background = load_food_world_cup(background=True)
+    survey = _survey(answers, background)
+    shown, hidden = hide_answers(survey.encoded, HIDDEN_SHARE, HIDING_SEED)
+    n_hidden, (n_rows, n_columns) = hidden.level.size, answers.shape
+    screen.title("Food World Cup")
+    screen.say(
+        f"In 2014 FiveThirtyEight asked {n_rows:,} Americans how they like {n_columns} "
+        f"national cuisines, from 1 (hate) to 5 (love), and got "
+        f"{answers.notna().to_numpy().mean() * 100:.0f} % of the answers: many cuisines are "
+        "unfamiliar (data: FiveThirtyEight, CC BY 4.0). This demo "
+        f"hides {HIDDEN_SHARE * 100:.0f} % of the given answers, learns from the others which "
+        f"tastes go together, predicts the {n_hidden:,} hidden ones, recommends, draws two "
+        "pictures and writes a report."
+    )
+    screen.console.print()
+    warm_up()
+    model, rater = _learn(screen, shown, {**SETTINGS, **settings})
+    predicted = {
+        "survey model (CumulativeRBM)": distributions(model, shown, hidden),
+        f"rating model ({type(rater).__name__})": rater.predict_proba(
+            hidden.row, answers.columns[hidden.column]
+        ),
+        "cuisine's usual answer": np.stack(marginals(shown.observations))[hidden.column],
+    }
+    scores = {name: score(found, hidden.level + 1) for name, found in predicted.items()}
+    _print_scores(screen, scores, n_hidden)
+    factors = describe_factors(model, wording=_WORDING)
+    _print_factors(screen, factors)
+    _print_recommendations(screen, rater)
+    screen.say("Drawing a map of the respondents and one of the cuisines ...")
+    pictures = _draw(model, answers, background)
+    with screen.console.status("Writing the report"):
+        page = report.survey_page(model, survey, held_out=hidden)
+    paths = _write(folder, pictures, page)
+    n_silent = int(answers.isna().all(axis=1).sum())
+    about = {
+        PAGE: "the report: open it in a browser, and point at the map",
+        MAP: f"{n_rows - n_silent:,} respondents by taste ({n_silent} gave no answer: left out)",
+        CUISINES: "which cuisines are liked by the same people",
+    }
+    screen.title("A report and two pictures")
+    for name, path in paths.items():
+        screen.lines(str(path))  # for copying: never broken over lines
+        screen.console.print(f"    {about[name]}", style="dim", markup=False)
+    screen.title("What to try next, on the command line")
+    screen.lines(COMMANDS)
+    screen.title("What to try next, in Python")
+    screen.lines(NEXT_STEPS)
+    screen.console.print()
+    screen.note(f"Done in {time.perf_counter() - started:.0f} s.")
     return Outcome(model, rater, scores, factors, paths)
+
+
+def _print_scores(screen: _Screen, scores: dict[str, dict[str, float]], n_hidden: int) -> None:
+    screen.title(f"How well the {n_hidden:,} hidden answers are predicted")
+    head = ("", "mean absolute\nerror", "exactly\nright", "log-likelihood\nper answer")
+    rows: list[tuple[Any, ...]] = [
+        (name, line["mae_median"], line["accuracy"], -line["nll"]) for name, line in scores.items()
+    ]
+    screen.table(Table(head, rows, ("", ".3f", ".1%", ".3f")))
+    screen.note(
+        "Error of the median, hits of the most likely answer; larger log-likelihood is better. "
+        "The usual answer is the cuisine's own median, mode and frequencies, whoever is asked."
+    )
+
+
+def _print_factors(screen: _Screen, factors: list[FactorInWords]) -> None:
+    screen.title("The tastes it found")
+    if not factors:
+        screen.say("None: no factor moves any answer. Let it learn for more epochs.")
+        return
+    screen.note(
+        "A factor is a taste that cuisines share. In brackets: how the expected rating changes "
+        "between people low and high on it (one standard deviation below and above the mean), "
+        "all other factors at their mean. Last: how likely a 4 or 5 becomes."
+    )
+    for factor in factors:
+        screen.say(factor.text, indent=2)
+
+
+def _print_recommendations(screen: _Screen, rater: Any) -> None:
+    """Cuisines that a respondent with a median number of answers has not rated, and why."""
+    example = example_of(rater, n_items=N_RECOMMENDED)
+    if example is None:
+        return
+    screen.title(f"What respondent {example['user']} should try next")
+    screen.table(example["recommended"])
+    reasons = ", ".join(
+        f"{item} {rating} ({effect:+.2f})".replace("-", "−")
+        for item, rating, effect in example["reasons"].rows[:N_REASONS]
+    )
+    screen.note(
+        f"Ratings that speak most for {example['first']} (or against), and what each adds to "
+        f"the expected rating: {reasons}."
+    )
 
 
 # ---- learning ---------------------------------------------------------------------------------
 
 
 def warm_up() -> None:
-    """Compile what the demo needs, with both models of a few answers; takes a minute, once.
-
-    Better while things are set up, or else before a progress bar starts to estimate.
-    """
-    few = read_table(load_food_world_cup().head(100), _LEVELS)
+    """Compile what the demo needs, before a progress bar starts to estimate; takes a minute, once."""
+    answers = load_food_world_cup().head(100)
+    few = read_table(answers, _LEVELS)
     CumulativeRBM(**{**SETTINGS, "n_factors": 1, "n_epochs": 1}).fit(few).predict_proba(few)
-    rater = orbm.OrdinalMF(**RATING_SETTINGS, n_epochs=1).fit(as_ratings(few))
+    rater = orbm.OrdinalMF(**RATING_SETTINGS, n_epochs=1).fit(as_ratings(answers))
     example_of(rater, n_items=1)
 
 
@@ -153,24 +220,18 @@ def _learn(screen: _Screen, shown: Encoded, settings: dict[str, Any]) -> tuple[C
     """The model of the survey, and that of the same answers as ratings."""
     n_factors, n_answers = settings["n_factors"], shown.observations.n_entries
     screen.say(f"Learning {n_factors} factors from the other {n_answers:,} answers ...")
-    # Where nobody watches, a bar that redraws itself is only noise.
+    # In a log, a bar that redraws itself is only noise.
     model = CumulativeRBM(**settings, verbose=sys.stderr.isatty()).fit(shown)
     screen.say("Learning the same answers as ratings of cuisines by users ...")
-    return model, orbm.OrdinalMF(**RATING_SETTINGS).fit(as_ratings(shown))
+    return model, orbm.OrdinalMF(**RATING_SETTINGS).fit(as_ratings(shown.to_frame()))
 
 
-def as_ratings(answers: Any) -> pd.DataFrame:
-    """A table of answers 1..5 as ratings: who, what, how much.
-
-    Examples
-    --------
-    >>> as_ratings(pd.DataFrame({"tea": [1.0, None], "milk": [4.0, 5.0]})).values.tolist()
-    [[0, 'tea', 1], [0, 'milk', 4], [1, 'milk', 5]]
-    """
-    encoded = answers if isinstance(answers, Encoded) else read_table(answers, _LEVELS)
-    given, names = encoded.observations, np.array(encoded.names, dtype=object)
-    rating = given.level.astype(np.int64) + 1
-    return pd.DataFrame({"user": rows_of(given), "item": names[given.column], "rating": rating})
+def as_ratings(answers: pd.DataFrame) -> pd.DataFrame:
+    """A table of answers 1..5 as ratings: who, what, how much."""
+    values, items = answers.to_numpy(dtype=float, na_value=np.nan), answers.columns.to_numpy(object)
+    user, item = np.nonzero(~np.isnan(values))
+    rating = values[user, item].astype(np.int64)
+    return pd.DataFrame({"user": user, "item": items[item], "rating": rating})
 
 
 # ---- pictures and files -----------------------------------------------------------------------
@@ -203,27 +264,14 @@ def _draw(model: CumulativeRBM, answers: pd.DataFrame, background: pd.DataFrame)
     return {MAP: respondents, CUISINES: cuisines}
 
 
-@contextmanager
-def _folder(folder: Path) -> Iterator[Path]:
-    """A folder that can be written to; when the work fails, one made for it is removed."""
-    made = [part for part in (folder, *folder.parents) if not part.exists()]
-    try:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                pass
-        except OSError as error:
-            in_the_way = isinstance(error, FileExistsError | NotADirectoryError)
-            why = "there is a file of that name" if in_the_way else (error.strerror or str(error))
-            raise DataError(
-                f"Cannot write to the folder '{folder}' ({why}); choose another one with --out."
-            ) from error
-        yield folder
-    except BaseException:
-        for part in made:  # the innermost comes first
-            with suppress(OSError):
-                part.rmdir()
-        raise
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be written to, before any work is done for it."""
+    there = next(part for part in (folder.absolute(), *folder.absolute().parents) if part.exists())
+    why = "" if os.access(there, os.W_OK) else os.strerror(errno.EACCES)
+    if not there.is_dir():
+        why = "there is a file of that name"
+    if why:
+        raise DataError(f"Cannot write to the folder '{folder}' ({why}); choose another one with --out.")
 
 
 def _write(folder: Path, pictures: dict[str, Figure], page: str) -> dict[str, Path]:
@@ -233,6 +281,7 @@ def _write(folder: Path, pictures: dict[str, Figure], page: str) -> dict[str, Pa
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", dpi=150)
         contents[name] = buffer.getvalue()
+    folder.mkdir(parents=True, exist_ok=True)
     for name, content in contents.items():
         with atomic_write(folder / name) as file:
             file.write_bytes(content)
@@ -243,94 +292,17 @@ def _write(folder: Path, pictures: dict[str, Figure], page: str) -> dict[str, Pa
 
 
 class _Screen:
-    """The terminal, and the story that is told there."""
+    """The terminal; texts are wrapped, and in characters that it has."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
 
-    def introduce(self, answers: pd.DataFrame, n_hidden: int) -> None:
-        n_rows, n_columns = answers.shape
-        given = answers.notna().to_numpy().mean()
-        self.title("Food World Cup")
-        self.say(
-            f"In 2014 FiveThirtyEight asked {n_rows:,} Americans how they like {n_columns} "
-            f"national cuisines, from 1 (hate) to 5 (love), and got {given * 100:.0f} % of the "
-            "answers: many cuisines are unfamiliar (data: FiveThirtyEight, CC BY 4.0). This demo "
-            f"hides {HIDDEN_SHARE * 100:.0f} % of the given answers, learns from the others which "
-            f"tastes go together, predicts the {n_hidden:,} hidden ones, recommends, draws two "
-            "pictures and writes a report."
-        )
-        self.console.print()
-
-    def scores(self, scores: dict[str, dict[str, float]], n_hidden: int) -> None:
-        self.title(f"How well the {n_hidden:,} hidden answers are predicted")
-        head = ("", "mean absolute\nerror", "exactly\nright", "log-likelihood\nper answer")
-        rows: list[tuple[Any, ...]] = [
-            (name, line["mae_median"], line["accuracy"], -line["nll"]) for name, line in scores.items()
-        ]
-        self.table(Table(head, rows, ("", ".3f", ".1%", ".3f")))
-        self.note(
-            "Error of the median, hits of the most likely answer; larger log-likelihood is better. "
-            "The usual answer is the cuisine's own median, mode and frequencies, whoever is asked."
-        )
-
-    def factors(self, factors: list[FactorInWords]) -> None:
-        self.title("The tastes it found")
-        if not factors:
-            self.say("None: no factor moves any answer. Let it learn for more epochs.")
-            return
-        self.note(
-            "A factor is a taste that cuisines share. In brackets: how the expected rating changes "
-            "between people low and high on it (one standard deviation below and above the mean), "
-            "all other factors at their mean. Last: how likely a 4 or 5 becomes."
-        )
-        for factor in factors:
-            self.say(factor.text, indent=2)
-
-    def recommendations(self, rater: Any) -> None:
-        """Cuisines that somebody with a usual number of answers has not rated, and why."""
-        example = example_of(rater, n_items=N_RECOMMENDED)
-        if example is None:
-            return
-        self.title(f"What respondent {example['user']} should try next")
-        self.table(example["recommended"])
-        reasons = ", ".join(
-            f"{item} {rating} ({effect:+.2f})".replace("-", "−")
-            for item, rating, effect in example["reasons"].rows[:N_REASONS]
-        )
-        self.note(
-            f"Ratings that speak most for {example['first']} (or against), and what each adds to "
-            f"the expected rating: {reasons}."
-        )
-
-    def files(self, paths: dict[str, Path], answers: pd.DataFrame) -> None:
-        silent = int((~answers.notna().any(axis=1)).sum())
-        told = f"{len(answers) - silent:,} respondents by taste ({silent} gave no answer: left out)"
-        what = {
-            PAGE: "the report: open it in a browser, and point at the map",
-            MAP: told,
-            CUISINES: "which cuisines are liked by the same people",
-        }
-        self.title("A report and two pictures")
-        for name, path in paths.items():
-            self.lines(str(path))  # for copying: never broken over lines
-            self.console.print(f"    {what[name]}", style="dim", markup=False)
-
-    def next_steps(self, seconds: float) -> None:
-        self.title("What to try next, on the command line")
-        self.lines(COMMANDS)
-        self.title("What to try next, in Python")
-        self.lines(NEXT_STEPS)
-        self.console.print()
-        self.note(f"Done in {seconds:.0f} s.")
-
     def table(self, table: Table) -> None:
-        """A table of the report."""
         rows = [
             [self.fit(table.cell(column, value)) for column, value in enumerate(row)] for row in table.rows
         ]
-        formats = ["", *["s"] * (len(table.head) - 1)]
-        self.console.print(results_table(table.head, rows, formats))
+        first, *others = table.head
+        self.console.print(results_table({first: ""} | dict.fromkeys(others, "s"), rows))
 
     def title(self, text: str) -> None:
         self.console.print()

@@ -17,27 +17,13 @@ from ordinalrbm.cli import options
 from ordinalrbm.cli.app import FAILED, app
 from ordinalrbm.cli.output import listing
 
-_PACKAGES = (
-    "numpy",
-    "scipy",
-    "numba",
-    "scikit-learn",
-    "pandas",
-    "pyarrow",
-    "pyreadstat",
-    "polars",
-    "arviz",
-    "torch",
-)
-
-
+_NEEDED = ("numpy", "scipy", "numba", "scikit-learn", "pandas", "pyarrow", "pyreadstat")
+_OPTIONAL = ("polars", "arviz", "torch")
 _LAYERS = {
     "tbb": "shared by threads and forked processes",
     "omp": "shared by threads; a forked process works with one",
     "workqueue": "threads take turns",
 }
-
-
 _EXAMPLES = """\b
 Examples:
   ordinalrbm doctor
@@ -69,7 +55,7 @@ def doctor(
         "ordinalrbm": __version__,
         "python": f"{platform.python_version()} ({sys.executable})",
         "machine": f"{platform.system()} {platform.machine()}",
-        **{name: _version(name) for name in _PACKAGES},
+        **{name: _version(name) for name in (*_NEEDED, *_OPTIONAL)},
         **_threads(),
         "gpu": _gpu(),
         "kernel cache": _cache(),
@@ -114,15 +100,12 @@ def _threads() -> dict[str, Any]:
 
 
 def _gpu() -> str:
-    """Whether torch sees a GPU; it is looked for only if it is installed."""
     try:
         import torch
     except ImportError:
         card = "a driver is there" if shutil.which("nvidia-smi") else "no driver"
         return f"not looked for: torch is not installed ({card})"
-    if not torch.cuda.is_available():
-        return "none found"
-    return str(torch.cuda.get_device_name(0))
+    return str(torch.cuda.get_device_name(0)) if torch.cuda.is_available() else "none found"
 
 
 def _cache() -> str:
@@ -133,9 +116,8 @@ def _cache() -> str:
     folder = cache_folder(mean_field._fixed_point)
     if folder is None:
         return "compiled anew each time: no folder can be written to; set NUMBA_CACHE_DIR to one"
-    danger = ""
-    if os.stat(folder).st_mode & stat.S_IWOTH:
-        danger = "; others may write there, and what they write is run: set NUMBA_CACHE_DIR"
+    is_open = os.stat(folder).st_mode & stat.S_IWOTH
+    danger = "; others may write there, and what they write is run: set NUMBA_CACHE_DIR" if is_open else ""
     return f"kept in {folder}{danger}"
 
 
@@ -147,7 +129,7 @@ def _memory() -> str:
 
 
 def _text() -> str:
-    """How names of files and printed words are encoded, which the locale says."""
+    """How names of files and output are encoded, by the locale."""
     printed = getattr(sys.stdout, "encoding", None) or "unknown"
     words = "" if printed.lower().startswith("utf") else "; letters it lacks are shown as '?'"
     return f"files {sys.getfilesystemencoding()}, output {printed}{words}"

@@ -13,8 +13,7 @@ import typer
 import ordinalrbm as orbm
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.columns import RatingColumns
-from ordinalrbm.cli.options import Protocol, Settings, refuse
+from ordinalrbm.cli.options import Protocol, RatingColumns, Settings, refuse
 from ordinalrbm.cli.output import Output, results_table
 from ordinalrbm.errors import DataError
 
@@ -34,7 +33,7 @@ Examples:
 
 _SHARE = 0.1
 _FEWEST = 16  # ten to test, five to watch, and one to learn from
-# Scores of ratings, and what they are called for people.
+# Scores of ratings, and how they are shown.
 _SCORES = {
     "rmse": "root mean square error (mean)",
     "mae": "mean absolute error (mode)",
@@ -50,11 +49,11 @@ _OF_SURVEYS = {
     "nll": "negative log-likelihood",
 }
 
-# The same of categories without an order and of numbers, and what they are compared with.
+# Scores of categories without an order and of numbers, and of what these are compared with.
 _OF_OTHERS = {"hits": "exactly right", "mae": "MAE", "rmse": "RMSE"}
 _USUAL = {"hits": "most frequent", "mae": "MAE, mean", "rmse": "RMSE, mean"}
 
-# What predictions and lists are compared with, and what it is called for people.
+# What predictions and lists are compared with, and how it is shown.
 _COMPARED = {
     "model": "model",
     "biases": "user + item biases",
@@ -71,8 +70,6 @@ _READING_OTHERS = (
 _READING_BIASES = "Biases are damped means of users and items, without tastes."
 _WATCHED = "What a user rated among the ratings to watch is no candidate either."
 _WHICH = {Protocol.CHRONOLOGICAL: "the last ratings of each user", Protocol.RANDOM: "ratings at random"}
-
-
 _LISTS = ("top", "liked")
 
 
@@ -163,7 +160,7 @@ def evaluate(
 
 
 def _warn_of_learnt(model: Any, survey: Survey) -> None:
-    """Say it where a model is tested on what it has learnt from, as far as one can tell."""
+    """Warn where a model is tested on what it has learnt from, as far as that is known."""
     if (model.about_.get("data"), model.about_.get("rows")) == (survey.name, survey.encoded.shape[0]):
         warnings.warn(
             f"The model was learnt from {survey.name!r}, so its scores there are too good; give "
@@ -210,7 +207,6 @@ def _tell_survey(model: Any, survey: Survey, hidden: _HiddenAnswers, output: Out
 
 
 def _others(model: Any, survey: Survey, hidden: _HiddenAnswers) -> tuple[dict[str, Any], list[Table]]:
-    """Scores of hidden categories and numbers."""
     from ordinalrbm.evaluate.hidden import score_others
 
     scores = score_others(model, hidden.shown.table, survey.background, hidden.others, survey.chosen.numeric)
@@ -222,10 +218,9 @@ def _others(model: Any, survey: Survey, hidden: _HiddenAnswers) -> tuple[dict[st
         measures = [name.removeprefix("model_") for name in lines if name.startswith("model_")]
         pairs = [(name, who) for name in measures for who in ("model", "usual")]
         heads = [(_OF_OTHERS if who == "model" else _USUAL)[name] for name, who in pairs]
-        columns = ["count", *(f"{who}_{name}" for name, who in pairs)]
-        rows = lines[columns].itertuples(name=None)
-        formats = ("", ".0f", *[".4g"] * len(pairs))
-        tables.append(results_table((f"hidden, {kind}", "hidden", *heads), rows, formats))
+        rows = lines[["count", *(f"{who}_{name}" for name, who in pairs)]].itertuples(name=None)
+        columns = {f"hidden, {kind}": "", "hidden": ".0f"} | dict.fromkeys(heads, ".4g")
+        tables.append(results_table(columns, rows))
     return found, tables
 
 
@@ -282,11 +277,8 @@ def _tell_ratings(
     tables = [_comparison(_SCORES, scores.ratings, f"{n_tested:,} hidden ratings")]
     words = [f"{_READING} {_READING_BIASES}"]
     if n_learnt:
-        words.insert(
-            0,
-            f"Left out are {n_learnt:,} of {n_learnt + n_tested:,} ratings: the model has "
-            "learnt from these pairs of user and item.",
-        )
+        left_out = f"Left out are {n_learnt:,} of {n_learnt + n_tested:,} ratings: the model has "
+        words = [f"{left_out}learnt from these pairs of user and item.", *words]
     if scores.ranking:
         ours = scores.ranking["model"]
         names = {"ndcg": f"NDCG@{top}", "recall": f"recall@{top}", "coverage": "coverage"}
@@ -296,13 +288,8 @@ def _tell_ratings(
         tables.append(_comparison(names, by_name, f"lists of the {top} best items"))
         protocol = ours.protocol if validation is None else f"{ours.protocol} {_WATCHED}"
         words.append(f"Lists: larger is better. {protocol}")
-        counts = {
-            "top": ours.k,
-            "liked": ours.liked,
-            "users": ours.n_users,
-            "users_without_liked": ours.n_users_without_liked,
-            "items": ours.n_items,
-        }
+        counts = {"top": ours.k, "liked": ours.liked, "users": ours.n_users, "items": ours.n_items}
+        counts["users_without_liked"] = ours.n_users_without_liked
         found["ranking"] = {**by_name, **counts, "protocol": protocol}
     else:
         words.append("No hidden rating is high enough to count as liked, so lists are not judged.")
@@ -311,5 +298,4 @@ def _tell_ratings(
 
 def _comparison(names: dict[str, str], scores: Mapping[str, Mapping[str, float]], title: str) -> Table:
     rows = [(name, *(own[score] for own in scores.values())) for score, name in names.items()]
-    head = (title, *(_COMPARED[who] for who in scores))
-    return results_table(head, rows, ("", *[".4f"] * len(scores)))
+    return results_table({title: ""} | {_COMPARED[who]: ".4f" for who in scores}, rows)

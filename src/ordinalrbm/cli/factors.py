@@ -196,8 +196,8 @@ def _number_table(compared: FactorNumbers) -> Table:
         (f"{number}{' *' if number == compared.chosen else ''}", *line)
         for number, *line in compared.table.itertuples(name=None)
     ]
-    head = ("factors", "log-likelihood", "error", "difference", "error ")
-    return results_table(head, rows, ("s", *[".4f"] * 4))
+    numbers = ("log-likelihood", "error", "difference", "error ")
+    return results_table({"factors": "s"} | dict.fromkeys(numbers, ".4f"), rows)
 
 
 def _loading_table(reading: FactorReading) -> Table:
@@ -210,23 +210,21 @@ def _loading_table(reading: FactorReading) -> Table:
     if "highest answer" in lines:
         lines["highest answer"] = [cut(text, _ANSWER_SHOWN) for text in lines["highest answer"]]
     shown = lines[[*words, *reading.factors, "communality"]]
-    head = ("", *words, *_short(reading), "shared")
-    formats = ("", *[""] * len(words), *[".2f"] * (len(reading.factors) + 1))
-    return results_table(head, shown.itertuples(name=None), formats)
+    columns = dict.fromkeys(["", *words], "") | dict.fromkeys([*_short(reading), "shared"], ".2f")
+    return results_table(columns, shown.itertuples(name=None))
 
 
 def _factor_table(reading: FactorReading) -> Table:
     numbers = ["items", "explained", "omega", "alpha"]
     lines = reading.reliability[numbers].itertuples(name=None)
     rows = [(factor, reading.names[factor], *line) for factor, *line in lines]
-    head = ("factor", "people high on it answer", *numbers)
-    return results_table(head, rows, ("", "", ".0f", ".2f", ".2f", ".2f"))
+    columns = {"factor": "", "people high on it answer": ""} | dict.fromkeys(numbers, ".2f")
+    return results_table(columns | {"items": ".0f"}, rows)
 
 
 def _correlation_table(reading: FactorReading) -> Table:
-    rows = reading.correlations.itertuples(name=None)
-    head = ("correlation", *_short(reading))
-    return results_table(head, rows, ("", *[".2f"] * len(reading.factors)))
+    columns = {"correlation": ""} | dict.fromkeys(_short(reading), ".2f")
+    return results_table(columns, reading.correlations.itertuples(name=None))
 
 
 def _short(reading: FactorReading) -> list[str]:

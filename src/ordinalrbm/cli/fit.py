@@ -12,10 +12,9 @@ import typer
 
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.columns import RatingColumns
-from ordinalrbm.cli.options import Settings, refuse
+from ordinalrbm.cli.options import RatingColumns, Settings, refuse
 from ordinalrbm.cli.output import Output, results_table
-from ordinalrbm.cli.torchrun import own_rank, own_threads, process_group, read_timeout
+from ordinalrbm.cli.process import own_rank, own_threads, process_group, read_timeout
 from ordinalrbm.engine.gpu.device import initialising_device
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.timing import stage, timings
@@ -35,7 +34,7 @@ Examples:
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where what has been learnt so far is kept."""
+    """Where checkpoints are kept, and how often they are written."""
 
     checkpoint: Annotated[
         Path | None,
@@ -110,8 +109,8 @@ def fit(
     Several processes, started by torchrun, learn an ordinal-mf together. Of Parquet files each
     reads a part, of others all.
     """
-    place = _place(out, write_schema)
-    inputs.check_files(data, settings.schema, settings.users, settings.items, out=place)
+    target = _target(out, write_schema)
+    inputs.check_files(data, settings.schema, settings.users, settings.items, out=target)
     rank = own_rank()
     output = telling.output(silent=bool(rank))
     settings = replace(
@@ -138,8 +137,8 @@ def fit(
     if rank:  # all have the whole model, and one writes it
         return
     with stage("writing the model"):
-        _save(fitted, place, checkpoints.checkpoint)
-    _tell(fitted, place, time.perf_counter() - begun, stages if show_timings else {}, output)
+        _save(fitted, target, checkpoints.checkpoint)
+    _tell(fitted, target, time.perf_counter() - begun, stages if show_timings else {}, output)
 
 
 def _learn(material: inputs.Material, settings: Settings, rank: int | None, patience: timedelta) -> Any:
@@ -154,19 +153,19 @@ def _learn(material: inputs.Material, settings: Settings, rank: int | None, pati
         return learn(material, settings)
 
 
-def _tell(model: Any, place: Path, seconds: float, stages: dict[str, float], output: Output) -> None:
+def _tell(model: Any, path: Path, seconds: float, stages: dict[str, float], output: Output) -> None:
     output.say(f"Learnt in {seconds:.1f} s.")
-    found = {"model": str(place), "seconds": round(seconds, 3)}
+    found = {"model": str(path), "seconds": round(seconds, 3)}
     found |= summary(model.history_, model.n_iter_, model.best_epoch_)
     tables = []
     if stages:
         found["stages"] = {name: round(took, 3) for name, took in stages.items()}
-        tables = [results_table(("stage", "seconds"), stages.items(), ("", ".2f"))]
-    text = f"The model is in {place}; `ordinalrbm info {place}` says what is in it."
+        tables = [results_table({"stage": "", "seconds": ".2f"}, stages.items())]
+    text = f"The model is in {path}; `ordinalrbm info {path}` says what is in it."
     output.result(found, *tables, text=text)
 
 
-def _place(out: Path | None, write_schema: Path | None) -> Path:
+def _target(out: Path | None, write_schema: Path | None) -> Path:
     if write_schema is not None:
         if out is not None:
             raise DataError("--write-schema stops before learning; leave out --out.")
@@ -176,10 +175,10 @@ def _place(out: Path | None, write_schema: Path | None) -> Path:
     return out
 
 
-def _save(model: Any, place: Path, checkpoint: Path | None) -> None:
-    """Write a model, or say where it is instead: it may have taken hours."""
+def _save(model: Any, path: Path, checkpoint: Path | None) -> None:
+    """Write a model; if that fails, the error names the checkpoint: learning may have taken hours."""
     try:
-        model.save(place)
+        model.save(path)
     except DataError as error:
         if checkpoint is None or not any(checkpoint.glob("*.checkpoint")):
             raise
@@ -202,6 +201,6 @@ def _write_schema(material: Any, path: Path, output: Output) -> None:
 
 
 def summary(history: Any, n_epochs: int, best_epoch: int) -> dict[str, Any]:
-    """How learning went, in numbers."""
+    """Numbers of epochs, and the best held-out log-likelihood."""
     held_out = float(history["validation"].max()) if len(history) else float("nan")
     return {"epochs": n_epochs, "best_epoch": best_epoch, "held_out_log_likelihood": round(held_out, 4)}

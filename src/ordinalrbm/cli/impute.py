@@ -25,14 +25,12 @@ if TYPE_CHECKING:
     from ordinalrbm.schema.schema import Schema
     from ordinalrbm.schema.source import Source
 
-_IMPUTE = """\b
+_EXAMPLES = """\b
 Examples:
   ordinalrbm impute survey.orbm survey.sav --out complete.sav
   ordinalrbm impute survey.orbm survey.sav --out empty.sav --fill empty
   ordinalrbm impute survey.orbm survey.sav --out all.sav --draws 20 --seed 1
   ordinalrbm impute survey.orbm survey.sav --out each.dta --draws 5 --separate"""
-
-
 _NO_ANSWER: Literal["no answer"] = "no answer"  # most files call it missing
 _USUAL = "empty,no-answer,dont-know,refused"
 
@@ -45,13 +43,13 @@ class FillRule(StrEnum):
 
 
 class Parameters(StrEnum):
-    """What random draws take the parameters of the model for."""
+    """Whether random draws are also draws of the model's parameters."""
 
     DRAWN = "drawn"
     FIXED = "fixed"
 
 
-@app.command(epilog=_IMPUTE)
+@app.command(epilog=_EXAMPLES)
 def impute(
     ctx: typer.Context,
     model: options.ModelFile,
@@ -126,42 +124,33 @@ def impute(
         sample_weight=weight,
         random_state=seed,
     )
-    tables = [found] if draws is None else found
-    tables = [_answers(table, survey, never.cells) for table in tables]
+    tables = [_answers(table, survey, never.cells) for table in ([found] if draws is None else found)]
     cells = _write(paths, tables, source, survey.schema, kinds, writing, stacked=stacked)
-    about = {
-        "out": [str(path) for path in paths],
-        "empty_filled": cells.empty_filled,
-        "codes_filled": cells.codes_filled,
-        "codes_kept": cells.codes_kept,
-        "filled": cells.filled,
-        "kept": cells.kept,
-        "never_asked": never.lines,
-    }
-    output.result(about, text=_told(paths, cells, kinds, never))
+    counts = ("empty_filled", "codes_filled", "codes_kept", "filled", "kept")
+    about = {"out": [str(path) for path in paths], **{name: getattr(cells, name) for name in counts}}
+    output.result({**about, "never_asked": never.lines}, text=_summary(paths, cells, kinds, never))
 
 
 def _kinds(fill: str) -> tuple[Reason, ...]:
-    """The kinds of cells that --fill names."""
     from ordinalrbm.files.survey import REASONS
     from ordinalrbm.schema.schema import did_you_mean
 
     known = {_option(reason): reason for reason in REASONS} | {"missing": _NO_ANSWER}
-    said = [word.strip() for word in fill.split(",") if word.strip()]
-    if said == ["all"]:
+    words = [word.strip() for word in fill.split(",") if word.strip()]
+    if words == ["all"]:
         return REASONS
-    unknown = next((word for word in said if word not in known), None)
-    if unknown is not None or not said:
+    unknown = next((word for word in words if word not in known), None)
+    if unknown is not None or not words:
         raise DataError(
             f"--fill {unknown or fill!r} is no kind of cell without an answer"
             f"{did_you_mean(unknown or '', known)}; give {', '.join(known)}, with commas between, "
             "or all."
         )
-    return tuple(dict.fromkeys(reason for word, reason in known.items() if word in said))
+    return tuple(dict.fromkeys(reason for word, reason in known.items() if word in words))
 
 
 def _option(reason: Reason) -> str:
-    """How a kind of cells is called on the command line: dont-know, not-applicable."""
+    """The name of a kind of cells on the command line: dont-know, not-applicable."""
     return reason.replace("'", "").replace(" ", "-")
 
 
@@ -223,8 +212,7 @@ def _never_asked(survey: Survey, fill: bool) -> _NeverAsked:
     found = never_asked.never_asked(survey.asked, survey.background)
     if found.empty:
         return _NeverAsked("", [], None)
-    what = "They are filled like other cells."
-    cells = None
+    what, cells = "They are filled like other cells.", None
     if not fill:
         what = "These stay as they are; --fill-never-asked fills them."
         cells = never_asked.never_asked_cells(survey.asked, survey.background, found)
@@ -241,15 +229,15 @@ def _answers(table: Encoded | pd.DataFrame, survey: Survey, without: np.ndarray 
     return asked if without is None else asked.mask(without)
 
 
-def _told(paths: list[Path], cells: FilledCells, kinds: tuple[Reason, ...], never: _NeverAsked) -> str:
+def _summary(paths: list[Path], cells: FilledCells, kinds: tuple[Reason, ...], never: _NeverAsked) -> str:
     empty, codes = counted(cells.empty_filled, "empty cell"), counted(cells.codes_filled, "cell")
     parts = [empty] if cells.empty_filled else []
     parts += [f"{codes} coded as non-response"] if cells.codes_filled else []
-    aside = " (no empty cells)" if "empty" in kinds and not cells.empty_filled else ""
-    told = f"Filled {' and '.join(parts) or 'no cells'}{aside} in {', '.join(map(str, paths))}."
+    none = " (no empty cells)" if "empty" in kinds and not cells.empty_filled else ""
+    text = f"Filled {' and '.join(parts) or 'no cells'}{none} in {', '.join(map(str, paths))}."
     if cells.kept:
-        told += f" Unchanged cells: {_in_words(cells.kept)}; --fill says which to fill."
-    return f"{told} {never.words}".strip()
+        text += f" Unchanged cells: {_in_words(cells.kept)}; --fill says which to fill."
+    return f"{text} {never.words}".strip()
 
 
 def _in_words(counts: dict[Reason, int]) -> str:

@@ -13,7 +13,7 @@ from ordinalrbm.cli.app import app
 from ordinalrbm.cli.output import Output, listing, results_table
 
 _MOST_SHOWN = 40
-# What ``ordinalrbm fit`` notes, and this command shows in another place.
+# Notes of ``ordinalrbm fit`` that are shown under other names.
 _OWN_NOTES = ("data", "rows", "ratings", "schema", "weighted")
 
 
@@ -54,7 +54,7 @@ def _tell_of_model(seen: Any, found: dict[str, Any], output: Output) -> None:
     about = stored.notes()
     found |= _learning(stored, about)
     found |= {
-        f"note, {name}": note  # of whoever made the model, rather than of the command that did
+        f"note, {name}": note  # by the maker of the model, rather than by the command that made it
         for name, note in about.items()
         if name not in _OWN_NOTES and isinstance(note, str | int | float)
     }
@@ -82,7 +82,6 @@ def _tell_of_model(seen: Any, found: dict[str, Any], output: Output) -> None:
 
 
 def _learning(stored: Any, about: dict[str, Any]) -> dict[str, Any]:
-    """From what it was learnt, and how that went."""
     import pandas as pd
 
     from ordinalrbm.cli.fit import summary
@@ -112,17 +111,17 @@ def _question_table(scales: dict[str, list[Any] | None], kinds: Sequence[str]) -
             rows.append((name, str(len(levels)), order + sign.join(map(str, levels))))
     if len(scales) > _MOST_SHOWN:
         rows.append((f"... and {len(scales) - _MOST_SHOWN} more", "", ""))
-    return results_table(("question", "levels", "from lowest to highest"), rows, ("", "", ""))
+    return results_table(dict.fromkeys(("question", "levels", "from lowest to highest"), ""), rows)
 
 
-def _tell_of_checkpoints(place: Path, output: Output) -> None:
+def _tell_of_checkpoints(path: Path, output: Output) -> None:
     from ordinalrbm.training.checkpoint import newest
 
-    parts = newest(place)
+    parts = newest(path)
     identity = parts[-1][1].identity
     epochs = [f"{about.part} {about.epoch}{' (has ended)' if about.finished else ''}" for _, about in parts]
     found = {
-        "file": str(place),
+        "file": str(path),
         "checkpoint_of": identity["estimator"],
         "release": identity["release"],
         "learnt_epochs": ", ".join(epochs),

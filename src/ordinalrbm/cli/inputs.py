@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 import ordinalrbm as orbm
-from ordinalrbm.cli.columns import RatingColumns
-from ordinalrbm.cli.options import OF_RATINGS, OF_SURVEYS, Settings, refuse
+from ordinalrbm.cli.options import OF_RATINGS, OF_SURVEYS, RatingColumns, Settings, refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.timing import stage
@@ -139,7 +138,7 @@ def _survey_material(
 
 
 def respondents(survey: Survey) -> np.ndarray:
-    """What respondents are called: by their ids, else by the number of their row from 1."""
+    """The ids of respondents, or else the numbers of their rows from 1."""
     import numpy as np
     from pandas.api.types import is_float_dtype
 
@@ -152,7 +151,7 @@ def respondents(survey: Survey) -> np.ndarray:
 
 
 def tell_material(material: Material, output: Output) -> None:
-    """Say what the file was taken for, and what of it is left out."""
+    """Print what the file was taken for, and what of it is left out."""
     if output.quiet:
         return
     name, survey, ratings = material.source.name, material.survey, material.ratings
@@ -177,8 +176,8 @@ def _tell_survey(survey: Survey, output: Output) -> None:
     for note in survey.notes:
         output.say(f"Note: {note}")
     for left in survey.left_out[:_MOST_TOLD]:
-        counted = f": {left.count:,} times" if left.count > 1 else ""
-        output.say(f"Left out: {left.what}, {left.why}{counted}.")
+        times = f": {left.count:,} times" if left.count > 1 else ""
+        output.say(f"Left out: {left.what}, {left.why}{times}.")
     untold = len(survey.left_out) - _MOST_TOLD
     if untold > 0:
         output.say(f"Left out: {untold:,} more; `ordinalrbm report` has all of them.")
@@ -187,14 +186,13 @@ def _tell_survey(survey: Survey, output: Output) -> None:
         f"{survey.name}: {n_rows:,} respondents, {n_questions} questions, "
         f"{survey.encoded.observations.density * 100:.1f} % answered."
     )
-    told = {
-        "nominal": "Also asked about, without an order",
-        "numeric": "Also asked about, numbers",
-        "background": "Background that shapes what is expected",
-    }
-    for kind, words in told.items():
-        if getattr(survey.chosen, kind):
-            output.say(f"{words}: {', '.join(getattr(survey.chosen, kind))}.")
+    for words, columns in (
+        ("Also asked about, without an order", survey.chosen.nominal),
+        ("Also asked about, numbers", survey.chosen.numeric),
+        ("Background that shapes what is expected", survey.chosen.background),
+    ):
+        if columns:
+            output.say(f"{words}: {', '.join(columns)}.")
 
 
 def read_to_learn(
@@ -212,12 +210,9 @@ def read_to_learn(
         raise DataError(f"--data goes with a model, but '{path}' is none; leave it out.")
     layout = columns.to_learn(settings.scale, needs_times)
     has_features = settings.users is not None or settings.items is not None
+    in_parts = in_parts and not has_features
     material = read_material(
-        path,
-        settings.schema,
-        in_parts=in_parts and not has_features,
-        layout=layout,
-        as_survey=settings.survey,
+        path, settings.schema, in_parts=in_parts, layout=layout, as_survey=settings.survey
     )
     if material.n_ratings is None:
         refuse(ctx, OF_RATINGS, f"'{path}' is taken for a survey")
@@ -255,7 +250,7 @@ def _read_features(material: Material, settings: Settings, layout: Layout) -> di
 
 
 def is_model(path: Path) -> bool:
-    """Whether a path is that of a model: by what is in the file, or else by its name."""
+    """Whether a file is a model, by its content or else by its name."""
     from ordinalrbm.storage import model_file
 
     return model_file.is_model(path) or path.suffix.lower() == ".orbm"
@@ -272,7 +267,7 @@ def load_for(path: Path, wanted: Literal["a survey", "ratings"]) -> Any:
 
 
 def set_device(ctx: typer.Context, model: Any, path: Path, device: str) -> None:
-    """Tell a model where to predict; only models of ratings can be told."""
+    """Set where a model predicts, which only models of ratings can."""
     if "device" in model.get_params():
         model.set_params(device=device)
     else:
@@ -283,7 +278,7 @@ def set_device(ctx: typer.Context, model: Any, path: Path, device: str) -> None:
 
 
 def survey_for(model: orbm.CumulativeRBM, path: Path, data: Path) -> tuple[Source, Survey]:
-    """A survey file as a model understands it."""
+    """A survey file with the columns of a model."""
     from ordinalrbm.schema.schema import from_json
 
     content = model.about_.get("schema")
@@ -294,8 +289,7 @@ def survey_for(model: orbm.CumulativeRBM, path: Path, data: Path) -> tuple[Sourc
         )
     material = read_material(data, known=from_json(content, f"File '{path}'"))
     assert material.survey is not None, "with a known schema, a file is a survey"
-    known = model.questionnaire_
-    return material.source, material.survey.aligned_to(model.feature_names_in_, known)
+    return material.source, material.survey.aligned_to(model.feature_names_in_, model.questionnaire_)
 
 
 def ratings_for(model: Any, path: Path, data: Path, columns: RatingColumns) -> pd.DataFrame:
@@ -329,7 +323,7 @@ def with_known_ids(model: Any, ratings: pd.DataFrame) -> pd.DataFrame:
 
 
 def user_ids(model: Any, texts: list[str]) -> list[Any]:
-    """Ids in the type that a model knows its users by."""
+    """Ids in the type of the model's own."""
     if model.users_.labels.dtype.kind not in "iu":
         return list(texts)
     for text in texts:
@@ -339,7 +333,7 @@ def user_ids(model: Any, texts: list[str]) -> list[Any]:
 
 
 def lowest_liked_of(text: str, known: Ratings) -> Any:
-    """What --liked stands for on the scale; refuses what is not there."""
+    """The rating that --liked gives; refuses one that is not on the scale."""
     from ordinalrbm.evaluate.ranking import lowest_liked
 
     liked: Any = text

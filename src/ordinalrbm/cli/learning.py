@@ -7,9 +7,8 @@ from typing import Any
 import pandas as pd
 
 import ordinalrbm as orbm
-from ordinalrbm.cli.columns import written_scale
 from ordinalrbm.cli.inputs import Material
-from ordinalrbm.cli.options import RATING_MODELS, Settings
+from ordinalrbm.cli.options import RATING_MODELS, Settings, written_scale
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.files.survey import Survey
@@ -37,19 +36,13 @@ def _rating_model(name: str, k: int, n_item_factors: int, common: dict[str, Any]
 
 
 def readable_factors(n_questions: int) -> int:
-    """How many factors to report on: fewer than predict best.
-
-    Examples
-    --------
-    >>> [readable_factors(n) for n in (5, 40, 100, 300)]
-    [5, 12, 20, 30]
-    """
+    """How many factors to report on: fewer than predict best."""
     wanted = min(n_questions // _QUESTIONS_PER_FACTOR, _MOST_TO_READ)
     return min(max(wanted, _FEWEST_TO_READ), n_questions)
 
 
 def learn(material: Material, settings: Settings) -> Any:
-    """A fitted model that knows what it was made from."""
+    """A fitted model, with notes of what it was learnt from."""
     if material.survey is not None:
         return learn_survey(material.survey, settings)
     unread = material.unread

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import csv
 import functools
 import inspect
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 
 import typer
 
-from ordinalrbm.cli.columns import COLUMN_OPTIONS
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import ESTIMATORS
 
+if TYPE_CHECKING:
+    from ordinalrbm.data.scales import Scale
+    from ordinalrbm.files.ratings import Layout
+
+_MOST_STEPS = 32_767  # levels that a scale can have
 # Models of ratings by their names for --model.
 RATING_MODELS = {kind.replace("_", "-"): name for kind, (_, name) in ESTIMATORS.items() if kind != "vector"}
 Model = StrEnum("Model", {name: name for name in RATING_MODELS})  # type: ignore[misc]
@@ -45,6 +51,14 @@ class Protocol(StrEnum):
 
     CHRONOLOGICAL = "chronological"
     RANDOM = "random"
+
+
+class Duplicates(StrEnum):
+    """Which rating counts where a user has rated an item several times."""
+
+    ERROR = "error"
+    LAST = "last"
+    MEAN = "mean"
 
 
 DataFile = Annotated[
@@ -100,7 +114,7 @@ QuietOption = Annotated[
 
 @dataclass(frozen=True)
 class Telling:
-    """How talkative a command is; see `expanded`."""
+    """What a command prints; see `expanded`."""
 
     json: JsonOption = False
     quiet: QuietOption = False
@@ -111,7 +125,7 @@ class Telling:
 
 @dataclass(frozen=True)
 class Writing:
-    """The same of a command that writes a table, and how it is written."""
+    """What a command prints that writes a table, and how it is written."""
 
     escape_formulas: Annotated[
         bool,
@@ -141,9 +155,9 @@ class Writing:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a user may say about learning; None is for us to choose.
+    """Settings of learning; None is for us to choose.
 
-    The first ones are options of every command that learns (see `expanded`), the last ones are
+    The annotated ones are options of every command that learns (see `expanded`), the others are
     set by the commands that have them.
     """
 
@@ -210,8 +224,84 @@ class Settings:
         return common if self.epochs is None else {**common, "n_epochs": self.epochs}
 
 
-# What only learning looks at.
-LEARNING = (
+# ---- columns of ratings -----------------------------------------------------------------------
+
+
+def _column(of: str, *names: str) -> Any:
+    return typer.Option(*names, metavar="COLUMN", help=f"Ratings: the column of {of}.")
+
+
+@dataclass(frozen=True)
+class PairColumns:
+    """Which columns of a table of pairs are which; None is found by its name."""
+
+    user_column: Annotated[str | None, _column("users", "--user", "--user-column")] = None
+    item_column: Annotated[str | None, _column("items", "--item", "--item-column")] = None
+    _ending = ""  # of the options, where errors name them
+
+    def layout(self, options: dict[str, str] | None = None, **more: Any) -> Layout:
+        """How to read a file with these columns; further arguments are those of `Layout`."""
+        from ordinalrbm.files.ratings import Layout
+
+        names = ("user", "item", "rating", "time")
+        given = {name: getattr(self, f"{name}_column", None) for name in names}
+        columns = {"timestamp" if k == "time" else k: name for k, name in given.items() if name is not None}
+        own = {name: f"--{name}{self._ending}" for name in names} | {"duplicates": "--duplicates"}
+        return Layout(columns, options=own | (options or {}), **more)
+
+
+@dataclass(frozen=True)
+class RatingColumns(PairColumns):
+    """Which columns of a file of ratings are which."""
+
+    rating_column: Annotated[str | None, _column("ratings", "--rating", "--rating-column")] = None
+    time_column: Annotated[str | None, _column("times", "--time", "--time-column")] = None
+    duplicates: Annotated[
+        Duplicates,
+        typer.Option(
+            help="Ratings: of several by one user of one item, refuse them, take the latest (the "
+            "last line where there are no times), or the mean, rounded to a label."
+        ),
+    ] = Duplicates.ERROR
+
+    def to_learn(self, scale: str | None, needs_times: bool) -> Layout:
+        """How to read ratings to learn from; times also where the latest rating is wanted."""
+        return self.layout(
+            {"scale": "--scale", "survey": "--survey"},
+            scale=None if scale is None else written_scale(scale),
+            duplicates=self.duplicates.value,
+            needs_times=needs_times or self.duplicates is Duplicates.LAST,
+        )
+
+    def known_to(self, model: Any) -> Layout:
+        """How to read ratings on the scales of a model."""
+        from ordinalrbm.data.scales import Scale
+
+        scale = model.scales_ if isinstance(model.scales_, Scale) else None
+        return self.layout(
+            scale=scale,
+            duplicates=self.duplicates.value,
+            needs_times=self.duplicates is Duplicates.LAST,
+            has_own_scales=scale is None,
+        )
+
+
+@dataclass(frozen=True)
+class LongRatingColumns(RatingColumns):
+    """The same where --user or --users are ids of users: only the long names."""
+
+    user_column: Annotated[str | None, _column("users", "--user-column")] = None
+    item_column: Annotated[str | None, _column("items", "--item-column")] = None
+    rating_column: Annotated[str | None, _column("ratings", "--rating-column")] = None
+    time_column: Annotated[str | None, _column("times", "--time-column")] = None
+    _ending = "-column"
+
+
+COLUMN_OPTIONS = ("user_column", "item_column", "rating_column", "time_column", "duplicates")
+
+
+# Options that matter to learning only, to ratings, and to surveys.
+LEARNING: tuple[str, ...] = (
     "model",
     "factors",
     "item_factors",
@@ -220,24 +310,14 @@ LEARNING = (
     "weighted",
     "survey",
     "scale",
-    "users",
-    "items",
-    "include",
-    "background",
 )
-OF_RATINGS = (
-    "model",
-    "item_factors",
-    "protocol",
-    "min_ratings",
-    "user",
-    "device",
-    "scale",
-    "users",
-    "items",
-    *COLUMN_OPTIONS,
-)
+LEARNING += ("users", "items", "include", "background")
+OF_RATINGS: tuple[str, ...] = ("model", "item_factors", "protocol", "min_ratings", "user", "device", "scale")
+OF_RATINGS += ("users", "items", *COLUMN_OPTIONS)
 OF_SURVEYS = ("group", "weighted", "include", "background")
+
+
+# ---- options of commands ----------------------------------------------------------------------
 
 
 def expanded(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -277,10 +357,56 @@ def _options(group: Any) -> list[inspect.Parameter]:
 
 
 def refuse(ctx: typer.Context, names: Iterable[str], why: str) -> None:
-    """Refuse options that would change nothing, rather than let somebody believe they do."""
+    """Refuse options that would change nothing, rather than let users believe they do."""
     for name in names:
         source: Any = ctx.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             raise DataError(
                 f"--{name.rstrip('_').replace('_', '-')} changes nothing here: {why}; leave it out."
             )
+
+
+# ---- scales -----------------------------------------------------------------------------------
+
+
+def written_scale(text: str) -> Scale:
+    """The scale that --scale names."""
+    from ordinalrbm.data.scales import Scale
+
+    first, dots, last = text.partition("..")
+    parts = [part.strip() for part in next(csv.reader([first], skipinitialspace=True), [])]
+    try:
+        labels = _steps(parts, last) if dots else _numbers_or_text(parts)
+        return Scale(tuple(labels))
+    except (DataError, ValueError) as error:
+        why = f" ({str(error).rstrip('.')})" if isinstance(error, DataError) else ""
+        raise DataError(
+            f"--scale {text!r} is no scale{why}; write all labels from lowest to highest with "
+            "commas between them, or 1..5, or in other steps 0.5,1..5."
+        ) from error
+
+
+def _numbers_or_text(parts: list[str]) -> list[Any]:
+    try:
+        return [_number(part) for part in parts]
+    except ValueError:
+        return list(parts)
+
+
+def _number(text: str) -> int | float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return int(number) if number.is_integer() and "." not in text else number
+
+
+def _steps(parts: list[str], last: str) -> list[Any]:
+    """From the first number to the last, in steps of one, or as far as the second is from the first."""
+    low, high = _number(parts[0]), _number(last)
+    step = 1 if len(parts) == 1 else _number(parts[1]) - low
+    n_steps = (high - low) / step if step else 0.0
+    if len(parts) > 2 or not 1 <= n_steps <= _MOST_STEPS or abs(n_steps - round(n_steps)) > 1e-6:
+        raise ValueError(last)
+    # Twelve digits, so that a level reads 0.3 and not 0.30000000000000004.
+    labels = [float(f"{low + k * step:.12g}") for k in range(round(n_steps) + 1)]
+    return [int(label) for label in labels] if all(x.is_integer() for x in labels) else labels

@@ -1,4 +1,4 @@
-"""What a command says: words to standard error, results to standard output."""
+"""What a command prints: messages to standard error, results to standard output."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import typer
@@ -19,11 +19,11 @@ from ordinalrbm.runtime.printable import printable
 
 
 class Output:
-    """How talkative a command is.
+    """What a command prints, and where.
 
-    As JSON, results are one object on standard output, and nothing but errors and warnings is said
-    besides. Quiet: only results, errors and warnings. Silent: only errors; of several processes
-    that do the same, one speaks.
+    As JSON, results are one object on standard output, and only errors and warnings are printed
+    besides. Quiet: only results, errors and warnings. Silent: only errors, as of several processes
+    that do the same, one prints.
     """
 
     def __init__(self, *, as_json: bool = False, quiet: bool = False, silent: bool = False) -> None:
@@ -34,32 +34,32 @@ class Output:
             from ordinalrbm.runtime.jit import compile_silently
 
             compile_silently()
-        self._aside = Console(stderr=True, highlight=False)
+        self._messages = Console(stderr=True, highlight=False)
 
     @property
     def shows_progress(self) -> bool:
-        """Whether somebody is there to watch a progress bar."""
+        """Whether there is a terminal for a progress bar."""
         return not self.quiet and sys.stderr.isatty()
 
     def say(self, text: str) -> None:
         if not self.quiet:
-            self._aside.print(Text(printable(text)), soft_wrap=True)
+            self._messages.print(Text(printable(text)), soft_wrap=True)
 
     def step(self, text: str) -> None:
         self.say(f"{text[:1].upper()}{text[1:]} ...")
 
     def show(self, table: Table) -> None:
         if not self.quiet:
-            self._aside.print(_printable_table(table))
+            self._messages.print(_printable_table(table))
 
     def result(self, found: Mapping[str, Any], *tables: Table, text: str = "") -> None:
-        """What was asked for: as JSON, or as tables and words."""
+        """Print the results of the command: as JSON, or as tables and words."""
         if self.silent:
             return
         if self.as_json:
             escaped = not (sys.stdout.encoding or "").lower().startswith("utf")
             content = json.dumps(_plain(dict(found)), ensure_ascii=escaped, indent=2)
-            typer.echo(printable(content))  # which whoever reads JSON undoes
+            typer.echo(printable(content))  # readers of JSON undo that
             return
         # Names out of files may hold brackets, which are no markup.
         console = Console(highlight=False, markup=False)
@@ -83,23 +83,17 @@ def _printable_cell(cell: Any) -> Any:
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things.
-
-    Examples
-    --------
-    >>> counted(1, "user"), counted(1200, "user")
-    ('1 user', '1,200 users')
-    """
+    """A number of things."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
-def results_table(head: Sequence[str], rows: Iterable[Iterable[Any]], formats: Sequence[str]) -> Table:
-    """A table of results: every column has a format, or "" for words, which stand to the left."""
+def results_table(columns: Mapping[str, str], rows: Iterable[Iterable[Any]]) -> Table:
+    """A table of results; columns have a format, or "" for words, which are aligned left."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="bold")
-    for name, how in zip(head, formats, strict=True):
+    for name, how in columns.items():
         table.add_column(name, justify="right" if how else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(_cell(value, how) for value, how in zip(row, formats, strict=True)))
+        table.add_row(*(_cell(value, how) for value, how in zip(row, columns.values(), strict=True)))
     return table
 
 

@@ -1,4 +1,4 @@
-"""``ordinalrbm predict``: what nobody has answered yet."""
+"""``ordinalrbm predict``: answers and ratings that are not given yet."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import typer
 import ordinalrbm as orbm
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.columns import PairColumns
-from ordinalrbm.cli.options import Rule, refuse
+from ordinalrbm.cli.options import PairColumns, Rule, refuse
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from ordinalrbm.data.scales import Scale
 
-_PREDICT = """\b
+_EXAMPLES = """\b
 Examples:
   ordinalrbm predict survey.orbm survey.sav --out gaps.csv
   ordinalrbm predict survey.orbm survey.sav --out gaps.parquet --probabilities
@@ -27,7 +26,7 @@ Examples:
   ordinalrbm predict films.orbm pairs.csv --out levels.csv --rule median"""
 
 
-@app.command(epilog=_PREDICT)
+@app.command(epilog=_EXAMPLES)
 def predict(
     ctx: typer.Context,
     model: options.ModelFile,

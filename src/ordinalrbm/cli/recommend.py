@@ -10,8 +10,7 @@ import typer
 
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.columns import LongRatingColumns
-from ordinalrbm.cli.options import refuse
+from ordinalrbm.cli.options import LongRatingColumns, refuse
 from ordinalrbm.cli.output import Output, counted, results_table
 from ordinalrbm.errors import DataError
 
@@ -85,11 +84,10 @@ def recommend(
             {"out": str(out), "lines": len(best)}, text=f"{len(best):,} recommendations are in {out}."
         )
         return
-    shown = best[["user", "item", "rank", "score"]]
-    lines = shown.head(_MOST_SHOWN).itertuples(index=False, name=None)
-    table = results_table(shown.columns, lines, ("", "", "d", ".2f"))
-    rest = len(best) - min(len(best), _MOST_SHOWN)
-    more = f"... and {rest:,} more; write all of them with --out." if rest else ""
+    shown = {"user": "", "item": "", "rank": "d", "score": ".2f"}
+    table = results_table(shown, best[list(shown)].head(_MOST_SHOWN).itertuples(index=False, name=None))
+    rest = len(best) - _MOST_SHOWN
+    more = f"... and {rest:,} more; write all of them with --out." if rest > 0 else ""
     output.result({"recommendations": best.to_dict("records")}, table, text=more)
 
 

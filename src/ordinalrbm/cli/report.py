@@ -12,8 +12,7 @@ import typer
 import ordinalrbm as orbm
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.columns import LongRatingColumns
-from ordinalrbm.cli.options import Settings, refuse
+from ordinalrbm.cli.options import LongRatingColumns, Settings, refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
 

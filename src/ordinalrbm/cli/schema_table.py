@@ -20,13 +20,6 @@ def proposal_table(schema: Schema) -> Table:
 
     Doubtful columns come first, each with its label. Of the others, neighbours that were taken for
     the same, with the same levels, share a line.
-
-    Examples
-    --------
-    >>> columns = [Column(f"Q{k}", "ordinal", levels=(1, 2), names=("no", "yes")) for k in (1, 2)]
-    >>> table = proposal_table(Schema(tuple(columns)))
-    >>> table.row_count
-    1
     """
     table = Table(show_lines=False, pad_edge=False)
     table.add_column("Column", overflow="fold", ratio=22)
@@ -60,13 +53,7 @@ def _taken_for(column: Column) -> tuple[object, ...]:
 
 
 def levels_in_words(column: Column) -> str:
-    """The levels of a column in short, lowest and highest with their names.
-
-    Examples
-    --------
-    >>> levels_in_words(Column("Q", "ordinal", levels=(1, 2, 3, 4), names=("no", "2", "3", "yes")))
-    '1 no … 4 yes'
-    """
+    """The levels of a column in short, lowest and highest with their names."""
     levels = [_called(code, name) for code, name in zip(column.levels, column.names, strict=True)]
     if column.role in ("nominal", "background"):
         if column.is_doubtful and len(levels) > 1:

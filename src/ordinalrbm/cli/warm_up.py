@@ -1,4 +1,4 @@
-"""Whether the compiled kernels are right, and compiling all of them, so that nobody waits later.
+"""Checking the compiled kernels, and compiling all of them in advance.
 
 Machine code is kept on disk; what is compiled by one process is there for the next.
 """
@@ -43,26 +43,10 @@ _SURVEYS: dict[str, dict[str, Any]] = {
     "surveys, response styles": {"response_styles": 3, "units_per_factor": 4, "inference": "linear_response"},
     "surveys, mixed columns": {"nominal": ["party"], "numeric": ["age"], "background": ["country"]},
 }
-# Widths of the sampled posterior are drawn for the first time in the second sweep.
-_SAMPLED: dict[str, Any] = {"posterior": "sampled", "n_draws": 2, "n_epochs": 4, "random_state": 0}
-_RATINGS: dict[str, Callable[..., Any]] = {
-    "OrdinalMF": partial(orbm.OrdinalMF, 2, **_FEW),
-    "OrdinalMF, points": partial(orbm.OrdinalMF, 2, posterior="point", **_FEW),
-    "OrdinalMF, sampled": partial(orbm.OrdinalMF, 2, **_SAMPLED),
-    "MatrixCumulativeRBM": partial(orbm.MatrixCumulativeRBM, 2, 2, **_FEW),
-    "MatrixCumulativeRBM, persistent": partial(
-        orbm.MatrixCumulativeRBM, 2, 0, free_phase="persistent", **_FEW
-    ),
-}
-# These know no device.
-_RATINGS_ON_CORES: dict[str, Callable[..., Any]] = {
-    "GaussianMF": partial(orbm.GaussianMF, 2, **_FEW),
-    "MultinomialRBM": partial(orbm.MultinomialRBM, 2, **_FEW),
-}
 
 
 def difference() -> float:
-    """How far sampled factors are from the enumerated ones; not a number if they are none."""
+    """How far sampled factors are from the enumerated ones; NaN if the kernels give no numbers."""
     rng = np.random.default_rng(0)
     cutpoints = np.zeros((_N_LEVELS.size, _N_LEVELS.max() - 1))
     cutpoints[:, 0] = rng.normal(-0.3, 0.4, _N_LEVELS.size)
@@ -104,14 +88,14 @@ def compile_kernels(
         for _ in range(2):
             begun = time.perf_counter()
             with warnings.catch_warnings(), compiling_both(), tempfile.TemporaryDirectory() as folder:
-                warnings.simplefilter("ignore")  # of so few answers, much may be said
+                warnings.simplefilter("ignore")  # there are many about so few answers
                 work(Path(folder))
             seconds.append(time.perf_counter() - begun)
         yield name, seconds[0], seconds[1]
 
 
 def _survey(answers: np.ndarray, settings: dict[str, Any], folder: Path) -> None:
-    """Everything that a model of a survey can be asked."""
+    """Call every method of a model of a survey."""
     # So few units that exact likelihoods take no time; the kernels are those of up to 255.
     settings = {"units_per_factor": 4, **settings}
     table: Any = answers
@@ -133,10 +117,7 @@ def _survey(answers: np.ndarray, settings: dict[str, Any], folder: Path) -> None
 
 
 def _read_table(ratings: tuple[np.ndarray, ...], folder: Path) -> None:
-    """Ids that are positions are taken as they stand in the table, which nobody may write to.
-
-    Others are numbered, so that the same kernels have arrays of another kind.
-    """
+    """Read ids that are positions, which are taken from the table as read-only arrays, and others."""
     user, item, rating = ratings
     frame = pd.DataFrame({"user": user, "item": item}, dtype=np.int32)
     frame["rating"] = rating.astype(np.int8)
@@ -147,13 +128,24 @@ def _read_table(ratings: tuple[np.ndarray, ...], folder: Path) -> None:
 
 def raters(device: str) -> dict[str, Any]:
     """Models of ratings, not learnt yet, of all that a device can learn."""
-    if device == "cpu":
-        return {name: make() for name, make in (_RATINGS | _RATINGS_ON_CORES).items()}
-    return {name: make(device=device) for name, make in _RATINGS.items()}
+    few = _FEW if device == "cpu" else {**_FEW, "device": device}
+    # Widths of the sampled posterior are drawn for the first time in the second sweep.
+    sampled = {**few, "posterior": "sampled", "n_draws": 2, "n_epochs": 4}
+    models: dict[str, Any] = {
+        "OrdinalMF": orbm.OrdinalMF(2, **few),
+        "OrdinalMF, points": orbm.OrdinalMF(2, posterior="point", **few),
+        "OrdinalMF, sampled": orbm.OrdinalMF(2, **sampled),
+        "MatrixCumulativeRBM": orbm.MatrixCumulativeRBM(2, 2, **few),
+        "MatrixCumulativeRBM, persistent": orbm.MatrixCumulativeRBM(2, 0, free_phase="persistent", **few),
+    }
+    if device == "cpu":  # the others know no device
+        models["GaussianMF"] = orbm.GaussianMF(2, **few)
+        models["MultinomialRBM"] = orbm.MultinomialRBM(2, **few)
+    return models
 
 
 def _rater(model: Any, ratings: tuple[np.ndarray, ...], folder: Path) -> None:
-    """Everything that a model of ratings can be asked, once more after it was stored."""
+    """Call every method of a model of ratings, once more after it was stored."""
     model.fit(ratings, checkpoint=folder / "kept", every=1)
     model.save(folder / "model.orbm")
     new = ([77, 77], [0, 1], [1, 2])
@@ -163,6 +155,7 @@ def _rater(model: Any, ratings: tuple[np.ndarray, ...], folder: Path) -> None:
             each.recommend("all", n=2, score=score)
             each.recommend(0, n=2, score=score)
         each.recommend(ratings=new, n=2)
-        for what in ("explain", "fold_in"):  # not every model can
-            if hasattr(each, what):
-                each.fold_in(new) if what == "fold_in" else each.explain(0, 1)
+        if hasattr(each, "explain"):
+            each.explain(0, 1)
+        if hasattr(each, "fold_in"):
+            each.fold_in(new)

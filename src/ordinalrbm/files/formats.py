@@ -25,8 +25,17 @@ from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError
 from ordinalrbm.files import delimited
 from ordinalrbm.runtime.blocks import each
-from ordinalrbm.schema.codes import plain_code
-from ordinalrbm.schema.source import Format, Source, StrPath, format_of, name_of, shortened, unreadable, what
+from ordinalrbm.schema.source import (
+    Format,
+    Source,
+    StrPath,
+    format_of,
+    name_of,
+    plain_code,
+    shortened,
+    unreadable,
+    what,
+)
 
 __all__ = ["Source", "from_frame", "read"]
 

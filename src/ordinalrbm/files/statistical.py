@@ -12,9 +12,8 @@ import pandas as pd
 import pyreadstat
 from pyreadstat import PyreadstatError, ReadstatError
 
-from ordinalrbm.schema.codes import Missing, plain_code
 from ordinalrbm.schema.schema import Code
-from ordinalrbm.schema.source import Format, Source, name_of, unreadable
+from ordinalrbm.schema.source import Format, Missing, Source, name_of, plain_code, unreadable
 
 # By the beginning of a format's name; the first that fits counts.
 _SPSS_DATES = (

@@ -20,11 +20,19 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.files.column_selection import NOTHING, OF_PEOPLE, Chosen, choose
 from ordinalrbm.files.formats import from_frame, read
 from ordinalrbm.schema.batteries import skipped_rows
-from ordinalrbm.schema.codes import as_number, count_codes, factorise_codes, is_among, position_finder
 from ordinalrbm.schema.infer import propose
 from ordinalrbm.schema.missing_labels import SORTS, Sort, sort_of
 from ordinalrbm.schema.schema import BLANK, Code, Column, Schema, did_you_mean
-from ordinalrbm.schema.source import Source, StrPath, unreadable
+from ordinalrbm.schema.source import (
+    Source,
+    StrPath,
+    as_number,
+    count_codes,
+    factorise_codes,
+    is_among,
+    position_finder,
+    unreadable,
+)
 from ordinalrbm.schema.toml import override
 
 EMPTY: Literal["empty"] = "empty"  # a cell that holds nothing

@@ -43,9 +43,18 @@ from ordinalrbm.files.survey import (
     missing_codes,
     with_all_codes,
 )
-from ordinalrbm.schema.codes import as_number, count_codes, factorise_codes, is_among, plain_code
 from ordinalrbm.schema.schema import BLANK, Code, Column, Schema
-from ordinalrbm.schema.source import Format, Source, StrPath, format_of
+from ordinalrbm.schema.source import (
+    Format,
+    Source,
+    StrPath,
+    as_number,
+    count_codes,
+    factorise_codes,
+    format_of,
+    is_among,
+    plain_code,
+)
 from ordinalrbm.storage.atomic import atomic_write
 
 _STATA_IMPUTATION, _STATA_ROW = "_mi_m", "_mi_id"

@@ -5,8 +5,7 @@ A page needs no network and nothing beside it; write it to a file and open it in
 
 from ordinalrbm.files.survey import Survey
 from ordinalrbm.report.columns import schema_page
-from ordinalrbm.report.model import model_page
 from ordinalrbm.report.ratings import ratings_page
-from ordinalrbm.report.survey import survey_page
+from ordinalrbm.report.survey import model_page, survey_page
 
 __all__ = ["Survey", "model_page", "ratings_page", "schema_page", "survey_page"]

@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 from ordinalrbm.files.survey import Held
 from ordinalrbm.report.page import render
-from ordinalrbm.schema.codes import count_codes, position_finder
 from ordinalrbm.schema.schema import BLANK, Code, Column, Schema
-from ordinalrbm.schema.source import Source
+from ordinalrbm.schema.source import Source, count_codes, position_finder
 
 _MOST_LINES = 25  # of a column with many categories
 _LOW_TO_HIGH = ("ordinal", "background")

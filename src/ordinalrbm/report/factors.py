@@ -12,7 +12,7 @@ from ordinalrbm.estimators.factor_analysis import FactorReading
 from ordinalrbm.estimators.poles import with_answer
 from ordinalrbm.plots.style import printable
 from ordinalrbm.report.frequencies import Level, levels_of
-from ordinalrbm.report.labels import Label
+from ordinalrbm.report.page import Label
 
 N_FACTORS_TOLD = 8
 _LISTED = 5  # questions with positive and with negative loadings, each
@@ -48,16 +48,6 @@ def named_factors(reading: FactorReading, labels: Mapping[str, Label]) -> list[N
     """Factors worth telling, named by the questions that load on them most.
 
     At least one, where any question loads on any factor at all.
-
-    Examples
-    --------
-    >>> import pandas as pd, ordinalrbm as orbm
-    >>> from ordinalrbm.report.labels import labels_of
-    >>> X = pd.DataFrame({"tea": [1, 2, 3] * 40, "milk": [1, 2, 3] * 40})
-    >>> model = orbm.CumulativeRBM(1, n_epochs=2, random_state=0).fit(X)
-    >>> (factor,) = named_factors(model.factor_solution(), labels_of(X.columns, {}))
-    >>> [(heading, sorted(one.label.text for one in strong)) for heading, strong in factor.ends]
-    [('More', ['milk', 'tea'])]
     """
     return [_named(reading, factor, labels) for factor in reading.telling()]
 

@@ -11,7 +11,7 @@ import pandas as pd
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.files.survey import REASONS
 from ordinalrbm.plots.style import ink_on, kinds, shades
-from ordinalrbm.report.labels import Label
+from ordinalrbm.report.page import Label
 from ordinalrbm.stats.welch import counting
 
 _QUARTERS = np.arange(5) / 4

@@ -22,8 +22,7 @@ from ordinalrbm.data.tables import Encoded
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.files.survey import REASONS
 from ordinalrbm.report.factors import NamedFactor
-from ordinalrbm.report.labels import Label, listed
-from ordinalrbm.report.page import Table
+from ordinalrbm.report.page import Label, Table, join_labels
 from ordinalrbm.schema.schema import Column, Schema
 from ordinalrbm.stats.pooling import rubin
 from ordinalrbm.stats.welch import (
@@ -74,14 +73,9 @@ class Grouping(NamedTuple):
 
 def groupings(background: pd.DataFrame) -> tuple[list[Grouping], dict[str, str]]:
     """Background variables that make groups; and the others, each with the reason why not."""
-    found, others = [], {}
-    for name in background.columns:
-        made = grouping_of(background[name])
-        if isinstance(made, Grouping):
-            found.append(made)
-        else:
-            others[str(name)] = made
-    return found, others
+    made = {str(name): grouping_of(background[name]) for name in background.columns}
+    found = [one for one in made.values() if isinstance(one, Grouping)]
+    return found, {name: why for name, why in made.items() if isinstance(why, str)}
 
 
 def grouping_of(values: pd.Series) -> Grouping | str:
@@ -154,17 +148,10 @@ def group_means(
     tested = (found.people >= FEWEST_PEOPLE) & ~absent
     comparisons = [welch(found.at(tested[:, k], k)) for k in range(factors.shape[1])]
     difference, low, high = _from_everybody(values, grouping.code, found, weights)
-    table = pd.DataFrame(
-        [
-            (
-                k,
-                grouping.groups[g],
-                *(part[g, k] for part in (found.people, found.mean, found.error, difference, low, high)),
-            )
-            for k, g in np.argwhere((found.people > 0).T)
-        ],
-        columns=_COLUMNS,
-    )
+    k, g = np.nonzero((found.people > 0).T)
+    parts = (found.people, found.mean, found.error, difference, low, high)
+    columns = [k, np.array(grouping.groups, dtype=object)[g], *(part[g, k] for part in parts)]
+    table = pd.DataFrame(dict(zip(_COLUMNS, columns, strict=True)))
     return GroupMeans(grouping, comparisons, table, tested, (tested * found.people).sum(axis=0))
 
 
@@ -241,23 +228,14 @@ def question_means(
     open_ended = [(-np.inf, np.inf)] * len(numeric)
     bounds = np.array([*((own.min(), own.max()) for own in values), *open_ended]).T
     found: list[list[Moments]] = [[] for _ in groupings]
-    fillings = _fillings(model, answers, values, numeric, no_answers, random_state)
-    for numbers in fillings:
+    for numbers in _fillings(model, answers, values, numeric, no_answers, random_state):
         for own, grouping in zip(found, groupings, strict=True):
             own.append(moments(numbers, grouping.code, len(grouping.groups), weights))
-    made = []
+    there, made = np.where(given, 1.0, np.nan), []
     for own, grouping in zip(found, groupings, strict=True):
-        there = np.where(given, 1.0, np.nan)
         answered = moments(there, grouping.code, len(grouping.groups), weights).people
         made.append(_pooled_means(own, grouping, answered, bounds))
     return made
-
-
-def has_gaps(answers: Encoded, numeric: Sequence[str]) -> bool:
-    """Whether some answer on a scale, or some number, is missing."""
-    beside = answers.beside
-    lacks_number = beside is not None and bool(beside[list(numeric)].isna().any(axis=None))
-    return bool(answers.observations.density < 1.0) or lacks_number
 
 
 def _fillings(
@@ -355,12 +333,12 @@ class Compared(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """What the questions are called, those on ordered scales first."""
+        """Names of the questions, those on ordered scales first."""
         return self.asked.header or []
 
     @property
     def averaged(self) -> list[int]:
-        """Places of the questions whose answers have a mean."""
+        """Positions of the questions whose answers have a mean."""
         return [*range(self.asked.shape[1]), *map(self.names.index, self.numeric)]
 
     @property
@@ -436,12 +414,12 @@ def group_sections(
             for one, own, p in zip(shown, means, adjusted, strict=True)
         ],
         "others": [(labels[name], why) for name, why in others.items()],
-        "n_tests": (
-            _count([one.means.comparisons for one in tested]),
-            _count([one.comparisons for one in means]),
+        "n_tests": tuple(
+            sum(test is not None for one in own for test in one.comparisons)
+            for own in ([one.means for one in tested], means)
         ),
         "n_fillings": N_FILLINGS,
-        "has_gaps": has_gaps(people.table, people.numeric),
+        "has_gaps": bool(np.isnan(_as_numbers(people.table, people.values, people.numeric)).any()),
         "fewest": FEWEST_PEOPLE,
     }
 
@@ -458,8 +436,7 @@ def _tested(people: Compared, found: list[Grouping], factors: list[NamedFactor])
         for own, absent, circular in zip(found, without, itself, strict=True)
     ]
     adjusted = _adjusted([one.comparisons for one in means])
-    parts = zip(means, adjusted, never, without, itself, strict=True)
-    return [_Tested(*one) for one in parts]
+    return list(map(_Tested, means, adjusted, never, without, itself))
 
 
 def _never_asked(people: Compared, found: list[Grouping]) -> list[np.ndarray]:
@@ -480,19 +457,19 @@ def _adjusted(families: list[list[Comparison | None]]) -> list[list[float]]:
     return [[np.nan if test is None else next(rest) for test in family] for family in families]
 
 
-def _count(families: list[list[Comparison | None]]) -> int:
-    return sum(test is not None for family in families for test in family)
-
-
 def _overview(shown: list[_Tested], factors: list[NamedFactor], labels: dict[str, Label]) -> Table:
     rows = []
     for one in shown:
         (best, p), (n_people, n_groups) = one.best, one.n_compared
-        size = (None,) * 4 if best is None else (best.omega, best.low, best.high, p)
-        told = "not tested" if best is None else factors[one.strongest[0]].label
-        rows.append((labels[one.means.grouping.name], n_groups, n_people, told, *size))
+        most = "not tested" if best is None else factors[one.strongest[0]].label
+        rows.append((labels[one.means.grouping.name], n_groups, n_people, most, *_size(best), p))
     head = ("groups by", "groups", "people", "they differ most on", "ω²", "from", "to", "p (Holm)")
     return Table(head, rows, ("", "d", ",d", "", ".1%", ".1%", ".1%", "p"))
+
+
+def _size(test: Comparison | None) -> tuple[float | None, ...]:
+    """How much groups differ, and from where to where that may be; None where there was no test."""
+    return (None,) * 3 if test is None else (test.omega, test.low, test.high)
 
 
 def _section(
@@ -529,12 +506,10 @@ def _tests(one: _Tested, factors: list[NamedFactor]) -> Table:
     rows: list[tuple[Any, ...]] = []
     for k in one.strongest:
         test = one.means.comparisons[k]
-        if test is None:
-            rows.append((factors[k].label, *(None,) * 7))
-        else:
-            freedom = f"{test.between:.0f}; {test.within:.1f}"
-            size = (test.omega, test.low, test.high, test.statistic)
-            rows.append((factors[k].label, *size, freedom, test.p, one.adjusted[k]))
+        rest: tuple[Any, ...] = (None,) * 4
+        if test is not None:
+            rest = (test.statistic, f"{test.between:.0f}; {test.within:.1f}", test.p, one.adjusted[k])
+        rows.append((factors[k].label, *_size(test), *rest))
     head = ("factor", "ω²", "from", "to", "Welch’s F", "df", "p", "p (Holm)")
     return Table(head, rows, ("", ".1%", ".1%", ".1%", ".2f", "", "p", "p"))
 
@@ -565,7 +540,7 @@ def _left_out(
     for g, k in np.argwhere(one.without):
         weight = factors[k].rests * one.never[g]
         asked = [questions[j] for j in np.argsort(-weight, kind="stable")[:3] if weight[j] > 0]
-        found.append((one.means.grouping.groups[g], factors[k].label, listed(asked)))
+        found.append((one.means.grouping.groups[g], factors[k].label, join_labels(asked)))
     return found
 
 
@@ -578,19 +553,11 @@ def _banner(
         if questions[j] == variable:
             continue
         test = means.comparisons[j]
-        cells = [
-            {
-                "mean": means.mean[g, j],
-                "low": means.low[g, j],
-                "high": means.high[g, j],
-                "count": int(means.answered[g, j]),
-                "never": bool(never[g, j]),
-            }
-            for g in range(len(means.grouping.groups))
-        ]
-        size = (None, None, None) if test is None else (test.omega, test.low, test.high)
-        rows.append({"label": questions[j], "cells": cells, "size": size, "p": adjusted[j]})
+        parts = (means.mean, means.low, means.high, means.answered.astype(int), never)
+        columns = [part[:, j].tolist() for part in parts]
+        names = ("mean", "low", "high", "count", "never")
+        cells = [dict(zip(names, cell, strict=True)) for cell in zip(*columns, strict=True)]
+        rows.append({"label": questions[j], "cells": cells, "size": _size(test), "p": adjusted[j]})
     untested = sum(row["size"][0] is None for row in rows)
-    counts = means.grouping.counts
-    heads = [(g, int(n)) for g, n in zip(means.grouping.groups, counts, strict=True)]
+    heads = list(zip(means.grouping.groups, means.grouping.counts.tolist(), strict=True))
     return {"groups": heads, "rows": rows, "n_untested": untested}

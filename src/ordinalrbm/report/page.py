@@ -12,6 +12,7 @@ import io
 import json
 import re
 import warnings
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
@@ -19,21 +20,69 @@ from typing import Any, NamedTuple
 import matplotlib
 import pandas as pd
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from ordinalrbm import __version__, plots
+from ordinalrbm.files.survey import LeftOut
 from ordinalrbm.plots.questions import Curves
+from ordinalrbm.plots.style import printable as printable_text
 from ordinalrbm.plots.style import shades
-from ordinalrbm.report.labels import Label
 from ordinalrbm.runtime.printable import printable, printable_json
+from ordinalrbm.schema.schema import Schema
 
 _SCRIPTS = ("charts.js", "map.js")
 # What could end a script or start a tag, and the two line ends that old JavaScript chokes on.
 _UNSAFE = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 _SMALLEST_P = 0.001  # worth telling
 _SMALL = (200, 100)  # width and height of a small chart, in its own units
+
+
+Progress = Callable[[str], None]
+
+
+# ---- labels and tables ------------------------------------------------------------------------
+
+
+class Label(NamedTuple):
+    """Something with a text and, where that is not the same, a code."""
+
+    text: str
+    code: str = ""
+
+    @property
+    def plain(self) -> str:
+        """Both on one line."""
+        return f"{self.text} ({self.code})" if self.code else self.text
+
+    def __html__(self) -> str:
+        """On a page: the code small and grey; text that runs from right to left stays by itself."""
+        code = Markup(' <small class="code">{}</small>').format(self.code) if self.code else ""
+        return Markup("<bdi>{}</bdi>{}").format(self.text, code)
+
+
+def labels_of(names: Iterable[str], texts: Mapping[str, str]) -> dict[str, Label]:
+    """Labels of columns by their names, whether or not the file has texts for them."""
+    return {name: _label(name, texts.get(name, "")) for name in names}
+
+
+def _label(name: str, text: str) -> Label:
+    said = " ".join(printable_text(text).split())
+    # "Q4. How often do you read?" of the column Q4: the code stands beside it anyway.
+    own = re.compile(rf"{re.escape(name)}\s*[.:)–-]\s*(?=\S)", re.IGNORECASE).match(said)
+    said = said[own.end() :] if own else said
+    return Label(printable_text(name)) if said in ("", name) else Label(said, printable_text(name))
+
+
+def texts_of(schema: Schema | None) -> dict[str, str]:
+    """Texts of the columns that a schema knows."""
+    return {} if schema is None else {column.name: column.question for column in schema.columns}
+
+
+def join_labels(labels: Iterable[Label]) -> Markup:
+    """Several labels, with semicolons between them."""
+    return Markup("; ").join(escape(label) for label in labels)
 
 
 class Table(NamedTuple):
@@ -44,26 +93,14 @@ class Table(NamedTuple):
     formats: tuple[str, ...]  # how numbers are shown, one per column; empty for text
 
     def cell(self, column: int, value: Any) -> Any:
-        """A value as text, or a label as it stands on the page.
-
-        Examples
-        --------
-        >>> Table(("gain",), [], ("+.1%",)).cell(0, -0.125)
-        '−12.5 %'
-        """
+        """A value as text, or a label as it stands on the page."""
         if not self.formats[column] and isinstance(value, Label):
             return value
         return shown(value, self.formats[column])
 
 
 def shown(value: Any, how: str) -> str:
-    """A value as text in some format; "p" is that of p-values.
-
-    Examples
-    --------
-    >>> shown(0.0004, "p"), shown(0.03, "p"), shown(None, "d")
-    ('< 0.001', '0.030', '–')
-    """
+    """A value as text in some format; "p" is that of p-values."""
     if value is None or value != value:  # NaN
         return "–"
     if not how:
@@ -71,6 +108,17 @@ def shown(value: Any, how: str) -> str:
     if how == "p":
         return "< 0.001" if value < _SMALLEST_P else f"{value:.3f}"
     return format(value, how).replace("-", "−").replace("%", " %")
+
+
+def left_out_table(left_out: tuple[LeftOut, ...]) -> list[tuple[str, Table]]:
+    """What was left out and why, with a heading; nothing when nothing was."""
+    if not left_out:
+        return []
+    rows = [(part.what, part.why, part.count or None) for part in left_out]
+    return [("Left out", Table(("what", "why", "how many"), rows, ("", "", ",d")))]
+
+
+# ---- the page ---------------------------------------------------------------------------------
 
 
 def render(template: str, title: str, model: Any = None, **content: Any) -> str:
@@ -113,27 +161,13 @@ def _learning(model: Any) -> dict[str, Any]:
 
 
 def as_json(data: Any) -> Markup:
-    r"""Data for a script of the page; no character of it can end the script.
-
-    Examples
-    --------
-    >>> print(as_json({"label": "</script>"}))
-    {"label":"\u003c/script\u003e"}
-    """
+    """Data for a script of the page; no character of it can end the script."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return Markup(printable_json(text.translate(_UNSAFE)))
 
 
 def as_svg(figure: Figure, name: str) -> Markup:
-    """A figure as compact SVG for a page; ``name`` makes its ids differ from other figures'.
-
-    Examples
-    --------
-    >>> figure = Figure()
-    >>> _ = figure.text(0.5, 0.5, "<b>")
-    >>> "&lt;b&gt;" in as_svg(figure, "one")
-    True
-    """
+    """A figure as compact SVG for a page; ``name`` makes its ids differ from other figures'."""
     buffer = io.StringIO()
     # Nobody sees the font that matplotlib measures text with: the browser has others.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}), warnings.catch_warnings():

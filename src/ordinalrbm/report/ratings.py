@@ -19,9 +19,8 @@ from ordinalrbm.evaluate import reliability, score
 from ordinalrbm.evaluate.hidden import in_training, level_values
 from ordinalrbm.files.survey import LeftOut
 from ordinalrbm.plots.style import shortened
-from ordinalrbm.report.page import Table, drawing, render
+from ordinalrbm.report.page import Progress, Table, drawing, left_out_table, render
 from ordinalrbm.report.points import Described, map_section, some_of, variable_of
-from ordinalrbm.report.survey import Progress, left_out_table
 from ordinalrbm.words import item_vectors
 
 _MOST_SCORED = 200_000

@@ -1,8 +1,7 @@
-"""The page of a survey: what its sections show."""
+"""The page of a survey, and of its model alone: what their sections show."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,19 +12,28 @@ from sklearn.utils.validation import check_is_fitted
 from ordinalrbm.data.observations import Cells, Observations, rows_of
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators.factor_analysis import FactorReading
+from ordinalrbm.estimators.factor_analysis import FactorReading, column_names
 from ordinalrbm.estimators.poles import in_short
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.evaluate import hidden as hiding
-from ordinalrbm.files.survey import REASONS, LeftOut, Survey
+from ordinalrbm.files.survey import REASONS, Survey
 from ordinalrbm.plots.style import shades, shortened
 from ordinalrbm.report.factors import N_FACTORS_TOLD, NamedFactor, named_factors
 from ordinalrbm.report.frequencies import frequencies, summary_of
 from ordinalrbm.report.groups import Compared, Grouping, group_sections, grouping_of
-from ordinalrbm.report.labels import Label, labels_of, texts_of
-from ordinalrbm.report.page import Table, render, small_chart
+from ordinalrbm.report.page import (
+    Label,
+    Progress,
+    Table,
+    labels_of,
+    left_out_table,
+    render,
+    small_chart,
+    texts_of,
+)
 from ordinalrbm.report.points import Described, Variable, map_section, response_curves, some_of, variable_of
-from ordinalrbm.schema.vocabulary import asked_for_band
+from ordinalrbm.report.ratings import ratings_page
+from ordinalrbm.schema.vocabulary import asks
 
 _MOST_SCORED_ROWS = 10_000
 # So many people are enough for means and percentiles of factors.
@@ -34,8 +42,6 @@ _SHARE_HIDDEN_AFTERWARDS = 0.1
 _TOLD_ANSWERS, _TOLD_BACKGROUND = 4, 6
 # More questions than this start folded.
 _MOST_UNFOLDED = 12
-
-Progress = Callable[[str], None]
 
 
 def survey_page(
@@ -169,7 +175,7 @@ def comparable(survey: Survey) -> pd.DataFrame:
     bands = [
         place
         for place, label in enumerate(asked.values())
-        if asked_for_band(label.text) or asked_for_band(f"level of {label.text}")
+        if asks(label.text, "banded") or asks(f"level of {label.text}", "banded")
     ]
     columns = {(survey.encoded.names or [])[j]: survey.encoded.column(j) for j in bands}
     return survey.background.assign(**columns)
@@ -191,6 +197,48 @@ def check_group(survey: Survey, group: str | None) -> None:
             f"The background variable '{group}' makes no groups to compare ({found}); choose one "
             "with 2 to 30 groups, merge some, or leave out the group."
         )
+
+
+def model_page(model: Any, *, title: str | None = None) -> str:
+    """A page about a model alone: its learning curve, factors, thresholds and response curves.
+
+    A model of ratings has its ratings inside, and gets the page of these.
+
+    Parameters
+    ----------
+    model : CumulativeRBM or an estimator of ratings, fitted
+    title : str, optional
+
+    Returns
+    -------
+    str
+        HTML.
+
+    Examples
+    --------
+    >>> import numpy as np, ordinalrbm as orbm
+    >>> from ordinalrbm import report
+    >>> X = np.array([[1, 3], [2, 2], [3, 1]] * 30)
+    >>> model = orbm.CumulativeRBM(n_factors=1, random_state=0).fit(X)
+    >>> "Response curves" in report.model_page(model)
+    True
+    """
+    if not isinstance(model, CumulativeRBM):
+        return ratings_page(model, title=title)
+    reading = model.factor_solution()
+    labels = labels_of([str(name) for name in reading.loadings.index], reading.questions)
+    known = model.questionnaire_
+    names = zip(column_names(model), known.kinds, strict=True)
+    curves = response_curves(model, [name for name, kind in names if kind == "ordinal"])
+    return render(
+        "model.html.j2",
+        title or "Model",
+        model,
+        n_questions=len(known.questions),
+        n_factors=model.model_.n_factors,
+        factors=named_factors(reading, labels)[:N_FACTORS_TOLD],
+        curves=[small_chart(one, labels[one.name]) for one in curves],
+    )
 
 
 # ---- what is learnt from the data -------------------------------------------------------------
@@ -222,7 +270,7 @@ class _Sections:
 
     @property
     def names(self) -> list[str]:
-        """What the questions on ordered scales are called."""
+        """Names of the questions on ordered scales."""
         return self.survey.encoded.names or []
 
     @property
@@ -401,14 +449,6 @@ def _left_out(survey: Survey) -> list[tuple[str, Table]]:
         head = ("code", "columns", "which")
         found.append(("Codes that are no answer", Table(head, codes, ("", "d", ""))))
     return found
-
-
-def left_out_table(left_out: tuple[LeftOut, ...]) -> list[tuple[str, Table]]:
-    """What was left out and why, with a heading; nothing when nothing was."""
-    if not left_out:
-        return []
-    rows = [(part.what, part.why, part.count or None) for part in left_out]
-    return [("Left out", Table(("what", "why", "how many"), rows, ("", "", ",d")))]
 
 
 def _codes_without_answer(survey: Survey) -> list[tuple[str, int, str]]:

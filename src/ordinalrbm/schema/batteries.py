@@ -10,17 +10,10 @@ from dataclasses import replace
 import numpy as np
 
 from ordinalrbm.data.batteries import may_be_chance
-from ordinalrbm.schema.codes import alike
 from ordinalrbm.schema.profile import ColumnProfile
 from ordinalrbm.schema.schema import BLANK, Code, Column
-from ordinalrbm.schema.source import Source
-from ordinalrbm.schema.vocabulary import (
-    MEASURED_WORDS,
-    asked_for_number,
-    label_words,
-    named_after,
-    remembered,
-)
+from ordinalrbm.schema.source import Source, alike
+from ordinalrbm.schema.vocabulary import MEASURED_WORDS, asks, label_words, named_after, remembered
 
 BATTERY = 3  # columns that are enough to be a battery
 _MOST = 2 / 3  # of columns with the same labels
@@ -36,15 +29,7 @@ _ANY_COLUMN = frozenset(["var", "col", "column", "item", "question", "field"])
 
 @remembered
 def stem(name: str) -> str | None:
-    """What the names of a battery's columns share; None where nothing tells of a battery.
-
-    Examples
-    --------
-    >>> stem("Q91C"), stem("v12_3"), stem("media_radio"), stem("Heard of it? [Radio]")
-    ('Q91', 'v12', 'media', 'Heard of it?')
-    >>> stem("Q12"), stem("age")
-    (None, None)
-    """
+    """What the names of a battery's columns share; None where nothing tells of a battery."""
     for pattern in (_ASIDE, _LETTER, _NUMBER):
         found = pattern.fullmatch(name)
         if found is not None and found[1].casefold() not in _ANY_COLUMN:
@@ -56,15 +41,7 @@ def stem(name: str) -> str | None:
 
 
 def tick_columns(source: Source, name: str, codes: Iterable[Code]) -> list[str]:
-    """The columns of a battery that hold nothing but these codes, a tick above all, and blanks.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> frame = pd.DataFrame({"tv_1": [1, None], "tv_2": [None, 1], "tv_3": [2, 1]})
-    >>> tick_columns(Source(None, "frame", "media", frame), "tv_1", [1, 99])
-    ['tv_1', 'tv_2']
-    """
+    """The columns of a battery that hold nothing but these codes, a tick above all, and blanks."""
     own, known = stem(name), set(map(alike, codes))
     names = source.frame.columns
     beside = [other for other in names if other == name or (own and stem(other) == own)]
@@ -217,7 +194,7 @@ def _may_be_scale(look: ColumnProfile, column: Column) -> bool:
     if look.labels or look.order is not None or BLANK in column.levels:
         return False
     if column.role == "numeric":  # of 1 to 5, a few people may have given 3, 4 and 5 alone
-        is_named = named_after(look.name, MEASURED_WORDS) or asked_for_number(look.question)
+        is_named = named_after(look.name, MEASURED_WORDS) or asks(look.question, "counted")
         return not is_named and bool(_whole_numbers(look))
     return column.role == "ordinal"
 

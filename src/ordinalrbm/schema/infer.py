@@ -15,8 +15,6 @@ from dataclasses import replace
 from typing import Any
 
 from ordinalrbm.schema.batteries import BATTERY, with_shared_scales, with_ticks, with_votes
-from ordinalrbm.schema.codes import alike, as_number
-from ordinalrbm.schema.intervals import ranges_in_order
 from ordinalrbm.schema.known_scales import best_fit, is_graded, is_mirrored, share_graded
 from ordinalrbm.schema.labels import (
     TYPICAL_MISSING,
@@ -25,21 +23,22 @@ from ordinalrbm.schema.labels import (
     in_order,
     mark_missing,
     numeric_order,
+    off_scale_end,
     split_missing_codes,
 )
 from ordinalrbm.schema.missing_labels import no_answer
 from ordinalrbm.schema.profile import ColumnProfile, FileProfile, look_at
+from ordinalrbm.schema.quantities import ranges_in_order
 from ordinalrbm.schema.schema import Code, Column, Role, Schema
-from ordinalrbm.schema.source import Source
+from ordinalrbm.schema.source import Source, alike, as_number
 from ordinalrbm.schema.vocabulary import (
     MEASURED_WORDS,
     NOMINAL_WORDS,
-    asked_for_number,
+    asks,
     looks_like_date,
     looks_like_id,
     looks_like_weight,
     n_categories_named,
-    named_after,
     numbers_something,
     says_other,
     says_sampling_weight,
@@ -99,7 +98,6 @@ def propose(source: Source) -> Schema:
 
 
 def _propose_column(look: ColumnProfile, habits: FileProfile) -> Column:
-    """What the first rule that fits says."""
     column = _first_that_fits(RULES_AS_SPELT, look, habits)
     if column is not None:
         return column
@@ -159,13 +157,7 @@ def _column(
 
 
 def unique_names(levels: Iterable[Code], labels: dict[Code, str]) -> tuple[str, ...]:
-    """What levels are called: their labels, or else their codes; where two are alike, both.
-
-    Examples
-    --------
-    >>> unique_names([1, 2, 3], {1: "agree", 3: "agree"})
-    ('1 agree', '2', '3 agree')
-    """
+    """What levels are called: their labels, or else their codes; where two are alike, both."""
     codes = list(levels)
     names = [labels.get(code) or str(code) for code in codes]
     times = Counter(names)
@@ -189,14 +181,11 @@ def _unusable(look: ColumnProfile, habits: FileProfile) -> Column | None:
         return _column(look, "ignored", "holds only codes that are no answer", 0.98)
     if not look.counts:
         return _column(look, "ignored", "is empty", 0.98)
-    if looks_like_date(look.name, look.question) and not look.order and not _is_scale(look):
+    fit = best_fit(tuple(look.labels.values()))
+    is_scale = look.order is not None or (fit is not None and not fit.outside)
+    if looks_like_date(look.name, look.question) and not is_scale:
         return _column(look, "ignored", "its label says that it is a date or a time", 0.9)
     return None
-
-
-def _is_scale(look: ColumnProfile) -> bool:
-    fit = best_fit(tuple(look.labels.values()))
-    return fit is not None and not fit.outside
 
 
 def _holds_dates(look: ColumnProfile) -> bool:
@@ -270,7 +259,7 @@ def _named(look: ColumnProfile, habits: FileProfile) -> Column | None:
     if len(look.counts) > MOST_LEVELS:
         kinds = kinds[::-1]  # many numbers under "interviewer's age" are ages
     for known, role in kinds:
-        word = named_after(look.name, known) or named_after(look.question, known)
+        word = look.named_after(known)
         if word is not None:
             if role == "numeric" and numeric_order(look.counts) is None:
                 role = "nominal"
@@ -355,6 +344,9 @@ def _labelled(look: ColumnProfile, habits: FileProfile) -> Column | None:
     ordered, moved = in_order(look, reading.levels) if verdict.is_so else ([], "")
     if moved:
         reading = reading.noting(moved, 0.7)
+    odd = off_scale_end(look, reading.levels) if verdict.is_so else None
+    if odd is not None:
+        reading = reading.noting(f"{odd!r} is not on the scale of the others: look at it", 0.6)
     reason = "; ".join([verdict.because, *reading.notes])
     confidence = min(reading.confidence, verdict.confidence)
     if not verdict.is_so:
@@ -377,7 +369,7 @@ def _without_others(reading: LabelInterpretation) -> LabelInterpretation:
 
 def _levels(look: ColumnProfile, reason: str, confidence: float, ordered: list[Code]) -> Column:
     """A column with levels: a question, or the background of people where they are bands of age."""
-    word = named_after(look.name, MEASURED_WORDS) or named_after(look.question, MEASURED_WORDS)
+    word = look.named_after(MEASURED_WORDS)
     if word is None:
         return _column(look, "ordinal", reason, confidence, ordered)
     reason = f"{reason}; it is named after {word}"
@@ -462,13 +454,13 @@ def _numbers(look: ColumnProfile, habits: FileProfile) -> Column | None:
     if numbers_something(look.name, look.question):
         reason = "its name says that it numbers something, and its values repeat"
         return _column(look, "nominal", reason, 0.8)
-    if asked_for_number(look.question) and len(seen) > 2:
+    if asks(look.question, "counted") and len(seen) > 2:
         return _column(look, "numeric", "it is asked for a number", 0.85)
     if _varies_around_one(look):
         reason = "positive numbers around 1: if they are a weight, make it one"
         return _column(look, "numeric", reason, 0.6)
     core, odd = _without_rare_zero(look, *_core(seen, habits))
-    if not all(_is_whole(code) for code in seen) or len(core) < 2:
+    if not all(_number(code).is_integer() for code in seen) or len(core) < 2:
         return _column(look, "numeric", _measurement(seen), 0.9)
     reading = _odd_codes(LabelInterpretation(look, tuple(seen)), odd, habits)
     return _bare_numbers(reading, core, habits)
@@ -519,15 +511,16 @@ def _are_bands_of_income(look: ColumnProfile, core: list[Code]) -> bool:
     """Whether incomes are all whole numbers from 1 up: in money, most would be missing."""
     numbers = [_number(code) for code in core]
     is_row = numbers == list(range(int(numbers[0]), int(numbers[0]) + len(numbers)))
-    is_named = named_after(look.name, _INCOME) or named_after(look.question, _INCOME)
-    return bool(is_named) and is_row and numbers[0] in (0, 1) and len(numbers) <= _MOST_INCOMES
+    return (
+        bool(look.named_after(_INCOME)) and is_row and numbers[0] in (0, 1) and len(numbers) <= _MOST_INCOMES
+    )
 
 
 def _between_labels(labelled: list[Code], seen: list[Code]) -> tuple[list[Code], list[Code]]:
     """Levels where some codes have labels, and those among them that stand apart."""
     low, high = _number(labelled[0]), _number(labelled[-1])
     codes = {*labelled, *seen}
-    if high - low < MOST_LEVELS and all(_is_whole(code) for code in labelled):
+    if high - low < MOST_LEVELS and all(_number(code).is_integer() for code in labelled):
         codes |= set(_grid(int(low), int(high), like=[*labelled, *seen]))
     outside = [code for code in seen if not low <= _number(code) <= high]
     # Where only some levels have labels, the next number may well be one more level.
@@ -562,14 +555,9 @@ def _core(seen: list[Code], habits: FileProfile) -> tuple[list[Code], list[Code]
 
 
 def _number(code: Code) -> float:
-    """The number of a code that is known to be one."""
     number = as_number(code)
     assert number is not None
     return number
-
-
-def _is_whole(code: Code) -> bool:
-    return _number(code).is_integer()
 
 
 def _grid(low: int, high: int, like: Sequence[Code]) -> list[Code]:

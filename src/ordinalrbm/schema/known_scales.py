@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,9 +10,8 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from ordinalrbm.schema.frequencies import times_a_year
-from ordinalrbm.schema.intervals import places_of_ranges
 from ordinalrbm.schema.missing_labels import says_neither
+from ordinalrbm.schema.quantities import places_of_ranges, times_a_year
 from ordinalrbm.schema.vocabulary import (
     PHRASES,
     Phrases,
@@ -36,6 +36,7 @@ _NEGATIONS = words_of(
 _NEGATIVE_STARTS = ("in", "un", "dis", "im", "ir", "non", "des", "de")
 _MOST_COUNTED = 60  # labels in which ranges and rates are looked for; towns are more
 _CUT, _MISSPELT = 3, 5  # letters that are enough to know a word by
+_ALIKE = 0.8  # a word of five letters with another one in it
 _LONG = 6  # words of a label
 
 
@@ -121,13 +122,6 @@ class Fit(NamedTuple):
     middle: int | None = None
 
     @property
-    def is_bipolar(self) -> bool:
-        """Whether there are texts on both sides of a middle."""
-        if self.middle is None:
-            return False
-        return min(self.places.values()) < self.middle < max(self.places.values())
-
-    @property
     def is_balanced(self) -> bool:
         """Whether as many texts stand below a middle as above it, and none there."""
         if self.middle is None:
@@ -147,48 +141,31 @@ def best_fit(texts: tuple[str, ...]) -> Fit | None:
 
     Words that most labels share do not count: "not at all free" and "very free" are on the scale
     of amounts.
-
-    Examples
-    --------
-    >>> best_fit(("Never", "Often", "No contact")).outside
-    ('No contact',)
-    >>> best_fit(("Ninguna esperanza", "Mucha esperanza", "Poca esperanza")).places
-    {'Ninguna esperanza': 0, 'Mucha esperanza': 4, 'Poca esperanza': 1}
     """
     spellings = _spellings(texts)
-    best: Fit | None = None
-    best_order: _Order | None = None
+    found: list[tuple[Fit, _Order]] = []
     ways_in = {way for ways in spellings.values() for way in ways}
     for number in sorted({k for way in ways_in for k in _orders_with().get(way, ())}):
         order = _orders()[number]
-        positions = order.positions
         places = {
-            text: next(positions[way] for way in ways if way in positions)
+            text: next(order.positions[way] for way in ways if way in order.positions)
             for text, ways in spellings.items()
-            if any(way in positions for way in ways)
+            if any(way in order.positions for way in ways)
         }
-        if len(set(places.values())) < 2:
-            continue
-        fit = _fit(places, texts, order.middle)
-        if best is None or _quality(fit) > _quality(best):
-            best, best_order = fit, order
-    if len(texts) > _MOST_COUNTED:
-        return best
-    if best is not None and best_order is not None:
-        best = _with_misspelt(best, best_order, spellings)
-    return _better(best, _fit_of_rates(spellings), _fit_of_ranges(texts))
+        if len(set(places.values())) > 1:
+            found.append((_fit(places, texts, order.middle), order))
+    fits = [_with_misspelt(*max(found, key=lambda one: _quality(one[0])), spellings)] if found else []
+    if len(texts) <= _MOST_COUNTED:
+        fits += filter(None, (_fit_of_rates(spellings), _fit_of_ranges(texts)))
+    return max(fits, key=_quality, default=None)
 
 
 def _fit(places: dict[str, int], texts: Iterable[str], middle: int | None = None) -> Fit:
     return Fit(places, tuple(text for text in dict.fromkeys(texts) if text not in places), middle)
 
 
-def _better(best: Fit | None, *others: Fit | None) -> Fit | None:
-    """The fit of most texts; of equal ones the first."""
-    for fit in others:
-        if fit is not None and (best is None or _quality(fit) > _quality(best)):
-            best = fit
-    return best
+def _quality(fit: Fit) -> tuple[int, int]:
+    return len(fit.places), len(set(fit.places.values()))
 
 
 def _with_misspelt(fit: Fit, order: _Order, spellings: dict[str, list[str]]) -> Fit:
@@ -201,7 +178,7 @@ def _with_misspelt(fit: Fit, order: _Order, spellings: dict[str, list[str]]) -> 
             if position not in places.values()
             and any(_is_nearly(words, phrase) for words in spellings[text][:1])  # "." has no words
         }
-        if order.middle is not None and says_neither(text):
+        if order.middle is not None and says_neither(text):  # tests: "neither agr"
             near = {order.middle} - set(places.values())
         if len(near) == 1:
             (places[text],) = near
@@ -209,34 +186,18 @@ def _with_misspelt(fit: Fit, order: _Order, spellings: dict[str, list[str]]) -> 
 
 
 def _is_nearly(words: str, phrase: str) -> bool:
-    """Whether each word is that of a phrase, cut short or with one letter wrong.
-
-    Examples
-    --------
-    >>> _is_nearly("inact member", "inactive member"), _is_nearly("stronlgy", "strongly")
-    (True, True)
-    >>> _is_nearly("unlikely", "likely"), _is_nearly("more", "most")
-    (False, False)
-    """
+    """Whether each word is that of a phrase, cut short or misspelt: "inact member"."""
     one, other = words.split(), phrase.split()
-    if len(one) != len(other) or not any(len(word) > 2 for word in one):
-        return False
-    return all(
+    return len(one) == len(other) and all(
         a == b or (len(a) >= _CUT and b.startswith(a)) or _is_misspelt(a, b)
         for a, b in zip(one, other, strict=True)
     )
 
 
 def _is_misspelt(word: str, known: str) -> bool:
-    """Whether a long word has one letter more, less or other than a known one, or two swapped."""
-    if min(len(word), len(known)) < _MISSPELT or word[0] != known[0]:
+    if min(len(word), len(known)) < _MISSPELT or word[0] != known[0]:  # "unlikely" is not "likely"
         return False
-    start = next((k for k, (a, b) in enumerate(zip(word, known, strict=False)) if a != b), None)
-    if start is None:
-        return abs(len(word) - len(known)) == 1
-    a, b = word[start:], known[start:]
-    is_swapped = a[:2] == b[1::-1] and a[2:] == b[2:]
-    return is_swapped or a[1:] == b[1:] or a[1:] == b or a == b[1:]
+    return difflib.SequenceMatcher(None, word, known).ratio() >= _ALIKE
 
 
 def _fit_of_rates(spellings: dict[str, list[str]]) -> Fit | None:
@@ -261,10 +222,6 @@ def _fit_of_ranges(texts: Sequence[str]) -> Fit | None:
         if len(places) >= 3 and len(places) == len(found):
             return _fit(places, texts)
     return None
-
-
-def _quality(fit: Fit) -> tuple[int, int]:
-    return len(fit.places), len(set(fit.places.values()))
 
 
 def _spellings(texts: Sequence[str]) -> dict[str, list[str]]:
@@ -300,11 +257,6 @@ def share_graded(texts: Sequence[str]) -> float:
     """How many of the labels hold a word of degree; weak ones ("no", "some") count half.
 
     In long labels they count less: there, a "more" or a "good" may be about anything.
-
-    Examples
-    --------
-    >>> share_graded(["Very often", "Quite rarely"]), share_graded(["Tap", "Well water", "River"])
-    (1.0, 0.3333333333333333)
     """
     grades = [_grade(label_words(text)) for text in texts]
     return sum(grades) / len(grades) if grades else 0.0
@@ -312,21 +264,13 @@ def share_graded(texts: Sequence[str]) -> float:
 
 @remembered
 def _grade(words: str) -> float:
-    if _STRONG.in_(words) or _STRONG.in_(singulars(words)):
+    if _STRONG.in_(words):
         return 1.0 if len(words.split()) <= _LONG else 0.3
     return 0.5 if _WEAK.in_(words) or re.search(r"\d", words) else 0.0
 
 
 def polarity(texts: Sequence[str]) -> int:
-    """1 for labels that run towards yes, agree, often or very, -1 for the reverse, 0 if unknown.
-
-    Examples
-    --------
-    >>> polarity(["Yes", "No"]), polarity(["Strongly disagree", "Disagree", "Agree"])
-    (-1, 1)
-    >>> polarity(["Ich habe gewählt", "Ich habe nicht gewählt"]), polarity(["Tea", "Coffee"])
-    (-1, 0)
-    """
+    """1 for labels that run towards yes, agree, often or very, -1 for the reverse, 0 if unknown."""
     fit = best_fit(tuple(texts))
     if fit is not None and 2 * len(fit.places) >= len(texts):
         places = [fit.places[text] for text in texts if text in fit.places]
@@ -346,48 +290,24 @@ def is_graded(text: str) -> bool:
 
 
 def are_opposites(one: str, other: str) -> bool:
-    """Whether one of two labels is the other one with a "not", or they begin with yes and no.
-
-    Examples
-    --------
-    >>> are_opposites("Incorrect", "Correct"), are_opposites("I voted", "I did not vote")
-    (True, True)
-    >>> are_opposites("Yes, I own one", "No (don't own)"), are_opposites("Tea", "Coffee")
-    (True, False)
-    """
+    """Whether one of two labels is the other one with a "not", or they begin with yes and no."""
     first, second = label_words(one).split(), label_words(other).split()
-    if not first or not second:
-        return False
     if " ".join(first) in _NOT_CHOSEN or " ".join(second) in _NOT_CHOSEN:
         return True  # of several answers, each is a column of its own
-    starts = {first[0], second[0]}
-    if len(starts) == 2 and starts & _YES and starts & _NO:
+    starts = {*first[:1], *second[:1]}
+    if starts & _YES and starts & _NO:
         return True
     return _negates(first, second) or _negates(second, first)
 
 
 def denies(text: str) -> bool:
-    """Whether a label says that something is not there or is not done, among few words.
-
-    Examples
-    --------
-    >>> denies("Respondent has no religion"), denies("Every day")
-    (True, False)
-    """
+    """Whether a label says that something is not there or is not done, among few words."""
     words = label_words(text).split()
     return len(words) <= _LONG and bool(_NEGATIONS & set(words))
 
 
 def one_end_denies(texts: Sequence[str]) -> bool:
-    """Whether all labels speak of the same, and only the first or the last denies just that.
-
-    Examples
-    --------
-    >>> one_end_denies(["Does not own", "Someone else owns", "Owns it"])
-    True
-    >>> one_end_denies(["Public school", "Private school", "No children in school"])
-    False
-    """
+    """Whether all labels speak of the same, and only the first or the last denies just that."""
     words = [set(label_words(text).split()) for text in texts]
     are_denied = [bool(one & _NEGATIONS) for one in words]
     if sum(are_denied) != 1 or not (are_denied[0] or are_denied[-1]):
@@ -428,15 +348,7 @@ def _same_stems(one: list[str], other: list[str]) -> bool:
 
 
 def are_alike(texts: Sequence[str]) -> bool:
-    """Whether neighbours say nearly the same, in long labels: most of their words are shared.
-
-    Examples
-    --------
-    >>> are_alike(["Income covers the needs well", "Income does not cover the needs well"])
-    True
-    >>> are_alike(["Strong defence forces", "More beautiful cities and countryside"])
-    False
-    """
+    """Whether neighbours say nearly the same, in long labels: most of their words are shared."""
     words = [set(label_words(text).split()) - _SMALL_WORDS for text in texts]
     pairs = list(pairwise(words))
     if not pairs or any(len(one) < 3 for one in words):
@@ -446,13 +358,7 @@ def are_alike(texts: Sequence[str]) -> bool:
 
 
 def n_own_words(texts: Sequence[str]) -> float:
-    """How many words, on average, a label has for itself that tell no degree.
-
-    Examples
-    --------
-    >>> n_own_words(["Very good", "Good"]), n_own_words(["Strong defence forces", "High growth"])
-    (0.0, 1.5)
-    """
+    """How many words, on average, a label has for itself that tell no degree."""
     words = [
         set(_STRONG.removed_from(label_words(text)).split()) - _SMALL_WORDS - _NEGATIONS for text in texts
     ]
@@ -461,13 +367,7 @@ def n_own_words(texts: Sequence[str]) -> float:
 
 
 def without_shared_words(texts: Sequence[str]) -> list[str]:
-    """Labels without what all but one of them speak of, as it is spelt.
-
-    Examples
-    --------
-    >>> without_shared_words(["0-10 books", "11-100 books", "more than 100 books"])
-    ['0-10', '11-100', 'more than 100']
-    """
+    """Labels without what all but one of them speak of, as it is spelt."""
     words = [set(singulars(" ".join(re.findall(r"[^\W\d]+", text.casefold()))).split()) for text in texts]
     times = Counter(word for one in words for word in one)
     shared = {w for w, n in times.items() if n >= max(2, len(texts) - 1) and not _STRONG.in_(w)}
@@ -481,17 +381,9 @@ def is_mirrored(texts: Sequence[str]) -> bool:
     """Whether labels run from one end to another: "very bad" to "very good".
 
     Then labels that stand equally far from the ends share words that the others lack.
-
-    Examples
-    --------
-    >>> is_mirrored(["Very bad", "Bad", "Good", "Very good"]), is_mirrored(["Never", "Often"])
-    (True, False)
-    >>> is_mirrored(["Strong A", "Near A", "Neither", "Near B", "Strong B"])
-    True
     """
     if len(texts) == 2:
-        fit = best_fit(tuple(texts))
-        return are_opposites(*texts) or (fit is not None and not fit.outside and fit.is_bipolar)
+        return are_opposites(*texts)
     if len(texts) < 4:
         return False
     labels = [label_words(text) for text in texts]
@@ -499,10 +391,7 @@ def is_mirrored(texts: Sequence[str]) -> bool:
     of_inner = {phrase for found in degrees[1:-1] for phrase in found}
     of_ends = (degrees[0] & degrees[-1]) - of_inner
     words = [set(label.split()) - _SMALL_WORDS for label in labels]
-    if _are_swapped_halves(words):
-        return True
-    inner = words[1] & words[-2]
-    return bool(of_ends) and words[0] != words[-1] and (bool(inner) or len(texts) <= 5)
+    return bool(of_ends) or _are_swapped_halves(words)
 
 
 def _are_swapped_halves(words: Sequence[set[str]]) -> bool:
@@ -515,8 +404,4 @@ def _are_swapped_halves(words: Sequence[set[str]]) -> bool:
     pairs = [(words[k], words[-1 - k]) for k in range(half)]
     poles = {(frozenset(one - other), frozenset(other - one)) for one, other in pairs}
     poles.discard((frozenset(), frozenset()))  # "more left than right", "more right than left"
-    first_half = {frozenset(one) for one, _ in pairs}
-    if len(poles) != 1 or len(first_half) < half:
-        return False
-    ((one, other),) = poles
-    return bool(one) and bool(other)
+    return len(poles) == 1 and all(map(all, poles))

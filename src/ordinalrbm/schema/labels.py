@@ -1,14 +1,19 @@
-"""Answers that have words: which codes are answers, and whether these are levels."""
+"""Answers that have words: which codes are answers, and whether these are levels.
+
+Clues that speak for or against something are weighed together. A clue's points are log-odds: +1
+makes a thing 2.7 times as likely as it was, -1 as unlikely. They are judgements, set by hand and
+checked on the columns of tests/files/corpus; benchmarks/schema_clues.py switches them off in turn.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Any, NamedTuple
 
-from ordinalrbm.schema.codes import as_number
-from ordinalrbm.schema.evidence import Clue, Table, Verdict, weigh
 from ordinalrbm.schema.known_scales import (
     Fit,
     are_alike,
@@ -24,42 +29,13 @@ from ordinalrbm.schema.known_scales import (
 from ordinalrbm.schema.missing_labels import NoAnswer, is_spontaneous, no_answer, says_depends, says_middle
 from ordinalrbm.schema.profile import ColumnProfile, FileProfile
 from ordinalrbm.schema.schema import Code
-from ordinalrbm.schema.vocabulary import (
-    NOMINAL_WORDS,
-    asked_for_band,
-    asked_for_kinds,
-    asked_in_order,
-    label_words,
-    n_categories_named,
-    named_after,
-    without_code,
-)
+from ordinalrbm.schema.source import as_number
+from ordinalrbm.schema.vocabulary import NOMINAL_WORDS, asks, label_words, n_categories_named, without_code
 
 # What surveys like to use for "don't know" and the like.
-TYPICAL_MISSING = frozenset(
-    {
-        7,
-        8,
-        9,
-        55,
-        66,
-        77,
-        88,
-        *range(93, 100),
-        555,
-        666,
-        777,
-        888,
-        *range(993, 1000),
-        6666,
-        7777,
-        8888,
-        *range(9993, 10000),
-        99997,
-        99998,
-        99999,
-    }
-)
+TYPICAL_MISSING = frozenset([7, 8, 9, 55, 66, 77, 88, *range(93, 100), 555, 666, 777, 888, *range(993, 1000)])
+TYPICAL_MISSING |= {6666, 7777, 8888, *range(9993, 10_000), *range(99_997, 100_000)}
+_ENOUGH_PLACES = 3  # on a known scale, for a label that has none there to be odd
 _VERY_MANY = 50  # labels that are compared with each other
 _FEW_WORDS, _MANY_WORDS = 1.2, 2.2  # of a label alone, on average; a scale's labels have fewer
 _MANY = 11  # 0 to 10; more labelled codes are seldom levels
@@ -84,6 +60,44 @@ class LabelInterpretation:
         look = mark_missing(self.look, apart)
         levels = tuple(code for code in self.levels if code not in look.missing)
         return replace(self, look=look, levels=levels)
+
+
+# ---- evidence ---------------------------------------------------------------------------------
+
+_MOST_TOLD = 3
+_MOST_SURE = 0.99
+
+
+class Clue(NamedTuple):
+    """Something that speaks for a thing (points above 0) or against it."""
+
+    points: float
+    because: str  # in words, with {case.…} for what it was seen in
+    holds: Callable[[Any], bool]
+
+
+# Of the clues in a row, the first that holds counts.
+Table = Sequence[Sequence[Clue]]
+
+
+class Verdict(NamedTuple):
+    """Whether clues speak for something, how sure that is (0.5 to 1), and the strongest of them."""
+
+    is_so: bool
+    confidence: float
+    because: str
+
+
+def weigh(table: Table, case: Any) -> Verdict:
+    """What the clues that hold say together; without any, it is not so."""
+    found = [next((clue for clue in row if clue.holds(case)), None) for row in table]
+    clues = [clue for clue in found if clue is not None]
+    total = sum(clue.points for clue in clues)
+    with_it = [clue for clue in clues if clue.points * total > 0]
+    strongest = sorted(with_it, key=lambda clue: -abs(clue.points))[:_MOST_TOLD]
+    because = "; ".join(clue.because.format(case=case) for clue in strongest)
+    confidence = min(1 / (1 + math.exp(-abs(total))), _MOST_SURE)
+    return Verdict(total > 0, round(confidence, 2), because)
 
 
 # ---- codes that are no answer -----------------------------------------------------------------
@@ -389,16 +403,8 @@ class Answers:
         return [self.look.texts[code] for code in self.levels if code in self.look.texts]
 
     @property
-    def first(self) -> str:
-        return self.texts[0]
-
-    @property
     def last(self) -> str:
         return self.texts[-1]
-
-    @property
-    def lowest(self) -> Code:
-        return self.levels[0]
 
     @property
     def highest(self) -> Code:
@@ -416,7 +422,7 @@ class Answers:
     def is_likely_degree(self) -> bool:
         """Whether two labels are levels, of which few words tell."""
         share = share_graded(self.texts)
-        return share == 1 or (share >= 0.3 and asked_in_order(self.look.question))
+        return share == 1 or (share >= 0.3 and asks(self.look.question, "ordered"))
 
     @property
     def middle(self) -> str:
@@ -436,15 +442,14 @@ class Answers:
     def share_graded(self) -> float:
         """How many labels tell a degree, less where each speaks of something else."""
         share = share_graded(self.texts)
-        most_words = _FEW_WORDS if asked_for_kinds(self.look.question) else _MANY_WORDS
+        most_words = _FEW_WORDS if asks(self.look.question, "unordered") else _MANY_WORDS
         if len(self.texts) > 2 and self.fit is None and n_own_words(self.texts) >= most_words:
             share *= 0.6  # of "strong forces" and "high growth", neither is more than the other
         return share
 
     @cached_property
     def nominal_word(self) -> str | None:
-        look = self.look
-        return named_after(look.name, NOMINAL_WORDS) or named_after(look.question, NOMINAL_WORDS)
+        return self.look.named_after(NOMINAL_WORDS)
 
     @cached_property
     def numbers(self) -> list[float]:
@@ -460,18 +465,18 @@ class Answers:
 _FORMS = (
     Clue(
         5,
-        "known answers, {case.first} to {case.last}",  # africa Q3
+        "known answers, {case.texts[0]} to {case.last}",  # africa Q3
         lambda c: c.fit is not None and not c.fit.outside,
     ),
     Clue(
         4,
-        "codes {case.lowest} to {case.highest}, with words for some",  # allbus pa01
+        "codes {case.levels[0]} to {case.highest}, with words for some",  # allbus pa01
         lambda c: _is_numbered(c.look, c.levels),
     ),
     Clue(
         2.5,
-        "from {case.first} to the opposite, {case.last}",  # later Q92
-        lambda c: len(c.texts) > 2 and are_opposites(c.first, c.last),
+        "from {case.texts[0]} to the opposite, {case.last}",  # later Q92
+        lambda c: len(c.texts) > 2 and are_opposites(c.texts[0], c.last),
     ),
     Clue(
         2,
@@ -479,7 +484,7 @@ _FORMS = (
         lambda c: 2 < len(c.texts) <= _MANY and one_end_denies(c.texts),
     ),
     # gss PARTYID
-    Clue(3, "from {case.first} to its opposite {case.last}", lambda c: is_mirrored(c.texts)),
+    Clue(3, "from {case.texts[0]} to its opposite {case.last}", lambda c: is_mirrored(c.texts)),
 )
 # Each row is one question; of its clues the first that holds counts. After # stand columns of the
 # corpus that were read otherwise without it (benchmarks/results/schema-clues.txt).
@@ -517,18 +522,18 @@ ORDER: Table = (
     (
         Clue(-3, "it is named after {case.nominal_word}", lambda c: c.nominal_word),  # traps A4
         # europe hincsrca
-        Clue(-1, "it is asked for a kind of thing", lambda c: asked_for_kinds(c.look.question)),
+        Clue(-1, "it is asked for a kind of thing", lambda c: asks(c.look.question, "unordered")),
         Clue(
             3,
             "it asks for a level",  # togo Q88
-            lambda c: asked_for_band(c.look.question) and len(c.look.texts) > 2,
+            lambda c: asks(c.look.question, "banded") and len(c.look.texts) > 2,
         ),
     ),
     (
         Clue(
             0.8,
             "it is asked for a degree",  # latino P9
-            lambda c: not c.nominal_word and asked_in_order(c.look.question),
+            lambda c: not c.nominal_word and asks(c.look.question, "ordered"),
         ),
     ),
     # test_categories_and_measurements[values13-v1-said13-29 categories]
@@ -543,6 +548,16 @@ ORDER: Table = (
 def are_levels(look: ColumnProfile, levels: Sequence[Code]) -> Verdict:
     """Whether answers are levels, rather than categories."""
     return weigh(ORDER, Answers(look, levels))
+
+
+def off_scale_end(look: ColumnProfile, levels: Sequence[Code]) -> str | None:
+    """The label of the first or last level, if it tells no degree and all others are on one known scale."""
+    fit = Answers(look, levels).fit
+    if fit is None or len(fit.outside) != 1 or len(fit.places) < _ENOUGH_PLACES:
+        return None
+    (text,) = fit.outside
+    ends = [look.texts.get(code) for code in (levels[0], levels[-1])]
+    return text if text in ends and share_graded([text]) == 0 else None
 
 
 def _is_numbered(look: ColumnProfile, levels: Sequence[Code]) -> bool:

@@ -57,15 +57,6 @@ def no_answer(label: str) -> NoAnswer | None:
     """What sort of non-answer a label tells of, None where it is an answer.
 
     Where two sorts stand in one label, as in "Refused / don't know", the first in `SORTS` counts.
-
-    Examples
-    --------
-    >>> no_answer("Don’t know"), no_answer("97 Correctly skipped").sort
-    (NoAnswer(sort="don't know", is_sure=True), 'not asked')
-    >>> no_answer("Haven't heard enough").is_sure
-    False
-    >>> no_answer("Don't know it at all") is None
-    True
     """
     words = label_words(label)
     if not words:
@@ -107,58 +98,32 @@ def _said_nearly_alone(words: str) -> tuple[list[Sort], str]:
 def _is_aside(rest: str) -> bool:
     if rest in _READING:  # "does not know how to read"
         return False
-    return set(rest.split()) <= _BESIDE or any(rest in known.alone for known in _BY_SORT)
+    return set(rest.split()) <= _BESIDE
 
 
 def sort_of(label: str) -> Sort:
-    """The sort of a code that is known to be no answer, by its label.
-
-    Examples
-    --------
-    >>> sort_of("Refusé"), sort_of("No aplica"), sort_of("99")
-    ('refused', 'not applicable', 'no answer')
-    """
+    """The sort of a code that is known to be no answer, by its label."""
     found = no_answer(label)
     return found.sort if found else "no answer"
 
 
 @remembered
 def says_middle(label: str) -> bool:
-    """Whether a label says "neither", "both" or "it depends".
-
-    Examples
-    --------
-    >>> says_middle("Agree with neither"), says_middle("Cela dépend"), says_middle("Agree")
-    (True, True, False)
-    >>> says_middle("Null/Neutral")
-    True
-    """
-    words = label_words(label)
+    """Whether a label says "neither", "both" or "it depends"."""
     if any(label_words(part) in _MIDDLE_ALONE for part in label.split("/")):
         return True
-    if says_neither(label) or words in _MIDDLE_ALONE:
-        return True
-    return _few_words_around(words, _MIDDLE_WITHIN)
+    return says_neither(label) or _few_words_around(label_words(label), _MIDDLE_WITHIN)
 
 
 @remembered
 def says_neither(label: str) -> bool:
-    """Whether a label says that somebody is on neither side, whole or cut short.
-
-    Examples
-    --------
-    >>> says_neither("Neither good nor bad"), says_neither("neither agr")
-    (True, True)
-    >>> says_neither("Neither parent"), says_neither("Agree")
-    (False, False)
-    """
+    """Whether a label says that somebody is on neither side, whole or cut short."""
     words = label_words(label)
     if re.match(r"(neither .+ n?or|ni .+ ni|nem .+ nem|weder .+ noch) ", words):
         return True
     first, *others = words.split() or [""]
     cut = [word for word in others if word not in ("nor", "or", "not", "with")]
-    is_neither = first.startswith("neith") or (len(first) > 2 and "neither".startswith(first))
-    return is_neither and bool(cut) and all(map(_is_cut_pole, cut))
+    return first.startswith("nei") and bool(cut) and all(map(_is_cut_pole, cut))
 
 
 def _is_cut_pole(word: str) -> bool:
@@ -166,13 +131,7 @@ def _is_cut_pole(word: str) -> bool:
 
 
 def says_depends(label: str) -> bool:
-    """Whether a label says "it depends", which stands between any two sides.
-
-    Examples
-    --------
-    >>> says_depends("Depends"), says_depends("Both")
-    (True, False)
-    """
+    """Whether a label says "it depends", which stands between any two sides."""
     words = label_words(re.sub(r"\([^)]*\)", " ", label))
     return words in _DEPENDS
 
@@ -182,11 +141,5 @@ _SPONTANEOUS = re.compile(r"\b(spont|volunteered|unprompted|(do not|not|ne pas|n
 
 
 def is_spontaneous(label: str) -> bool:
-    """Whether a label says that it was not offered as an answer.
-
-    Examples
-    --------
-    >>> is_spontaneous("Autre (SPONTANE)"), is_spontaneous("Never")
-    (True, False)
-    """
+    """Whether a label says that it was not offered as an answer."""
     return bool(_SPONTANEOUS.search(label_words(label)))

@@ -11,10 +11,10 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from ordinalrbm.schema.codes import as_number, count_codes, is_among
 from ordinalrbm.schema.missing_labels import no_answer
 from ordinalrbm.schema.schema import Code
-from ordinalrbm.schema.source import Source
+from ordinalrbm.schema.source import Source, as_number, count_codes, is_among
+from ordinalrbm.schema.vocabulary import named_after
 
 _MOST_TEXTS = 1000  # without labels that are read; more are ids or free text
 _ENOUGH_COLUMNS = 3  # in which a code must be no answer to be taken for one elsewhere
@@ -38,6 +38,10 @@ class ColumnProfile:
     @property
     def is_text(self) -> bool:
         return any(isinstance(code, str) for code in self.counts)
+
+    def named_after(self, words: frozenset[str]) -> str | None:
+        """The word that the column's name or question is about, if it is one of these."""
+        return named_after(self.name, words) or named_after(self.question, words)
 
     @property
     def n_answers(self) -> int:

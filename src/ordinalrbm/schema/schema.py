@@ -105,14 +105,7 @@ class Schema:
 
 
 def to_json(schema: Schema) -> dict[str, Any]:
-    """The schema as plain dictionaries and lists, for model files.
-
-    Examples
-    --------
-    >>> schema = Schema((Column("Q1", "ordinal", levels=(1, 2), names=("no", "yes")),))
-    >>> from_json(to_json(schema)) == schema
-    True
-    """
+    """The schema as plain dictionaries and lists, for model files."""
     return {"columns": [json.loads(json.dumps(asdict(column))) for column in schema.columns]}
 
 

@@ -1,21 +1,24 @@
-"""What a file held, and what is known of a file from its name alone."""
+"""What a file holds, what is known of it from its name alone, and the codes in it."""
 
 from __future__ import annotations
 
 import math
+import numbers
 import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.schema.codes import Missing, alike, factorise_codes
 from ordinalrbm.schema.schema import Code
 
+Missing = Code | tuple[float, float]  # a code, or a range of codes with both ends
 StrPath = str | os.PathLike[str]
 Format = Literal["sav", "zsav", "dta", "csv", "tsv", "parquet", "frame"]
 
@@ -91,13 +94,7 @@ def unreadable(path: Path, problem: object) -> DataError:
 
 
 def shortened(problem: object) -> str:
-    r"""What a library says of a problem, in one line that is not too long.
-
-    Examples
-    --------
-    >>> shortened(ValueError("no\nnumber.")), shortened(KeyError("index"))
-    ('no number', "KeyError: 'index'")
-    """
+    """What a library says of a problem, in one line that is not too long."""
     says_enough = not isinstance(problem, Exception) or isinstance(problem, (ValueError, OSError))
     detail = str(problem) if says_enough else f"{type(problem).__name__}: {problem}"
     detail = " ".join(detail.split()).rstrip(".")
@@ -112,3 +109,87 @@ def name_of(path: Path) -> str:
 def what(path: Path) -> str:
     """What error messages call a path."""
     return f"Folder '{path}'" if os.path.isdir(path) else f"File '{path}'"
+
+
+# ---- codes: the values in a file, written one way whatever type they were stored in -----------
+
+
+def plain_code(value: Any) -> Code | None:
+    """A value as a code: 2.0 and True are whole numbers, blanks around text do not count.
+
+    Gives None for what is no code: nothing, NaN, empty text, a date, a list.
+    """
+    if isinstance(value, str):
+        return value.strip() or None
+    if isinstance(value, bool | np.bool_):
+        return int(value)
+    if not isinstance(value, numbers.Real | Decimal) or pd.isna(value):
+        return None
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    number = float(value)
+    return int(number) if number.is_integer() else number
+
+
+def count_codes(values: pd.Series) -> dict[Code, int]:
+    """How often each code stands in a column, by first appearance; values that are none are left."""
+    position, codes = factorise_codes(values)
+    counts = np.bincount(position[position >= 0], minlength=len(codes))
+    return dict(zip(codes, counts.tolist(), strict=True))
+
+
+def factorise_codes(values: pd.Series) -> tuple[np.ndarray, list[Code]]:
+    """For each row the position of its code among the distinct ones (-1 for none), and these."""
+    position, distinct = pd.factorize(values)
+    if isinstance(distinct, pd.CategoricalIndex):
+        distinct = distinct.astype(object)
+    known: dict[Code, int] = {}
+    of_distinct = np.full(len(distinct) + 1, -1, dtype=np.int64)  # the last one is for -1
+    for k, value in enumerate(distinct.tolist()):
+        code = plain_code(value)
+        if code is not None:
+            of_distinct[k] = known.setdefault(code, len(known))
+    return of_distinct[position], list(known)
+
+
+def as_number(code: Code) -> float | None:
+    """The number that a code is or that its text says."""
+    if not isinstance(code, str):
+        return float(code)
+    try:
+        number = float(code)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def alike(code: Code) -> Code:
+    """What spellings of one code share: the number, or the text without case and extra blanks."""
+    if not isinstance(code, str):
+        return code
+    try:
+        return int(code)  # exact where ids are longer than a float can hold
+    except ValueError:
+        number = as_number(code)
+    return " ".join(code.casefold().split()) if number is None else number
+
+
+def position_finder(codes: Iterable[Code]) -> Callable[[Code], int]:
+    """Finds where a code stands in a list: as it is written, or else in another spelling, or -1."""
+    written: dict[Code, int] = {}
+    spelt: dict[Code, int] = {}
+    for position, code in enumerate(codes):
+        written.setdefault(code, position)
+        spelt.setdefault(alike(code), position)
+    return lambda code: written.get(code, spelt.get(alike(code), -1))
+
+
+def is_among(code: Code, missing: Iterable[Missing]) -> bool:
+    """Whether a code is one of these or lies in one of these ranges."""
+    for entry in missing:
+        if isinstance(entry, tuple):
+            if not isinstance(code, str) and entry[0] <= code <= entry[1]:
+                return True
+        elif code == entry:
+            return True
+    return False

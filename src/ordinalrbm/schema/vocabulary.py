@@ -11,25 +11,15 @@ import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 from importlib import resources
-from typing import Any
+from typing import Any, Literal
 
 # Labels come back in many columns; in a file of free text they must not fill the memory.
 remembered = lru_cache(maxsize=20_000)
 
 
-def _spell_out(found: re.Match[str]) -> str:
-    return "without " if found[1] else "with "
-
-
 def plain_words(text: str) -> str:
-    """Text in small letters without accents and punctuation.
-
-    Examples
-    --------
-    >>> plain_words("Weiß  nicht / N'est pas sûr!")
-    'weiss nicht nest pas sur'
-    """
-    text = re.sub(r"\bw/(o\b)?", _spell_out, text.casefold())
+    """Text in small letters without accents and punctuation."""
+    text = re.sub(r"\bw/(o\b)?", lambda found: "without " if found[1] else "with ", text.casefold())
     text = re.sub(r"(?<=[a-zé])\((e|s|es|a|as|ne|en|in)\)", "", text)  # intéressé(e)
     text = re.sub(r"['’`´]", "", text)
     letters = unicodedata.normalize("NFKD", text)
@@ -42,13 +32,7 @@ _CODE_IN_FRONT = re.compile(r"^\s*(?:[\[(<]\s*-?\d+\s*[\])>]|-?\d+\s*[.:=)]|-\d+
 
 @remembered
 def without_code(label: str) -> str:
-    """A label without the code in front of it.
-
-    Examples
-    --------
-    >>> without_code("[-1] keine Angabe"), without_code("1. Never"), without_code("1.5 hours")
-    ('keine Angabe', 'Never', '1.5 hours')
-    """
+    """A label without the code in front of it."""
     if re.match(r"\s*-?\d+[.:]\d", label):  # a number or a time of day
         return label
     return _CODE_IN_FRONT.sub("", label)
@@ -56,24 +40,12 @@ def without_code(label: str) -> str:
 
 @remembered
 def label_words(label: str) -> str:
-    """The plain words of a label, without the code that some files repeat in front of it.
-
-    Examples
-    --------
-    >>> label_words("1 - Never!"), label_words("[-2] refused"), label_words("97")
-    ('never', 'refused', '97')
-    """
+    """The plain words of a label, without the code that some files repeat in front of it."""
     return re.sub(r"^\d+ (?=[a-z])", "", plain_words(without_code(label)))
 
 
 def name_words(name: str) -> set[str]:
-    """The words in a column's name.
-
-    Examples
-    --------
-    >>> sorted(name_words("homeCountry_2")), sorted(name_words("SEX"))
-    (['country', 'home'], ['sex'])
-    """
+    """The words in a column's name."""
     apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=\d)(?=[^\d])|(?<=[^\d])(?=\d)", " ", name)
     return {word for word in plain_words(apart).split() if not word.isdigit()}
 
@@ -99,25 +71,13 @@ def _without_umlauts(text: str) -> str:
 
 @remembered
 def stems(words: str) -> str:
-    """Plain words without endings of number and gender, as far as they are long.
-
-    Examples
-    --------
-    >>> stems("beaucoup meilleures"), stems("meilleur"), stems("muy buena"), stems("less")
-    ('beaucoup meilleur', 'meilleur', 'muy buen', 'less')
-    """
+    """Plain words without endings of number and gender, as far as they are long."""
     return " ".join(map(_stem, words.split()))
 
 
 @remembered
 def singulars(words: str) -> str:
-    """Words without the s of the plural, as far as they are long.
-
-    Examples
-    --------
-    >>> singulars("muitos problemas"), singulars("less")
-    ('muito problema', 'less')
-    """
+    """Words without the s of the plural, as far as they are long."""
     return " ".join(map(_singular, words.split()))
 
 
@@ -132,14 +92,7 @@ def _stem(word: str) -> str:
 
 
 class Phrases:
-    """Phrases to look for in plain words; a phrase is found as whole words only.
-
-    Examples
-    --------
-    >>> few = Phrases("not at all|all")
-    >>> few.in_("not at all free"), few.in_("small"), few.removed_from("not at all free")
-    (['not at all'], [], 'free')
-    """
+    """Phrases to look for in plain words; a phrase is found as whole words only."""
 
     def __init__(self, phrases: str) -> None:
         self._phrases = frozenset(alternatives(phrases))
@@ -173,12 +126,11 @@ PHRASES: dict[str, Any] = tomllib.loads(
 _NAMES = PHRASES["names"]
 NOMINAL_WORDS = words_of(_NAMES["nominal"])
 MEASURED_WORDS = words_of(_NAMES["measured"])
-_BESIDE = words_of(_NAMES["beside"])
+_SMALL = words_of(_NAMES["beside"])
 _WEIGHT_WORDS = words_of(_NAMES["weight"])
-_ID_LABEL, _DATED, _COUNTED = (Phrases(_NAMES[key]) for key in ("id_label", "dated", "counted"))
-_ASKED_ORDERED, _ASKED_UNORDERED, _ASKED_BANDED = (
-    Phrases(PHRASES["asked"][key]) for key in ("ordered", "unordered", "banded")
-)
+_ID_LABEL, _DATED = (Phrases(_NAMES[key]) for key in ("id_label", "dated"))
+_ASKED = {key: Phrases(phrases) for key, phrases in PHRASES["asked"].items()}
+_ASKED["counted"] = Phrases(_NAMES["counted"])
 _NOMINAL_ANSWERS = frozenset(alternatives(PHRASES["answers"]["nominal"]))
 _OTHER = words_of(PHRASES["answers"]["other"])
 _FEW_WORDS = 3
@@ -187,20 +139,11 @@ _ORDERED_PARTIES = frozenset(alternatives(PHRASES["answers"]["ordered_parties"])
 
 
 def named_after(text: str, known: frozenset[str]) -> str | None:
-    """The known word that a column's name or label is about; None if it is about more than that.
-
-    Examples
-    --------
-    >>> named_after("Which country do you live in?", NOMINAL_WORDS)
-    'country'
-    >>> named_after("job_satisfaction", NOMINAL_WORDS) is None
-    True
-    """
+    """The known word that a column's name or label is about; None if it is about more than that."""
     words = {word for word in name_words(_without_number(text)) if len(word) > 1}
     about = words & known
-    beside = {word for word in words - about if len(word) > 2}
-    beside -= NOMINAL_WORDS | MEASURED_WORDS | _BESIDE
-    return min(about) if about and not beside else None
+    others = {word for word in words - about if len(word) > 2} - NOMINAL_WORDS - MEASURED_WORDS - _SMALL
+    return min(about) if about and not others else None
 
 
 def _without_number(question: str) -> str:
@@ -208,80 +151,26 @@ def _without_number(question: str) -> str:
     return re.sub(r"^\s*[A-Za-z]{1,3}[-_.]?\d+[A-Za-z]?\d*\s*[.:)-]\s*", "", question)
 
 
-def asked_in_order(question: str) -> bool:
-    """Whether a question is asked in a way that has answers in an order.
-
-    Examples
-    --------
-    >>> asked_in_order("How often do you read?"), asked_in_order("Which language is it?")
-    (True, False)
-    """
-    return bool(_ASKED_ORDERED.in_(plain_words(question)))
-
-
-def asked_for_band(question: str) -> bool:
-    """Whether a question asks for a level of education, income or age, whatever it is called.
-
-    Examples
-    --------
-    >>> asked_for_band("Diplôme le plus élevé"), asked_for_band("How old are you?")
-    (True, False)
-    """
-    return bool(_ASKED_BANDED.in_(plain_words(question)))
-
-
-def asked_for_kinds(question: str) -> bool:
-    """Whether a question is asked in a way that has kinds of things as answers.
-
-    Examples
-    --------
-    >>> asked_for_kinds("How often do you read?"), asked_for_kinds("Which language is it?")
-    (False, True)
-    """
-    return bool(_ASKED_UNORDERED.in_(plain_words(question)))
-
-
-def asked_for_number(question: str) -> bool:
-    """Whether a question asks for a count or an amount.
-
-    Examples
-    --------
-    >>> asked_for_number("Number of people in the household"), asked_for_number("How tall?")
-    (True, False)
-    """
-    return bool(_COUNTED.in_(plain_words(question)))
+def asks(question: str, for_what: Literal["ordered", "unordered", "banded", "counted"]) -> bool:
+    """Whether a question asks for a degree, a kind of thing, a level of education or income, or a number."""
+    return bool(_ASKED[for_what].in_(plain_words(question)))
 
 
 def n_categories_named(labels: Iterable[str]) -> int:
-    """How many labels name categories that have no order: sexes, parties, "other".
-
-    Examples
-    --------
-    >>> n_categories_named(["Male", "Female"]), n_categories_named(["None", "Some", "All"])
-    (2, 0)
-    """
+    """How many labels name categories that have no order: sexes, parties, "other"."""
     phrases = [label_words(label) for label in labels]
     if any(phrase in _ORDERED_PARTIES for phrase in phrases):
         return 0  # party identification runs from one end to the other
-    return sum(_names_category(phrase) for phrase in phrases)
+    return sum(p in _NOMINAL_ANSWERS or p.split(" ", 1)[0] in _NOMINAL_STARTS for p in phrases)
 
 
 def says_other(label: str) -> bool:
-    """Whether a label names only what is not in the list.
-
-    Examples
-    --------
-    >>> says_other("Other (specify)"), says_other("Autre diplôme"), says_other("On other days")
-    (True, True, False)
-    """
+    """Whether a label names only what is not in the list."""
     words = label_words(label).split()
     return bool(words) and words[0] in _OTHER and len(words) <= _FEW_WORDS
 
 
-def _names_category(phrase: str) -> bool:
-    return phrase in _NOMINAL_ANSWERS or phrase.split(" ", 1)[0] in _NOMINAL_STARTS
-
-
+_DATE_NAMES = {"timestamp", "dateintr", "intdate"}
 _WEIGHT_NAME = re.compile(
     r"weight|wgt|wght|gewicht|poids|pondera|(^|_)(peso|pond|fexp|factor_?exp)|(^|_)wt|wt($|_|\d)", re.I
 )
@@ -297,15 +186,7 @@ _ID_NAME = re.compile(
 
 
 def looks_like_weight(name: str, question: str) -> bool:
-    """Whether name or label of a column are those of a survey weight.
-
-    Examples
-    --------
-    >>> looks_like_weight("W_FSTUWT", ""), looks_like_weight("growth", "")
-    (True, False)
-    >>> looks_like_weight("pond", "Facteur de pondération"), looks_like_weight("weight", "in kg")
-    (True, False)
-    """
+    """Whether name or label of a column are those of a survey weight."""
     if _BODY.search(f"{name} {question}"):
         return False
     return bool(_WEIGHT_NAME.search(name)) or _says_weight(question)
@@ -318,13 +199,7 @@ def _says_weight(question: str) -> bool:
 
 
 def says_sampling_weight(question: str) -> bool:
-    """Whether a label says that a weight is one of a sample, and not of a body.
-
-    Examples
-    --------
-    >>> says_sampling_weight("Weight, to correct for oversample"), says_sampling_weight("Weight")
-    (True, False)
-    """
+    """Whether a label says that a weight is one of a sample, and not of a body."""
     of_samples = words_of(
         "sample sampling survey design stratification poststratification population expansion "
         "expansión expansão final weighting hochrechnung pondération ponderación ponderação "
@@ -334,15 +209,7 @@ def says_sampling_weight(question: str) -> bool:
 
 
 def looks_like_id(name: str, question: str = "") -> bool:
-    """Whether name or label of a column are those of an id.
-
-    Examples
-    --------
-    >>> looks_like_id("RespondentID"), looks_like_id("case_id"), looks_like_id("idea")
-    (True, True, False)
-    >>> looks_like_id("v1", "Numéro du questionnaire")
-    True
-    """
+    """Whether name or label of a column are those of an id."""
     return bool(_ID_NAME.search(name)) or bool(_ID_LABEL.in_(plain_words(question)))
 
 
@@ -354,31 +221,16 @@ _NUMBERED = re.compile(
 
 
 def numbers_something(name: str, question: str) -> bool:
-    """Whether a column's name or label says that it numbers people, households or places.
-
-    Examples
-    --------
-    >>> numbers_something("RESPNO", ""), numbers_something("PID", "Party identification")
-    (True, False)
-    """
+    """Whether a column's name or label says that it numbers people, households or places."""
     return bool(_NUMBERED.match(name)) or bool(_ID_LABEL.in_(plain_words(question)))
 
 
 def looks_like_date(name: str, question: str) -> bool:
-    """Whether name or label of a column are those of a date or time of day.
-
-    Examples
-    --------
-    >>> looks_like_date("v3", "Date of interview"), looks_like_date("update", "")
-    (True, False)
-    """
+    """Whether name or label of a column are those of a date or time of day."""
     asked = plain_words(_without_number(question))
     words = f"{asked} {' '.join(sorted(name_words(name)))}"
     if re.search(r"\b(birth|born|naissance|nacimiento|nascimento|geburt\w*|age)\b", words):
         return False
-    is_named = asked.split(" ", 1)[0] in {"date", "datum", "fecha"}
-    return (
-        is_named
-        or bool(_DATED.in_(asked))
-        or bool(name_words(name) & {"date", "datum", "fecha", "timestamp", "dateintr", "intdate"})
-    )
+    dates = {"date", "datum", "fecha"}
+    is_named = asked.split(" ", 1)[0] in dates or bool(name_words(name) & (dates | _DATE_NAMES))
+    return is_named or bool(_DATED.in_(asked))

@@ -1,4 +1,4 @@
-"""Ranges of numbers in words, "30-60 minutes" or "more than 2 hours", put in order."""
+"""Quantities in words, put in order: ranges ("more than 2 hours") and rates ("twice a month")."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ordinalrbm.schema.vocabulary import words_of
+from ordinalrbm.schema.vocabulary import PHRASES, Phrases, alternatives, remembered, words_of
+
+# ---- ranges ----------------------------------------------------------------------------------
 
 _DAY = 86400.0
 # Words of a unit, what it measures, and how much of it one is.
@@ -34,18 +36,8 @@ _UNITS: dict[str, tuple[str, float]] = {
     )
     for word in words.split()
 }
-_MAGNITUDES = {
-    "k": 1e3,
-    "thousand": 1e3,
-    "tausend": 1e3,
-    "mille": 1e3,
-    "mil": 1e3,
-    "m": 1e6,
-    "mio": 1e6,
-    "million": 1e6,
-    "millions": 1e6,
-    "millionen": 1e6,
-}
+_MAGNITUDES = dict.fromkeys(["k", "thousand", "tausend", "mille", "mil"], 1e3)
+_MAGNITUDES |= dict.fromkeys(["m", "mio", "million", "millions", "millionen"], 1e6)
 _SHORTENED = 1000.0
 _PER = frozenset(["per", "a", "pro", "par", "por"])  # before a unit: "2 hours a week"
 _BELOW = words_of("less under below younger up most unter bis weniger höchstens moins menos hasta")
@@ -97,22 +89,12 @@ class _Range:
     start: float
     side: int
     unit: tuple[str, float] | None
-    words: frozenset[str]
+    has_m: bool
     is_wide: bool  # from a number to another, or all above or below one
 
 
 def ranges_in_order(texts: Iterable[str]) -> tuple[list[str] | None, str]:
-    """Ranges of numbers from lowest to highest; or None, and why if they are ranges all the same.
-
-    Examples
-    --------
-    >>> ranges_in_order(["1-2 hours", "more than 2 hours", "30-60 minutes"])[0]
-    ['30-60 minutes', '1-2 hours', 'more than 2 hours']
-    >>> ranges_in_order(["1-2 kg", "3-4 hours", "5-6 hours"])
-    (None, 'ranges of numbers whose units cannot be compared')
-    >>> ranges_in_order(["about noon", "later"])
-    (None, '')
-    """
+    """Ranges of numbers from lowest to highest; or None, and why if they are ranges all the same."""
     spelt = {text: _symbols(text) for text in texts}
     ranges = _ranges(spelt)
     if len(ranges) < len(spelt):
@@ -128,13 +110,8 @@ def ranges_in_order(texts: Iterable[str]) -> tuple[list[str] | None, str]:
 def places_of_ranges(texts: Iterable[str]) -> dict[str, int] | None:
     """Where those of the texts stand that are ranges of numbers, in digits or in words.
 
-    It is None where their units cannot be compared, and nothing where two are alike. Numbers alone
-    are no ranges: "party 1" and "party 2" only count parties.
-
-    Examples
-    --------
-    >>> places_of_ranges(["None", "1-2", "three or more", "I forgot"])
-    {'None': 0, '1-2': 1, 'three or more': 2}
+    None where their units cannot be compared, and nothing where two are alike. Numbers alone are no
+    ranges: "party 1" and "party 2" only count parties.
     """
     spelt = {text: _with_digits(_symbols(text)) for text in texts}
     ranges = _ranges(spelt)
@@ -168,8 +145,8 @@ def _starts(ranges: dict[str, _Range]) -> dict[str, tuple[float, int]] | None:
 def _comparable(ranges: Collection[_Range], units: set[tuple[str, float]]) -> bool:
     """Whether all have the same unit, said or not, or all say units of the same kind."""
     kinds = {kind for kind, _ in units}
-    if "time" in kinds and any("m" in found.words for found in ranges):
-        return False  # beside hours, m may be minutes, months or millions
+    if "time" in kinds and any(found.has_m for found in ranges):
+        return False  # beside hours, m may be minutes, months or millions: tests, "30m, 1 hour"
     all_said = all(found.unit is not None or found.start == 0 for found in ranges)
     return len(units) <= 1 or (len(kinds) == 1 and all_said)
 
@@ -207,17 +184,17 @@ def _plain_numbers(text: str, decimal_marks: Sequence[str]) -> str:
 
 
 def _range(text: str) -> _Range | None:
-    tokens = [(found[0], found.start()) for found in _TOKEN.finditer(text)]
-    words = [token for token, _ in tokens]
+    words = _TOKEN.findall(text)
     at = [k for k, word in enumerate(words) if word[-1].isdigit()]
     letters = frozenset(word for word in words if word.isalpha())
-    # a1 and h3 are names of something, and of 1/2 neither number is meant.
-    is_other = re.search(r"[a-z]\d|\d\s*/\s*\d", text)
+    # a1 and h3 are names of something, of 1/2 neither number is meant, and a dash before a number
+    # below 0 is no dash between two.
+    is_other = re.search(r"[a-z]\d|\d\s*/\s*\d|(^|-)\s*-\s*\d|minus", text)
     if is_other or not 1 <= len(at) <= 2 or not letters <= _KNOWN:
         return None
-    numbers = [float(words[k]) * (-1 if _is_negative(tokens, k, first=at[0]) else 1) for k in at]
+    numbers = [float(words[k]) for k in at]
     sizes = [_MAGNITUDES.get(words[k + 1], 1.0) if k + 1 < len(words) else 1.0 for k in at]
-    if sizes[0] == 1 and abs(numbers[0]) < abs(numbers[-1]):
+    if sizes[0] == 1 and numbers[0] < numbers[-1]:
         sizes[0] = sizes[-1]  # 10-50k begins at 10k, but 500-1k at 500
     if 0 < numbers[0] * _SHORTENED <= numbers[-1]:
         sizes[0] *= _SHORTENED  # 10 to under 20,000
@@ -228,19 +205,7 @@ def _range(text: str) -> _Range | None:
     if len(at) == 1:
         above = ">" in words or "+" in words or letters & _ABOVE
         side = -1 if "<" in words or letters & _BELOW else int(bool(above))
-    return _Range(numbers[0] * sizes[0], side, _unit(words, at), letters, len(at) > 1 or side != 0)
-
-
-def _is_negative(tokens: list[tuple[str, int]], k: int, first: int) -> bool:
-    """Whether what stands before a number is its sign, rather than a dash between two."""
-    if k == 0 or tokens[k - 1][0] not in ("-", "minus"):
-        return False
-    if tokens[k - 1][0] == "minus":
-        return True
-    before = tokens[k - 2][0] if k >= 2 else ""
-    touches = tokens[k - 1][1] + 1 == tokens[k][1]
-    is_word = before.isalpha() and before not in _UNITS and before not in _MAGNITUDES
-    return touches and (k == first or before == "-" or is_word)
+    return _Range(numbers[0] * sizes[0], side, _unit(words, at), "m" in letters, len(at) > 1 or side != 0)
 
 
 def _unit(words: list[str], at: list[int]) -> tuple[str, float] | None:
@@ -254,3 +219,83 @@ def _unit(words: list[str], at: list[int]) -> tuple[str, float] | None:
         per, period = _UNITS[words[rates[0]]]
         return f"{kind} per {per}", size / period
     return (kind, size) if kind else None
+
+
+# ---- rates -----------------------------------------------------------------------------------
+
+_SAID = PHRASES["rates"]
+_NEVER = frozenset(alternatives(_SAID["never"]))
+_SELDOM = frozenset(alternatives(_SAID["seldom"]))
+_SELDOM_RATE = 0.3  # a year: above never, below all that names a time
+_LESS_THAN, _MORE_THAN, _NEARLY = (Phrases(_SAID[key]) for key in ("below", "above", "nearly"))
+_COUNTS = {
+    phrase: float(times) for times, phrases in _SAID["counts"].items() for phrase in alternatives(phrases)
+}
+_PERIODS = {word: float(a_year) for a_year, words in _SAID["periods"].items() for word in alternatives(words)}
+_WHOLE = {
+    phrase: float(a_year) for a_year, phrases in _SAID["whole"].items() for phrase in alternatives(phrases)
+}
+_WHOLE_PHRASES = Phrases("|".join(_WHOLE))
+_TIMES, _ADVERBS, _EVERY, _FILLING = (
+    frozenset(alternatives(_SAID[key])) for key in ("times", "adverbs", "every", "filling")
+)
+_SMALL_CHANGE = 1.2  # "more than once a week" is above "once a week", below "twice a week"
+
+
+@remembered
+def times_a_year(words: str) -> float | None:
+    """How many times a year plain words say; None where they say anything else."""
+    if words in _NEVER:
+        return 0.0
+    if words in _SELDOM:
+        return _SELDOM_RATE
+    words, change = _without_change(words)
+    whole = _WHOLE_PHRASES.in_(words)
+    if len(whole) == 1 and set(_WHOLE_PHRASES.removed_from(words).split()) <= _FILLING:
+        return _WHOLE[whole[0]] * change
+    tokens = words.split()
+    if tokens[0] in _EVERY:  # "every two weeks"
+        tokens = ["once", *tokens]
+    for start in range(1, len(tokens)):
+        rate = _rate(tokens[:start], tokens[start:])
+        if rate is not None:
+            return rate * change
+    return None
+
+
+def _without_change(words: str) -> tuple[str, float]:
+    """Words without "less than", "more than" and "nearly", and by how much these change them."""
+    change = 1.0
+    for phrases, factor in ((_LESS_THAN, 1 / _SMALL_CHANGE), (_MORE_THAN, _SMALL_CHANGE), (_NEARLY, 0.9)):
+        without = phrases.removed_from(words)
+        if without and without != words:
+            words, change = without, change * factor
+    return words, change
+
+
+def _rate(front: list[str], back: list[str]) -> float | None:
+    """How often it is where some words say how many times and others in what time."""
+    count = _count(_without(front, _TIMES | _FILLING))
+    are_times = bool(set(front) & (_TIMES | _ADVERBS)) or front[-1] in _PERIODS  # 2 days a week
+    kept = _without(back, _FILLING - _EVERY)
+    if count is None or not are_times or not kept or kept[-1] not in _PERIODS:
+        return None
+    if kept[0] not in _EVERY:
+        return count * _PERIODS[kept[0]] if len(kept) == 1 else None
+    every = _count(kept[1:-1]) if len(kept) > 2 else 1.0  # "once every two weeks"
+    return count * _PERIODS[kept[-1]] / every if every else None
+
+
+def _without(words: list[str], small: frozenset[str]) -> list[str]:
+    return [word for word in words if word in _COUNTS or word not in small]
+
+
+def _count(words: list[str]) -> float | None:
+    """The mean of the numbers that words name: of "two or three", 2.5."""
+    words = [word for word in words if word not in _PERIODS]
+    text = " ".join(words)
+    if text in _COUNTS:
+        return _COUNTS[text]
+    numbers = [float(word) if word.isdigit() else _COUNTS.get(word) for word in words]
+    known = [number for number in numbers if number]
+    return sum(known) / len(known) if known and len(known) == len(numbers) <= 2 else None

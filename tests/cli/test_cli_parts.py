@@ -1,0 +1,54 @@
+"""The small parts that commands share."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ordinalrbm.cli.demo_run import as_ratings
+from ordinalrbm.cli.learning import readable_factors
+from ordinalrbm.cli.options import written_scale
+from ordinalrbm.cli.output import counted
+from ordinalrbm.cli.process import is_out_of_memory
+from ordinalrbm.cli.schema_table import levels_in_words, proposal_table
+from ordinalrbm.schema.schema import Column, Schema
+
+
+def test_as_ratings():
+    assert as_ratings(pd.DataFrame({"tea": [1.0, None], "milk": [4.0, 5.0]})).values.tolist() == [
+        [0, "tea", 1],
+        [0, "milk", 4],
+        [1, "milk", 5],
+    ]
+
+
+def test_readable_factors():
+    assert [readable_factors(n) for n in (5, 40, 100, 300)] == [5, 12, 20, 30]
+
+
+def test_written_scale():
+    assert (written_scale("bad,fair,good").labels, written_scale("1..5").labels) == (
+        ("bad", "fair", "good"),
+        (1, 2, 3, 4, 5),
+    )
+    assert (written_scale("0.5,1..3").labels) == (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
+
+
+def test_counted():
+    assert (counted(1, "user"), counted(1200, "user")) == ("1 user", "1,200 users")
+
+
+def test_is_out_of_memory():
+    assert is_out_of_memory(ImportError("libfoo.so: failed to map segment from shared object"))
+
+
+def test_proposal_table():
+    columns = [Column(f"Q{k}", "ordinal", levels=(1, 2), names=("no", "yes")) for k in (1, 2)]
+    table = proposal_table(Schema(tuple(columns)))
+    assert table.row_count == 1
+
+
+def test_levels_in_words():
+    assert (
+        levels_in_words(Column("Q", "ordinal", levels=(1, 2, 3, 4), names=("no", "2", "3", "yes")))
+        == "1 no … 4 yes"
+    )
