@@ -22,10 +22,9 @@ from ordinalrbm.estimators.persistence import rating_parameters
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.validation import check_parameters, keep_parameters
 from ordinalrbm.matrix.feature_priors import Tables
-from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.matrix.predict import log_probability
-from ordinalrbm.matrix.prepare import TrainingData
+from ordinalrbm.matrix.prepare import Fitted, TrainingData
 from ordinalrbm.matrix.protocol import ExplainedCell
 from ordinalrbm.matrix.variational_learner import Record
 from ordinalrbm.runtime.threads import seed_from

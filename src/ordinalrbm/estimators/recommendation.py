@@ -22,10 +22,10 @@ from ordinalrbm.estimators.side_features import SideFeatures, lines_or_none
 from ordinalrbm.estimators.validation import check_choice, check_whole
 from ordinalrbm.evaluate.ranking import lowest_liked
 from ordinalrbm.matrix import top_n as recommending
-from ordinalrbm.matrix.cpu import CPU
+from ordinalrbm.matrix.backends import CPU
 from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.matrix.predict import probabilities
-from ordinalrbm.matrix.vectors import Vectors
+from ordinalrbm.matrix.top_n import Vectors
 from ordinalrbm.runtime.jit import single_threaded
 from ordinalrbm.runtime.threads import threads
 

@@ -58,14 +58,14 @@ def infer_rows(rows: Observations, columns: KnownColumns, new: NewRows, usual: A
 
 
 @compiled(parallel=True)
-def _infer_rows(row_start: Any, column: Any, level: Any, columns: Any, new: Any, usual: Any) -> None:
+def _infer_rows(row_start, column, level, columns, new, usual):
     for row in prange(row_start.size - 1):
         entries = slice(row_start[row], row_start[row + 1])
         _infer_row(column[entries], level[entries], columns, new, usual, row)
 
 
 @inlined
-def _infer_row(column: Any, level: Any, columns: Any, new: Any, usual: Any, row: Any) -> None:
+def _infer_row(column, level, columns, new, usual, row):
     n, n_own = column.size, usual.factors.size
     if n == 0:
         return
@@ -109,7 +109,7 @@ def _infer_row(column: Any, level: Any, columns: Any, new: Any, usual: Any, row:
 
 
 @inlined
-def _write(new: Any, row: Any, factors: Any, own: Any, cutpoints: Any, usual: Any) -> None:
+def _write(new, row, factors, own, cutpoints, usual):
     for k in range(factors.size):
         new.factors[row, k] = factors[k]
     bias = own[usual.factors.size]
@@ -122,7 +122,7 @@ def _write(new: Any, row: Any, factors: Any, own: Any, cutpoints: Any, usual: An
 
 
 @inlined
-def _centred_factors(column: Any, columns: Any, usual: Any) -> Any:
+def _centred_factors(column, columns, usual):
     """(answers, S + 1): the columns' factors around the usual ones, and a one for the bias."""
     design = np.ones((column.size, usual.factors.size + 1))
     for e in range(column.size):
@@ -132,25 +132,14 @@ def _centred_factors(column: Any, columns: Any, usual: Any) -> Any:
 
 
 @inlined
-def _act(column: Any, columns: Any, factors: Any, mean: Any) -> None:
+def _act(column, columns, factors, mean):
     """What the columns' parameters and the row's factors make of each mean."""
     for e in range(column.size):
         mean[e] = columns.bias[column[e]] + dot(columns.weights[column[e]], factors)
 
 
 @inlined
-def _expect(
-    column: Any,
-    level: Any,
-    columns: Any,
-    row_levels: Any,
-    cutpoints: Any,
-    by_factors: Any,
-    by_own: Any,
-    low: Any,
-    high: Any,
-    utility: Any,
-) -> None:
+def _expect(column, level, columns, row_levels, cutpoints, by_factors, by_own, low, high, utility):
     """Bounds of each answer's level, seen from its mean, and its expected utility."""
     for e in range(column.size):
         i, mean = column[e], by_factors[e] + by_own[e]
@@ -162,7 +151,7 @@ def _expect(
 
 
 @inlined
-def _infer_factors(column: Any, columns: Any, utility: Any, factors: Any) -> None:
+def _infer_factors(column, columns, utility, factors):
     for k in range(factors.size):
         factors[k] = columns.factor_bias[k]
     for e in range(column.size):
@@ -172,7 +161,7 @@ def _infer_factors(column: Any, columns: Any, utility: Any, factors: Any) -> Non
 
 
 @inlined
-def _curvature(design: Any, low: Any, high: Any, usual: Any, lower: Any) -> None:
+def _curvature(design, low, high, usual, lower):
     """Cholesky factor of minus the second derivative by the weights and the bias of a row."""
     n, size = design.shape
     lower[:] = 0.0
@@ -192,9 +181,7 @@ def _curvature(design: Any, low: Any, high: Any, usual: Any, lower: Any) -> None
 
 
 @inlined
-def _newton(
-    design: Any, by_factors: Any, by_own: Any, utility: Any, usual: Any, lower: Any, own: Any
-) -> None:
+def _newton(design, by_factors, by_own, utility, usual, lower, own):
     """One step of Newton's method for the weights and the bias of a row."""
     n, size = design.shape
     slope = np.empty(size)
@@ -213,9 +200,7 @@ def _newton(
 
 
 @inlined
-def _move_cutpoints(
-    column: Any, level: Any, columns: Any, low: Any, high: Any, precision: Any, common: Any, cutpoints: Any
-) -> None:
+def _move_cutpoints(column, level, columns, low, high, precision, common, cutpoints):
     """One damped step for the logarithms of the gaps; the first threshold stays."""
     slope, curvature = np.zeros(cutpoints.size), np.full(cutpoints.size, precision)
     for m in range(1, cutpoints.size):

@@ -27,9 +27,9 @@ from ordinalrbm.matrix.cold_start import in_turns
 from ordinalrbm.matrix.feature_priors import FactorPrior, Tables, TrainedRows
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gibbs_sampler import Hyper, SampledState, bounds_of
-from ordinalrbm.matrix.protocol import ChangedRatings, ExplainedCell
+from ordinalrbm.matrix.protocol import Backend, ChangedRatings, ExplainedCell
+from ordinalrbm.matrix.top_n import Curves
 from ordinalrbm.matrix.variational import posterior_of
-from ordinalrbm.matrix.vectors import Curves
 from ordinalrbm.runtime.blocks import taken
 from ordinalrbm.runtime.process_group import Group
 from ordinalrbm.storage.reader import Stored, wrong
@@ -357,7 +357,7 @@ class Draws:
     # ---- newcomers ----------------------------------------------------------------------------
 
     def with_newcomers(
-        self, known: Observations, ratings: Observations, tables: Tables, backend: Any
+        self, known: Observations, ratings: Observations, tables: Tables, backend: Backend
     ) -> Draws:
         """Each is drawn given the draw of the others and its ratings."""
         n_rows, n_columns = len(self.rows.is_known), len(self.columns.is_known)
@@ -384,7 +384,9 @@ class Draws:
                 self._draw(_Drawn(which, known.take_rows(which), turn), known, table)
         return self
 
-    def updated(self, known: Observations, touched: ChangedRatings, tables: Tables, backend: Any) -> Draws:
+    def updated(
+        self, known: Observations, touched: ChangedRatings, tables: Tables, backend: Backend
+    ) -> Draws:
         """With those drawn anew that have new ratings, given the others; see :mod:`update`."""
         if self.shifts.any():
             bare = replace(self.shifted(known, -1.0), shifts=NO_SHIFTS)
@@ -427,7 +429,7 @@ class Draws:
         return known, table
 
     def infer_rows(
-        self, ratings: Observations, lines: csr_array | None, others: tuple, backend: Any
+        self, ratings: Observations, lines: csr_array | None, others: tuple, backend: Backend
     ) -> list[GaussianModel]:
         new = _Drawn(np.arange(ratings.n_rows), ratings, 0)
         found = [self._placed(k, new, lines, *others) for k in range(self.n_draws)]

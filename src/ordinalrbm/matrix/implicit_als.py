@@ -33,6 +33,7 @@ from ordinalrbm.data.observations import Counted, Counts, Observations
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
 from ordinalrbm.engine.rated_sets import usual_count
 from ordinalrbm.matrix.feature_priors import View
+from ordinalrbm.matrix.protocol import ChangedRatings
 from ordinalrbm.matrix.variational import Data
 from ordinalrbm.runtime.blocks import MANY, each_block, taken
 from ordinalrbm.runtime.jit import single_threaded
@@ -181,9 +182,9 @@ class Demand(NamedTuple):
             found = Demand.of(rows, self.columns, self.ridge, answers)
         counts = answers.row_counts
         few = np.flatnonzero((counts > 0) & (counts < found.usual.n_answers))
-        return found._with_rows(answers, age, few)
+        return found.refit_rows(answers, age, few)
 
-    def _with_rows(self, answers: Observations, age: np.ndarray | None, which: np.ndarray) -> Demand:
+    def refit_rows(self, answers: Observations, age: np.ndarray | None, which: np.ndarray) -> Demand:
         """With some rows nearer to where their answers put them.
 
         Rows do not depend on each other: many are solved in blocks that fit into a cache, shared by
@@ -235,14 +236,14 @@ class Demand(NamedTuple):
             columns = np.vstack([columns, _placed(of_new, rows, gram, self.ridge, nobody)])
         return Demand.of(rows, columns, self.ridge, answers)
 
-    def settled(
-        self, answers: Observations, age: np.ndarray | None, rows: np.ndarray, columns: np.ndarray
-    ) -> Demand:
-        """With some rows and columns nearer to where their answers put them."""
+    def updated(self, changed: ChangedRatings, age: np.ndarray | None) -> Demand:
+        """After new ratings; ``age`` tells how recent all of them are, if that is known."""
+        answers, columns = changed.ratings, changed.columns
+        wider = self.with_new(answers, age)
         if not self.n_factors:
-            return self
-        found = self._with_rows(answers, age, rows)
-        facing, views = (self.columns.copy(), _recent_views(answers.transpose().take_rows(columns), None))
+            return wider
+        found = wider.refit_rows(answers, age, changed.rows)
+        facing, views = wider.columns.copy(), _recent_views(answers.transpose().take_rows(columns), None)
         with threadpool_limits(limits=1, user_api="blas"):
             facing[columns] = _solved(views, facing[columns], found.rows, CPU_ENGINE, self.ridge)
         return Demand.of(found.rows, facing, self.ridge, answers)

@@ -40,7 +40,15 @@ from ordinalrbm.matrix.cold_start import (
 )
 from ordinalrbm.matrix.explain import NEXT_TO, contributions, effects_of_copies, repeated
 from ordinalrbm.matrix.feature_priors import Tables
-from ordinalrbm.matrix.protocol import AddScores, CellTerms, ExplainedCell, Product, TableTerms, Utilities
+from ordinalrbm.matrix.protocol import (
+    AddScores,
+    Backend,
+    CellTerms,
+    ExplainedCell,
+    Product,
+    TableTerms,
+    Utilities,
+)
 from ordinalrbm.storage.reader import Stored, wrong
 from ordinalrbm.vector.posterior import MAX_ITERATIONS, TOLERANCE
 
@@ -336,6 +344,9 @@ class MatrixModel(NamedTuple):
     def deviation_scale(self) -> float:
         return float(self.gains[2])
 
+    def with_utilities(self) -> MatrixModel:
+        return self
+
     # ---- what is not known ----------------------------------------------------------------------
 
     def with_unknown(self, counts: np.ndarray | None = None) -> MatrixModel:
@@ -377,7 +388,7 @@ class MatrixModel(NamedTuple):
     # ---- newcomers ------------------------------------------------------------------------------
 
     def with_newcomers(
-        self, known: Observations, ratings: Observations, tables: Tables, backend: Any
+        self, known: Observations, ratings: Observations, tables: Tables, backend: Backend
     ) -> MatrixModel:
         of_columns, of_rows = self.priors
         n_rows, n_columns, n_levels = self.n_rows, self.n_columns, ratings.n_levels
@@ -405,7 +416,7 @@ class MatrixModel(NamedTuple):
         return None
 
     def infer_rows(
-        self, ratings: Observations, lines: csr_array | None, others: None, backend: Any
+        self, ratings: Observations, lines: csr_array | None, others: None, backend: Backend
     ) -> list[MatrixModel]:
         of_rows, own = self.priors[1], self.by_columns
         n, most = ratings.n_rows, np.full(ratings.n_rows, self.most_levels, dtype=np.int32)

@@ -13,7 +13,7 @@ that of all.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,10 +24,11 @@ from scipy.special import expit
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.normal import single
 from ordinalrbm.engine.thresholds import dot
+from ordinalrbm.errors import DataError
 from ordinalrbm.matrix.explain import cells_of, effects_of_copies
 from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.predict import probabilities
-from ordinalrbm.matrix.protocol import AddScores, ExplainedCell
+from ordinalrbm.matrix.protocol import AddScores, Backend, ExplainedCell, UtilityModel
 from ordinalrbm.runtime.jit import compiled, inlined
 from ordinalrbm.storage.reader import Stored
 
@@ -123,7 +124,7 @@ class MultinomialModel(NamedTuple):
         return self
 
     def with_newcomers(
-        self, known: Observations, ratings: Observations, tables: Tables, backend: Any
+        self, known: Observations, ratings: Observations, tables: Tables, backend: Backend
     ) -> MultinomialModel:
         """New rows alone: there is nothing that new columns could be inferred from."""
         new = ratings.take_rows(np.arange(self.n_rows, ratings.n_rows))
@@ -133,7 +134,7 @@ class MultinomialModel(NamedTuple):
         return None
 
     def infer_rows(
-        self, ratings: Observations, lines: csr_array | None, others: None, backend: Any
+        self, ratings: Observations, lines: csr_array | None, others: None, backend: Backend
     ) -> list[MultinomialModel]:
         return [self._replace(factors=self.expected_factors(ratings))]
 
@@ -184,6 +185,9 @@ class MultinomialModel(NamedTuple):
         expected = distribution @ np.arange(distribution.shape[1])
         added = expected[0] - expected[1:]
         return pd.DataFrame({"factor": np.arange(own.size), "value": own, "contribution": added})
+
+    def with_utilities(self) -> UtilityModel:
+        raise DataError("MultinomialRBM predicts on the cores only; set device='cpu'.")
 
 
 def mean_of(part: np.ndarray, counts: np.ndarray) -> np.ndarray:

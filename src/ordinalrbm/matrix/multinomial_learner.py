@@ -15,7 +15,6 @@ from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.philox import fill_uniforms, split_seed
 from ordinalrbm.engine.side import Batch
 from ordinalrbm.matrix.binary_learner import monitoring_sample
-from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.multinomial import (
     MultinomialModel,
     Parameters,
@@ -25,6 +24,7 @@ from ordinalrbm.matrix.multinomial import (
     mean_of,
 )
 from ordinalrbm.matrix.predict import log_probability
+from ordinalrbm.matrix.prepare import Fitted
 from ordinalrbm.matrix.variational_learner import Record
 from ordinalrbm.runtime.jit import compiled, inlined
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
@@ -298,13 +298,13 @@ def _add_prior(
 
 
 @compiled(parallel=True)
-def _pull_to_common(gradient: Any, weights: Any, columns: Any, n_levels: Any, strength: Any) -> None:
+def _pull_to_common(gradient, weights, columns, n_levels, strength):
     for place in prange(columns.size):
         _pull_column(gradient[place], weights[columns[place]], n_levels[columns[place]], strength[place])
 
 
 @inlined
-def _pull_column(gradient: Any, weights: Any, n_levels: Any, strength: Any) -> None:
+def _pull_column(gradient, weights, n_levels, strength):
     for k in range(weights.shape[1]):
         common = f32(0.0)
         for level in range(n_levels):
@@ -343,7 +343,7 @@ def _lines(array: np.ndarray, part: np.ndarray) -> np.ndarray:
 
 
 @compiled(parallel=True)
-def _adam(columns: Any, parameter: Any, first: Any, second: Any, gradient: Any, scale: Any) -> None:
+def _adam(columns, parameter, first, second, gradient, scale):
     for place in prange(columns.size):
         i = columns[place]
         for j in range(parameter.shape[1]):
@@ -375,9 +375,7 @@ def _follow(
 
 
 @compiled(parallel=True)
-def _glide(
-    columns: Any, parameter: Any, first: Any, second: Any, along: Any, first_faded: Any, second_faded: Any
-) -> None:
+def _glide(columns, parameter, first, second, along, first_faded, second_faded):
     for place in prange(columns.size):
         i = columns[place]
         for j in range(parameter.shape[1]):
@@ -388,7 +386,7 @@ def _glide(
 
 
 @compiled(parallel=True)
-def _average(mean: Any, now: Any, newest: Any) -> None:
+def _average(mean, now, newest):
     for j in prange(mean.size):
         mean[j] += newest * (now[j] - mean[j])
 
@@ -464,35 +462,13 @@ def _scratch(table: Table, parameters: Parameters, batch: Batch) -> _Scratch:
 
 
 @compiled(parallel=True)
-def _row_pass(
-    table: Any,
-    parameters: Any,
-    start: Any,
-    stop: Any,
-    key0: Any,
-    key1: Any,
-    sweep: Any,
-    gibbs_steps: Any,
-    scratch: Any,
-    phases: Any,
-) -> None:
+def _row_pass(table, parameters, start, stop, key0, key1, sweep, gibbs_steps, scratch, phases):
     for row in prange(start, stop):
         _sweep_row(table, parameters, start, np.int64(row), key0, key1, sweep, gibbs_steps, scratch, phases)
 
 
 @inlined
-def _sweep_row(
-    table: Any,
-    parameters: Any,
-    start: Any,
-    row: Any,
-    key0: Any,
-    key1: Any,
-    sweep: Any,
-    gibbs_steps: Any,
-    scratch: Any,
-    phases: Any,
-) -> None:
+def _sweep_row(table, parameters, start, row, key0, key1, sweep, gibbs_steps, scratch, phases):
     thread = numba.get_thread_id()
     probability, drawn = scratch.probability[thread], scratch.drawn[thread]
     logit, uniform = scratch.logit[thread], scratch.uniform[thread]
@@ -519,7 +495,7 @@ def _sweep_row(
 
 
 @inlined
-def _level_at(weight: Any, n_levels: Any, share: Any) -> Any:
+def _level_at(weight, n_levels, share):
     """The level at which the running sum of the weights passes a share of it."""
     level = 0
     while level < n_levels - 1 and share >= weight[level]:
@@ -529,7 +505,7 @@ def _level_at(weight: Any, n_levels: Any, share: Any) -> Any:
 
 
 @compiled(parallel=True)
-def _column_pass(table: Any, columns: Any, start: Any, stop: Any, phases: Any, result: Any) -> None:
+def _column_pass(table, columns, start, stop, phases, result):
     for place in prange(columns.size):
         _sum_column(
             table, np.int64(columns[place]), start, stop, phases, result.weights[place], result.bias[place]
@@ -537,7 +513,7 @@ def _column_pass(table: Any, columns: Any, start: Any, stop: Any, phases: Any, r
 
 
 @inlined
-def _sum_column(table: Any, i: Any, start: Any, stop: Any, phases: Any, weights: Any, bias: Any) -> None:
+def _sum_column(table, i, start, stop, phases, weights, bias):
     """Sum the batch's answers of one column, in the order of the rows."""
     end = table.column_start[i + 1]
     first_of_batch = table.row_start[start]

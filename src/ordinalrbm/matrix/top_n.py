@@ -10,6 +10,11 @@ The worth of a rating on a scale with values x_1 < … < x_L is, on average,
 
 one tail of the normal distribution per threshold. Means of a batch are one matrix product, and so
 are the variances of what is not known of them.
+
+It rises with the mean utility μ = b_d + b_i + p_d · q_i, along a curve that thresholds and doubt
+give it. Two numbers say where the curve of a column lies and how steep it is: at which utilities,
+for an average row, a low and a high rating is expected. Measured from there, (μ − t_i) s_i means
+about the same for all columns, and it is an inner product: that of :class:`Vectors`.
 """
 
 from __future__ import annotations
@@ -19,12 +24,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import prange
+from scipy.special import ndtr
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
+from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.normal import polynomial
 from ordinalrbm.matrix.predict import chance_from, gaussian_moments
-from ordinalrbm.matrix.protocol import AddScores, Model, UtilityModel
+from ordinalrbm.matrix.protocol import AddScores, Choose, Model, UtilityModel
 from ordinalrbm.runtime.jit import compiled, inlined
 
 _BATCH_BYTES = 64 * 2**20
@@ -238,9 +245,6 @@ def scorer_by_utility(model: UtilityModel, worth: np.ndarray) -> AddScores:
 # Given the places of rows and a number m: the m columns with the greatest demand of each, and what
 # it is, in order; of empty places it is −∞.
 MostWanted = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
-# Given places of rows, columns in the order of demand, what it is, and a number n: the n columns of
-# each row with the greatest product of demand and chance to be liked, and that product, in order.
-Choose = Callable[[np.ndarray, np.ndarray, np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 # Given places of rows and columns, pair by pair: how likely it is that the row would like it.
 Chance = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -434,3 +438,96 @@ def _is_worse(best, item, one, other):
     if best[one] == best[other]:
         return item[one] > item[other]
     return best[one] < best[other]
+
+
+# ---- vectors ----------------------------------------------------------------------------------
+
+# Between which shares of the scale a curve is looked at, and utilities that are out of reach.
+_LOW, _HIGH, _FURTHEST = 0.4, 0.8, 50.0
+_HALVINGS = 40
+# Of the common curve: from where to where, in widths of a column's own, and at how many points.
+_REACH, _POINTS = 12.0, 481
+
+
+class Curves(NamedTuple):
+    """How the expected rating of columns rises with the mean utility, for an average row."""
+
+    thresholds: np.ndarray  # (columns, L − 1), infinite beyond a column's scale
+    gains: np.ndarray  # (columns, L − 1) of the expected rating, at each threshold
+    lowest: np.ndarray  # (columns,) rating
+    deviation: np.ndarray  # (columns,) of a utility
+
+    @classmethod
+    def of(
+        cls,
+        cutpoints: np.ndarray,
+        n_levels: np.ndarray,
+        row_gaps: np.ndarray,
+        worth: np.ndarray,
+        deviation: np.ndarray,
+    ) -> Curves:
+        """Curves of columns with such cutpoints; ``worth``, (columns, L), is what levels count."""
+        width = worth.shape[1] - 1
+        steps = np.exp(cutpoints[:, :width] + row_gaps[:width])
+        steps[:, :1] = cutpoints[:, :1]
+        unused = thresholds.unused(n_levels, width)
+        bounds = np.where(unused, np.inf, np.cumsum(steps, axis=1))
+        gains = np.where(unused, 0.0, np.diff(worth, axis=1))
+        return cls(bounds, gains, worth[:, 0], deviation)
+
+    def at(self, utility: np.ndarray) -> np.ndarray:
+        """(columns,) expected rating where the mean utility is this."""
+        above = ndtr((utility[:, None] - self.thresholds) / self.deviation[:, None])
+        return self.lowest + (self.gains * above).sum(axis=1)
+
+    def reaching(self, share: float) -> np.ndarray:
+        """(columns,) utilities at which so much of the scale is expected."""
+        goal = self.lowest + share * self.gains.sum(axis=1)
+        low, high = np.full((2, goal.size), _FURTHEST) * np.array([[-1.0], [1.0]])
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2.0
+            is_below = self.at(middle) < goal
+            low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
+        return (low + high) / 2.0
+
+
+def mean_deviation(rows: FactorPosterior, columns: FactorPosterior) -> np.ndarray:
+    """(columns,) standard deviation of a utility, for an average row."""
+    p, of_p = (rows.mean.astype(np.float64) ** 2).mean(axis=0), rows.variance.mean(axis=0)
+    q, of_q = columns.mean.astype(np.float64) ** 2, columns.variance
+    of_factors = (q + of_q)[:, 1:] @ of_p[1:] + of_q[:, 1:] @ p[1:]
+    return np.sqrt(1.0 + of_p[0] + of_q[:, 0] + of_factors)
+
+
+class Vectors(NamedTuple):
+    """One line for each user and each item, in the order of ``users_`` and ``items_``."""
+
+    users: np.ndarray  # (users, W) float32
+    items: np.ndarray  # (items, W) float32
+    # The share of the scale (second line) that an inner product (first line) stands for.
+    curve: np.ndarray
+    lowest: float = 0.0  # rating
+    highest: float = 1.0
+
+    def expected(self, products: np.ndarray) -> np.ndarray:
+        """Expected ratings, by the curve that all items share."""
+        share = np.interp(products, *self.curve)
+        return self.lowest * (1.0 - share) + self.highest * share
+
+
+def lines_of(biases: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    """(rows, W) vectors of rows."""
+    ones = np.ones((len(biases), 1), dtype=np.float32)
+    return np.hstack([factors, biases[:, None], ones]).astype(np.float32)
+
+
+def vectors_of(
+    rows: np.ndarray, column_biases: np.ndarray, column_factors: np.ndarray, curves: Curves
+) -> Vectors:
+    low, high = curves.reaching(_LOW), curves.reaching(_HIGH)
+    width, middle = np.maximum(high - low, 1e-6), (low + high) / 2.0
+    bias = column_biases - middle
+    columns = np.column_stack([column_factors, np.ones(bias.size), bias]) / width[:, None]
+    grid = np.linspace(-_REACH, _REACH, _POINTS)
+    common = [curves.at(middle + z * width).mean() for z in grid]
+    return Vectors(rows, columns.astype(np.float32), np.array([grid, common]))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,11 +20,10 @@ from ordinalrbm.engine.gpu.cells import Factored
 from ordinalrbm.engine.gpu.device import torch_device, working_on
 from ordinalrbm.engine.gpu.half_sweep import tensor
 from ordinalrbm.engine.gpu.tables import padded
-from ordinalrbm.errors import DataError
-from ordinalrbm.matrix.cpu import mapped
+from ordinalrbm.matrix.backends import mapped
 from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.matrix.predict import all_known
-from ordinalrbm.matrix.protocol import TableTerms, UtilityModel
+from ordinalrbm.matrix.protocol import Model, TableTerms, UtilityModel
 from ordinalrbm.matrix.top_n import LEAST_DEMAND, NOTHING, Best, LeftOut, as_shares, ladder_of, listed
 from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY
 
@@ -42,7 +40,7 @@ GPU_LOCK = threading.Lock()
 
 
 def kept_on_device(
-    owner: Any, models: Sequence[Any], device: str, with_unknown: Callable[[], Sequence[Any]]
+    owner: object, models: Sequence[Model], device: str, with_unknown: Callable[[], Sequence[Model]]
 ) -> OnGpu:
     """An estimator's models on a device, where they stay until it has others.
 
@@ -64,12 +62,11 @@ _KEEPING = threading.Lock()
 class OnGpu:
     """Models on a device, each with an unknown row and column as its last."""
 
-    def __init__(self, models: Sequence[Any], device: str) -> None:
+    def __init__(self, models: Sequence[Model], device: str) -> None:
         self.device = torch_device(device)
-        if not all(hasattr(model, "cell_terms") for model in models):
-            raise DataError("MultinomialRBM predicts on the cores only; set device='cpu'.")
+        known = [model.with_utilities() for model in models]
         with GPU_LOCK, working_on(self.device):
-            self.models: list[UtilityModel] = [mapped(self._there, model) for model in models]
+            self.models: list[UtilityModel] = [mapped(self._there, model) for model in known]
         self._seen: tuple[Observations, torch.Tensor, torch.Tensor] | None = None
         self._demand: tuple[Demand, torch.Tensor, torch.Tensor] | None = None
 
@@ -236,9 +233,16 @@ def distributions(
     for model in models:
         mean, deviation = _moments(model, row, column)
         share = torch.full((1,), model.share, dtype=torch.float64, device=row.device)
-        n_levels: Any = model.n_levels
         kernels.add_masses(
-            row, column, mean, deviation, model.row_cutpoints, model.column_cutpoints, n_levels, share, total
+            row,
+            column,
+            mean,
+            deviation,
+            model.row_cutpoints,
+            model.column_cutpoints,
+            model.n_levels,
+            share,
+            total,
         )
     return total.div_(total.sum(1, keepdim=True))
 
