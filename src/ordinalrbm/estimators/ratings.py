@@ -792,7 +792,7 @@ class RatingModel(Serving, BaseEstimator):
         counts = None
         if not isinstance(self.ratings_, RemoteRatings):
             counts = self.ratings_.observations.column_counts
-        return [model.with_unknown_on(n_levels, counts) for model in self.models_]
+        return [model.with_unknown(counts, n_levels) for model in self.models_]
 
     def _at_the_end(self, cells: Cells) -> Cells:
         """The cells with unknown users and items where open models have them."""

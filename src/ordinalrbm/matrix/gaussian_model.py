@@ -24,7 +24,7 @@ from ordinalrbm.matrix.cold_start import (
     cutpoints_by_levels,
     in_turns,
     library,
-    usual_cutpoints,
+    set_mean_cutpoints,
     wide,
     with_last_on,
     with_more,
@@ -296,21 +296,19 @@ class GaussianModel(NamedTuple):
 
     # ---- what is not known ----------------------------------------------------------------------
 
-    def with_unknown(self, counts: np.ndarray | None = None) -> GaussianModel:
+    def with_unknown(self, counts: np.ndarray | None = None, n_levels: int | None = None) -> GaussianModel:
         longest = self.n_levels == self.n_levels.max()
-        usual = self.column_cutpoints[longest].mean(0)
-        return self._replace(
+        cutpoints = self.column_cutpoints[longest].mean(0)
+        known = self._replace(
             rows=_with_average(self.rows, self.row_cutpoints.mean(0), self.is_point),
-            columns=_with_average(self.columns, usual, self.is_point, counts),
+            columns=_with_average(self.columns, cutpoints, self.is_point, counts),
             is_exact=False,
         )
-
-    def with_unknown_on(self, n_levels: int, counts: np.ndarray | None = None) -> GaussianModel:
-        known = self.with_unknown(counts)
+        if n_levels is None:
+            return known
         return known._on_scales(*with_last_on(known.n_levels, known.column_cutpoints, n_levels))
 
     def _on_scales(self, n_levels: np.ndarray, cutpoints: np.ndarray) -> GaussianModel:
-        """With other scales and thresholds of columns."""
         known = self.columns
         return self._replace(columns=posterior_of(known.mean, known.variance, cutpoints, n_levels))
 
@@ -326,7 +324,7 @@ class GaussianModel(NamedTuple):
             column_prior=_widened(known.column_prior, width, rows),
         )
         cutpoints = ordered.column_cutpoints
-        usual_cutpoints(cutpoints, n_levels, columns >= 0)
+        set_mean_cutpoints(cutpoints, n_levels, columns >= 0)
         return ordered._on_scales(n_levels, cutpoints)
 
     def with_feature_priors(self, ratings: Observations, tables: Tables) -> GaussianModel:
@@ -419,7 +417,7 @@ class GaussianModel(NamedTuple):
         All of them together move the mean utility of the cell from what features alone expect, and
         the worth of a utility is taken as linear between the two.
         """
-        before = self._expected_without_answers(cell.line)
+        before = self.row_prior.without_answers(cell.line, self.n_columns)
         target = self._regressors(np.array([cell.column]))[1][0]
         parts = self._utility_parts(cell, target, before)
         now = self.rows.mean[cell.row].astype(np.float64)
@@ -463,13 +461,6 @@ class GaussianModel(NamedTuple):
         biases = found[:, 0].copy()
         found[:, 0] = 1.0
         return biases, found
-
-    def _expected_without_answers(self, line: csr_array | None) -> np.ndarray:
-        """(1 + F,) where a row with these features is expected."""
-        none = np.zeros(0, dtype=np.int32)
-        row = Observations.from_triples(none, none, none, 1, self.n_columns, self.n_levels)
-        expected = self.row_prior.expected(row, line)[0].astype(np.float64)
-        return expected if expected.size else np.zeros(self.row_prior.precision.size)
 
     def _expected_utilities(self, cell: ExplainedCell) -> np.ndarray:
         """(answers,) mean of each utility, given its level and what is known of row and column."""

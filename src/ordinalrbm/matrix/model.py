@@ -33,7 +33,7 @@ from ordinalrbm.matrix.cold_start import (
     average,
     cutpoints_by_levels,
     in_turns,
-    usual_cutpoints,
+    set_mean_cutpoints,
     wide,
     with_last_on,
     with_more,
@@ -349,19 +349,18 @@ class MatrixModel(NamedTuple):
 
     # ---- what is not known ----------------------------------------------------------------------
 
-    def with_unknown(self, counts: np.ndarray | None = None) -> MatrixModel:
+    def with_unknown(self, counts: np.ndarray | None = None, n_levels: int | None = None) -> MatrixModel:
         longest = self.n_levels == self.n_levels.max()
-        usual = self.column_cutpoints[longest].mean(0)
+        cutpoints = self.column_cutpoints[longest].mean(0)
         by_columns = self.by_columns.with_unknown(self.row_cutpoints.mean(0))
         by_columns.factors[-1] = average(self.by_columns.factors, counts)
-        return self._replace(
-            by_rows=self.by_rows.with_unknown(usual, counts),
+        known = self._replace(
+            by_rows=self.by_rows.with_unknown(cutpoints, counts),
             by_columns=by_columns,
             n_levels=append(self.n_levels, self.n_levels.max()),
         )
-
-    def with_unknown_on(self, n_levels: int, counts: np.ndarray | None = None) -> MatrixModel:
-        known = self.with_unknown(counts)
+        if n_levels is None:
+            return known
         levels, cutpoints = with_last_on(known.n_levels, known.column_cutpoints, n_levels)
         return known._replace(by_rows=known.by_rows._replace(cutpoints=cutpoints), n_levels=levels)
 
@@ -372,7 +371,7 @@ class MatrixModel(NamedTuple):
         width = thresholds.n_cutpoints(n_levels)
         by_rows = known.by_rows.reordered(columns, rows, width)
         by_columns = known.by_columns.reordered(rows, columns, width)
-        usual_cutpoints(by_rows.cutpoints, n_levels, columns >= 0)
+        set_mean_cutpoints(by_rows.cutpoints, n_levels, columns >= 0)
         return known._replace(by_rows=by_rows, by_columns=by_columns, n_levels=n_levels)
 
     def with_priors(self, of_columns: Precisions | None, of_rows: Precisions | None) -> MatrixModel:

@@ -88,20 +88,14 @@ class MultinomialModel(NamedTuple):
     def most_levels(self) -> int:
         return self.bias.shape[1]
 
-    def with_unknown(self, counts: np.ndarray | None = None) -> MultinomialModel:
-        """The average column on its scale; how often others were answered does not matter."""
-        longest = self.most_levels
-        return self._with_last(longest, *self.typical_column(longest))
-
-    def with_unknown_on(self, n_levels: int, counts: np.ndarray | None = None) -> MultinomialModel:
-        return self._with_last(n_levels, *self.typical_column(n_levels, counts))
-
-    def _with_last(self, n_levels: int, weights: np.ndarray, bias: np.ndarray) -> MultinomialModel:
-        """With one more row that has said nothing, and one more column."""
+    def with_unknown(self, counts: np.ndarray | None = None, n_levels: int | None = None) -> MultinomialModel:
+        """With the average column on its scale, and a row that has said nothing."""
+        levels = self.most_levels if n_levels is None else n_levels
+        weights, bias = self.typical_column(levels, None if n_levels is None else counts)
         return self._replace(
             weights=np.concatenate([self.weights, weights[None]]),
             bias=np.concatenate([self.bias, bias[None]]),
-            n_levels=np.append(self.n_levels, n_levels).astype(self.n_levels.dtype),
+            n_levels=np.append(self.n_levels, levels).astype(self.n_levels.dtype),
             factors=np.vstack([self.factors, expit(self.factor_bias)]),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -95,19 +95,12 @@ class Table(NamedTuple):
             observations.n_levels,
         )
 
-    def touched(self, batch: Batch) -> Touched:
-        """The columns that a batch has answers of."""
+    def columns_of(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+        """Columns that a batch has answers of, and the share of all answers that it has of each."""
         entries = slice(self.row_start[batch.start], self.row_start[batch.stop])
         columns, n_answers = np.unique(self.column[entries], return_counts=True)
         of_all = self.column_start[columns + 1] - self.column_start[columns]
-        return Touched(columns, (n_answers / of_all).astype(f32))
-
-
-class Touched(NamedTuple):
-    """Columns in ascending order, and what share of its answers a batch has of each."""
-
-    columns: np.ndarray
-    share: np.ndarray
+        return columns, (n_answers / of_all).astype(f32)
 
 
 class _Moving(NamedTuple):
@@ -133,8 +126,6 @@ def fit(
 
 
 class _Learner:
-    """State of learning."""
-
     def __init__(
         self, observations: Observations, validation: Cells | None, settings: MultinomialSettings
     ) -> None:
@@ -144,8 +135,8 @@ class _Learner:
         rng = np.random.default_rng(settings.seed)
         # Batches are neighbours, so that neighbours must have nothing in common.
         self.table = Table.of(observations.take_rows(rng.permutation(observations.n_rows)))
-        parameters, self.usual_bias = _initial(observations, settings, rng)
-        self.moving = _Moving(parameters, *(_zeros_like(parameters) for _ in range(3)))
+        parameters, self.mean_bias = _initial(observations, settings, rng)
+        self.moving = _Moving(parameters, *(Parameters(*map(np.zeros_like, parameters)) for _ in range(3)))
         self.best = parameters
         self.stopping = EarlyStopping(settings.patience, _WORTHWHILE)
         # Only for what it does when learning diverges: the rate does not fall by itself.
@@ -188,21 +179,33 @@ class _Learner:
         n_updates = (epoch - 1) * n_batches
         up_to = np.full(self.observations.n_columns, n_updates)  # the last update of each column
         for batch in _batches(n_rows, epoch, settings):
-            touched = self.table.touched(batch)
-            _follow(self.moving, touched.columns, up_to, n_updates, n_batches, rate)
-            uphill = gradient(self.table, parameters, batch, touched.columns)
-            _add_prior(uphill, parameters, self.usual_bias, self.table.n_levels, touched, settings)
+            columns, share = self.table.columns_of(batch)
+            _follow(self.moving, columns, up_to, n_updates, n_batches, rate)
+            uphill = gradient(self.table, parameters, batch, columns)
+            self._add_prior(uphill, columns, share)
             n_updates += 1
-            _ascend(parameters, uphill, (first, second), touched.columns, n_updates, rate)
-            up_to[touched.columns] = n_updates
+            _ascend(parameters, uphill, (first, second), columns, n_updates, rate)
+            up_to[columns] = n_updates
         every = np.arange(up_to.size)
         _follow(self.moving, every, up_to, n_updates, n_batches, rate)
         newest = f32(1.0 / min(epoch, settings.averaged_epochs))
         for mean, now in zip(average, parameters, strict=True):
             _average(mean.reshape(-1), now.reshape(-1), newest)
 
+    def _add_prior(self, uphill: Parameters, columns: np.ndarray, share: np.ndarray) -> None:
+        """Add the gradient of the log prior of some columns, by the share of their answers.
+
+        Every answer brings its part of its column's prior, so that an epoch has all of it once.
+        What the weights of a column have in common cancels in its own softmax: it tells what
+        having answered at all says about the row, and is left free.
+        """
+        weights, bias, _ = self.moving.parameters
+        strength = f32(self.settings.weight_decay) * share
+        _pull_to_common(uphill.weights, weights, columns, self.table.n_levels, strength)
+        away = bias[columns] - self.mean_bias[columns]
+        uphill.bias[...] -= f32(self.settings.bias_decay) * share[:, None] * away
+
     def model(self, average: Parameters) -> MultinomialModel:
-        """The model of these parameters, in the same arrays."""
         factors = expected_factors(average, self.observations)
         return MultinomialModel(*average, n_levels=self.observations.n_levels, factors=factors)
 
@@ -249,52 +252,26 @@ def _initial(
     exists = np.arange(width) < n_levels[:, None]
     counts = np.zeros((observations.n_columns, width))
     np.add.at(counts, (observations.column, level), 1.0)
-    usual = np.zeros_like(counts)
+    common = np.zeros_like(counts)
     for scale in np.unique(n_levels):
         total = counts[n_levels == scale, :scale].sum(axis=0) + 0.5
-        usual[n_levels == scale, :scale] = total / total.sum()
-    own = counts + _PSEUDO_ANSWERS * usual
+        common[n_levels == scale, :scale] = total / total.sum()
+    own = counts + _PSEUDO_ANSWERS * common
     own /= own.sum(axis=1, keepdims=True)
     weights = rng.standard_normal((*counts.shape, settings.n_factors), dtype=f32)
     weights *= f32(_FIRST_WEIGHT) * exists[:, :, None]
     factor_bias = np.zeros(settings.n_factors, dtype=f32)
-    bias, usual_bias = (_centred_logs(shares, exists) for shares in (own, usual))
-    return Parameters(weights, bias, factor_bias), usual_bias
+    bias, mean_bias = (_centred_logs(shares, exists) for shares in (own, common))
+    return Parameters(weights, bias, factor_bias), mean_bias
 
 
 def _centred_logs(shares: np.ndarray, exists: np.ndarray) -> np.ndarray:
-    """Logarithms with mean zero over the levels that exist, and zero elsewhere."""
     logs = np.log(np.where(exists, shares, 1.0))
     logs -= logs.sum(axis=1, keepdims=True) / exists.sum(axis=1, keepdims=True)
     return np.where(exists, logs, 0.0).astype(f32)
 
 
-def _zeros_like(parameters: Parameters) -> Parameters:
-    return Parameters(*map(np.zeros_like, parameters))
-
-
 # ---- updates ----------------------------------------------------------------------------------
-
-
-def _add_prior(
-    uphill: Parameters,
-    parameters: Parameters,
-    usual_bias: np.ndarray,
-    n_levels: np.ndarray,
-    touched: Touched,
-    settings: MultinomialSettings,
-) -> None:
-    """Add the gradient of the log prior of the columns touched, by the share of their answers.
-
-    Every answer brings its part of its column's prior, so that an epoch has all of it once.
-
-    What the weights of a column have in common cancels in its own softmax: it tells what having
-    answered at all says about the row, and is left free.
-    """
-    columns, share = touched
-    _pull_to_common(uphill.weights, parameters.weights, columns, n_levels, f32(settings.weight_decay) * share)
-    away = parameters.bias[columns] - usual_bias[columns]
-    uphill.bias[...] -= f32(settings.bias_decay) * share[:, None] * away
 
 
 @compiled(parallel=True)
@@ -314,7 +291,7 @@ def _pull_column(gradient, weights, n_levels, strength):
             gradient[level, k] -= strength * (weights[level, k] - common)
 
 
-def _scale(rate: Any, n_updates: Any) -> Any:
+def _scale(rate: float, n_updates: int) -> float:
     """Size of one of Adam's steps, of which the first is number one."""
     return rate * np.sqrt(1.0 - _SECOND_DECAY**n_updates) / (1.0 - _FIRST_DECAY**n_updates)
 

@@ -197,16 +197,13 @@ class Model(Posterior, Protocol):
     @property
     def most_levels(self) -> int: ...
 
-    def with_unknown(self, counts: np.ndarray | None = None) -> Self:
+    def with_unknown(self, counts: np.ndarray | None = None, n_levels: int | None = None) -> Self:
         """With one more row and one more column, at position −1, of which nothing is known.
 
-        The column is on the longest scale. ``counts`` tell how often each column was answered: what
-        is not known of a column is then expected as the average answer has it, and not the average
-        column, because columns with few answers, of which there are many, have lower ones.
+        The column has so many levels, by default the most. ``counts`` tell how often each column was
+        answered: what is not known of a column is then expected as the average answer has it, and not
+        the average column, because columns with few answers, of which there are many, have lower ones.
         """
-
-    def with_unknown_on(self, n_levels: int, counts: np.ndarray | None = None) -> Self:
-        """The same, the unknown column being on a scale of so many levels."""
 
     def add_probabilities(self, cells: Cells, total: np.ndarray) -> None:
         """Add the distribution over levels of some known cells, times the share."""

@@ -60,7 +60,7 @@ _root_of_tail = polynomial(np.float32, _ROOT_OF_TAIL[::-1])
 
 
 class Best(NamedTuple):
-    """One line per recommendation: whose (place in the rows asked for), which, how good."""
+    """One line per recommendation: whose (position in the query), which, how good."""
 
     query: np.ndarray
     item: np.ndarray
@@ -128,7 +128,7 @@ def best_items(
         return found
 
     # Beside the scores, there are a mean and a deviation, and what they are made of.
-    best = listed(*best_by_scores(scores, rows, n, len(worth), left_out, n_tables=4))
+    best = to_records(*best_by_scores(scores, rows, n, len(worth), left_out, n_tables=4))
     return best._replace(score=low * (1.0 - best.score) + high * best.score)
 
 
@@ -140,7 +140,7 @@ def best_products(
     def scores(some: slice) -> np.ndarray:
         return rows[some] @ columns.T
 
-    return listed(*best_by_scores(scores, row, n, len(columns), left_out))
+    return to_records(*best_by_scores(scores, row, n, len(columns), left_out))
 
 
 def most_wanted(
@@ -186,8 +186,8 @@ def for_all(scores: np.ndarray, n_rows: int, n: int) -> Best:
     )
 
 
-def together(parts: Sequence[tuple[np.ndarray, Best]]) -> Best:
-    """Recommendations for all rows asked for, of which each part has those under a mask."""
+def concatenate(parts: Sequence[tuple[np.ndarray, Best]]) -> Best:
+    """Recommendations for all rows, of which each part has those under a mask."""
     if len(parts) == 1 and parts[0][0].all():
         return parts[0][1]
     own = [best._replace(query=np.flatnonzero(mask)[best.query]) for mask, best in parts]
@@ -207,14 +207,14 @@ def as_shares(worth: np.ndarray) -> tuple[np.ndarray, float, float]:
     return (worth / 2 - low / 2) / (half or 1.0), low, high
 
 
-def listed(item: np.ndarray, score: np.ndarray) -> Best:
-    """One line per recommendation, without the empty places of rows that have seen much."""
+def to_records(item: np.ndarray, score: np.ndarray) -> Best:
+    """One line per recommendation; rows that have seen much may have fewer than others."""
     query, rank = np.nonzero(score > -np.inf)
     return Best(query, item[query, rank], rank + 1, score[query, rank].astype(np.float64))
 
 
-def ladder_of(cutpoints: np.ndarray, n_levels: np.ndarray, worth: np.ndarray) -> ThresholdTable:
-    """Ladder of columns with such thresholds, whose levels are worth so much, from 0 to 1."""
+def threshold_table(cutpoints: np.ndarray, n_levels: np.ndarray, worth: np.ndarray) -> ThresholdTable:
+    """Thresholds of columns with such thresholds, whose levels are worth so much, from 0 to 1."""
     n_columns, width = worth.shape[0], worth.shape[1] - 1
     unused = thresholds.unused(n_levels[:n_columns], width)
     gaps = np.where(unused, 0.0, np.exp(cutpoints[:n_columns, :width]))
@@ -228,14 +228,14 @@ def ladder_of(cutpoints: np.ndarray, n_levels: np.ndarray, worth: np.ndarray) ->
 
 def scorer_by_utility(model: UtilityModel, worth: np.ndarray) -> AddScores:
     """:meth:`Model.scorer` of models whose levels are intervals of a utility."""
-    ladder = ladder_of(model.column_cutpoints, model.n_levels, worth)
+    table = threshold_table(model.column_cutpoints, model.n_levels, worth)
 
     def add(rows: np.ndarray, scores: np.ndarray) -> None:
-        mean = model.means_above(rows, ladder.first)
+        mean = model.means_above(rows, table.first)
         per_deviation = model.inverse_deviations(rows, len(worth))
         mean *= per_deviation
         gaps = np.exp(model.row_cutpoints[rows]).astype(np.float32)
-        _add_worth(mean, per_deviation, gaps, ladder, np.float32(model.share), scores)
+        _add_worth(mean, per_deviation, gaps, table, np.float32(model.share), scores)
 
     return add
 
@@ -269,13 +269,12 @@ def best_wanted(most_wanted: MostWanted, choose: Choose, n_rows: int, n_columns:
             # Those beyond have at most the demand of the last one that was looked at.
             is_open[start : start + size] = demand[:, -1] > score[some, -1]
         left, m = left[is_open & (m < n_columns)], _TIMES_MORE * m
-    return listed(item, score.astype(np.float32))
+    return to_records(item, score.astype(np.float32))
 
 
 def choose_by_chance(
     chance: Chance, place: np.ndarray, wanted: np.ndarray, demand: np.ndarray, n: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Choose by chances that any models give."""
     product = np.full(demand.shape, -np.inf)
     there = np.nonzero(demand > -np.inf)
     product[there] = demand[there] * chance(place[there[0]], wanted[there])
@@ -341,16 +340,16 @@ def _choose(
 
 
 @compiled(parallel=True)
-def _add_worth(mean, per_deviation, gaps, ladder, share, scores):
+def _add_worth(mean, per_deviation, gaps, table, share, scores):
     for row in prange(mean.shape[0]):
-        _add_worth_row(mean[row], per_deviation[row], gaps[row], ladder, share, scores[row])
+        _add_worth_row(mean[row], per_deviation[row], gaps[row], table, share, scores[row])
 
 
 @inlined
-def _add_worth_row(mean, per_deviation, gaps, ladder, share, scores):
+def _add_worth_row(mean, per_deviation, gaps, table, share, scores):
     # What is left of the mean above each threshold in turn, all columns at once.
-    for m in range(ladder.gain.shape[0]):
-        width, gain = ladder.width[m], ladder.gain[m]
+    for m in range(table.gain.shape[0]):
+        width, gain = table.width[m], table.gain[m]
         if m > 0:
             if per_deviation.size == 1:
                 for i in range(mean.size):
@@ -410,7 +409,6 @@ def _select_row(scores, item, best):
 
 @inlined
 def _sort_heap(best, item):
-    """Put a heap in order, the best first."""
     for last in range(best.size - 1, 0, -1):
         value, column = best[last], item[last]
         best[last], item[last] = best[0], item[0]

@@ -27,7 +27,7 @@ from ordinalrbm.matrix.variational import (
     epoch,
     on_cpu,
     posterior_of,
-    settled_rows,
+    refit_rows,
     swapped,
     with_features_of,
 )
@@ -186,7 +186,7 @@ def _learnt_on(model: GaussianModel, ratings: Observations, tables: Tables, n_ep
     with threadpool_limits(limits=1, user_api="blas"):
         for number in range(_LATER, _LATER + n_epochs):
             state = epoch(data, state, number, model.is_point)
-        state = settled_rows(data, state, model.is_point)
+        state = refit_rows(data, state, model.is_point)
     return model.of_state(state)._replace(spread=model.spread, share=model.share)
 
 

@@ -24,7 +24,15 @@ from ordinalrbm.matrix.backends import mapped
 from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.matrix.predict import all_known
 from ordinalrbm.matrix.protocol import Model, TableTerms, UtilityModel
-from ordinalrbm.matrix.top_n import LEAST_DEMAND, NOTHING, Best, LeftOut, as_shares, ladder_of, listed
+from ordinalrbm.matrix.top_n import (
+    LEAST_DEMAND,
+    NOTHING,
+    Best,
+    LeftOut,
+    as_shares,
+    threshold_table,
+    to_records,
+)
 from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY
 
 # Given rows on a device: (rows, columns) float32 scores, which may be changed.
@@ -108,7 +116,7 @@ class OnGpu:
         with GPU_LOCK, working_on(self.device):
             there = None if demand is None else self._demand_there(demand)
             ranking = _Ranking(self, shares if demand is None else worth, there)
-        best = listed(*self._best_by_scores(ranking.scores, rows, n, len(worth), left_out))
+        best = to_records(*self._best_by_scores(ranking.scores, rows, n, len(worth), left_out))
         if demand is not None:
             return best
         return best._replace(score=low * (1.0 - best.score) + high * best.score)
@@ -172,9 +180,9 @@ class _Ranking:
         self.parts: list[tuple[UtilityModel, kernels.Worth, TableTerms]] = []
         for model in there.models:
             cutpoints, n_levels = (part.cpu().numpy() for part in (model.column_cutpoints, model.n_levels))
-            ladder = ladder_of(cutpoints, n_levels, worth)
-            terms = model.column_terms(len(worth), tensor(ladder.first))
-            passing = kernels.Worth(tensor(ladder.width), tensor(ladder.gain))
+            table = threshold_table(cutpoints, n_levels, worth)
+            terms = model.column_terms(len(worth), tensor(table.first))
+            passing = kernels.Worth(tensor(table.width), tensor(table.gain))
             self.parts.append((model, passing, _side_by_side(terms)))
 
     def scores(self, rows: torch.Tensor) -> torch.Tensor:
