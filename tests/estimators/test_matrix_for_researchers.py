@@ -10,7 +10,7 @@ import small_matrices
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.errors import DataError
-from ordinalrbm.matrix import joint
+from ordinalrbm.matrix import likelihood
 
 RATINGS = pd.DataFrame(
     {
@@ -87,8 +87,8 @@ def test_made_up_ratings_have_the_probabilities_of_the_model():
     model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=5, random_state=1, scale=[1, 2, 3]).fit(ratings)
     n_draws = 4000
     cells = Observations.from_dense([[0, 0], [-1, -1]], 3)
-    wide, copies = joint.repeated(model.model_, cells, n_draws)
-    level = joint.sample_levels(wide, copies, seed=0, n_steps=20).reshape(n_draws, 2)
+    wide, copies = likelihood.repeated(model.model_, cells, n_draws)
+    level = likelihood.sample_levels(wide, copies, seed=0, n_steps=20).reshape(n_draws, 2)
     counts = np.bincount(3 * level[:, 0] + level[:, 1], minlength=9).reshape(3, 3)
     expected = np.exp(
         [[model.log_likelihood((["a", "a"], ["x", "y"], [v, w])) for w in (1, 2, 3)] for v in (1, 2, 3)]

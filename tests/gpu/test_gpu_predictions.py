@@ -19,8 +19,8 @@ import ordinalrbm as orbm
 from ordinalrbm import cli
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.gpu import cells
-from ordinalrbm.matrix import infer_rows
-from ordinalrbm.matrix.cpu import CPU
+from ordinalrbm.matrix import update
+from ordinalrbm.matrix.backends import CPU
 from ordinalrbm.matrix.feature_priors import NO_TABLES
 from ordinalrbm.matrix.gpu import fold_in, recommend
 from ordinalrbm.matrix.gpu.backend import Cuda
@@ -85,7 +85,7 @@ def test_recommendations(both, options):
 
 
 def test_new_users_and_items(both, monkeypatch):
-    monkeypatch.setattr(infer_rows, "_MOST_SWEEPS", 3)  # or points go on until nothing moves
+    monkeypatch.setattr(update, "_MOST_SWEEPS", 3)  # or points go on until nothing moves
     new_ratings = pd.DataFrame(
         {
             "user": ["x", "x", "x", "y", "u1", "u2"],

@@ -63,7 +63,7 @@ def test_an_unknown_row_meets_usual_factors():
 def test_an_unknown_column_on_a_scale_is_like_those_on_it():
     model = random_model([5, 3, 5, 3, 2], 6, 2, 2)
     for levels, alike in ((3, [1, 3]), (5, [0, 2]), (2, [4])):
-        wider = model.with_unknown_on(levels)
+        wider = model.with_unknown(n_levels=levels)
         assert wider.n_levels.tolist() == [5, 3, 5, 3, 2, levels]
         usual = model.column_cutpoints[alike].mean(axis=0)
         np.testing.assert_allclose(wider.column_cutpoints[-1], usual)

@@ -8,8 +8,8 @@ from scipy.special import log_ndtr, logsumexp
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.errors import DataError
-from ordinalrbm.matrix import joint, likelihood
-from ordinalrbm.matrix.cpu import CPU
+from ordinalrbm.matrix import likelihood
+from ordinalrbm.matrix.backends import CPU
 from ordinalrbm.matrix.model import Half, MatrixModel
 
 N_LEVELS = np.array([3, 5, 2, 5], dtype=np.int32)
@@ -231,13 +231,13 @@ def test_chains_over_all_factors_have_the_enumerated_posterior():
             means.append(np.concatenate([*h, *g]))
     expected = np.exp(np.array(weights) - logsumexp(weights)) @ np.array(means)
     n_copies = 20_000
-    wide, ratings = joint.repeated(model, observations, n_copies)
+    wide, ratings = likelihood.repeated(model, observations, n_copies)
     rng = np.random.default_rng(0)
-    factors = joint.Factors(
+    factors = likelihood.Factors(
         rng.integers(0, 2, (2 * n_copies, 2), dtype=np.uint8),
         rng.integers(0, 2, (2 * n_copies, 1), dtype=np.uint8),
     )
-    chain = joint.Gibbs(wide, ratings, factors, 1, is_clamped=True)
+    chain = likelihood.Gibbs(wide, ratings, factors, 1, is_clamped=True)
     for _ in range(30):
         chain.sweep()
     rows = factors.rows.reshape(n_copies, -1).mean(axis=0)

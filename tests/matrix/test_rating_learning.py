@@ -28,9 +28,7 @@ from ordinalrbm.data.ratings import read_ratings
 from ordinalrbm.engine.side import Statistics
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.matrix import binary_learner, prepare, variational_learner
-from ordinalrbm.matrix.ascent import ascend
-from ordinalrbm.matrix.binary_priors import Priors
-from ordinalrbm.matrix.binary_state import Steps
+from ordinalrbm.matrix.binary_state import Priors, Steps, ascend
 from ordinalrbm.matrix.model import Half, start
 
 

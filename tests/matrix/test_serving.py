@@ -48,7 +48,7 @@ def test_demand_is_the_minimum_of_its_loss():
         # The last half-sweep was that of the columns.
         np.testing.assert_allclose(found.rows[d], truth, atol=0.03)
     model = implicit_als.Demand.of(found.rows, found.columns, ridge)
-    placed = model.placed(answers.take_rows([3, 8]))
+    placed = model.infer_rows(answers.take_rows([3, 8]))
     np.testing.assert_allclose(placed, found.rows[[3, 8]], atol=0.03)
 
 
@@ -143,9 +143,9 @@ def test_who_has_few_answers_is_where_the_loss_says(in_threads, monkeypatch):
             own.sum(axis=0) + (1.0 - share) * precision @ p.mean(axis=0),
         )
         np.testing.assert_allclose(model.rows[d], truth, atol=2e-3)
-        np.testing.assert_allclose(model.placed(few.take_rows([d]))[0], truth, atol=1e-4)
+        np.testing.assert_allclose(model.infer_rows(few.take_rows([d]))[0], truth, atol=1e-4)
     nothing = answers.take_rows([0]).select(np.zeros(answers.row_counts[0], dtype=bool))
-    np.testing.assert_allclose(model.placed(nothing)[0], p.mean(axis=0), atol=1e-4)
+    np.testing.assert_allclose(model.infer_rows(nothing)[0], p.mean(axis=0), atol=1e-4)
 
 
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
@@ -357,7 +357,7 @@ def two_periods(seed=0):
 def counting_recent(model, times=1.0):
     """Demand of all users, each as one regression with weights, in float64."""
     seen, age, demand = model.ratings_.observations, model.ratings_.age, model.demand_
-    columns, rows, usual = demand.columns.astype(float), [], demand.usual
+    columns, rows, usual = demand.columns.astype(float), [], demand.row_prior
     for d in range(seen.n_rows):
         own = age[seen.row_start[d] : seen.row_start[d + 1]]
         chosen, share = columns[seen.row(d)[0]], min(own.size / usual.n_answers, 1.0)

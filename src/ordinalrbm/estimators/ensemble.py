@@ -22,13 +22,11 @@ from ordinalrbm.estimators.persistence import rating_parameters
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.validation import check_parameters, keep_parameters
 from ordinalrbm.matrix.feature_priors import Tables
-from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.matrix.predict import log_probability
-from ordinalrbm.matrix.prepare import TrainingData
+from ordinalrbm.matrix.prepare import Fitted, TrainingData
 from ordinalrbm.matrix.protocol import ExplainedCell
-from ordinalrbm.matrix.variational_learner import Record
-from ordinalrbm.runtime.threads import seed_from
+from ordinalrbm.runtime.threads import report_interruption, seed_from
 from ordinalrbm.storage.model_file import estimator_class
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
@@ -101,25 +99,18 @@ class RatingEnsemble(RatingModel):
     # ---- learning -------------------------------------------------------------------------------
 
     def _read_scales(self, catalogue: Catalogue) -> None:
-        self._members = [self._member(model) for model in self._given_models()]
-        for member in self._members:
-            member._read_scales(catalogue)
-
-    def _given_models(self) -> list[RatingModel]:
-        given = self.models if isinstance(self.models, list | tuple) else [self.models]
-        if not given or not all(map(_may_be_member, given)):
+        given = list(self.models) if isinstance(self.models, list | tuple) else [self.models]
+        if not given or not all(_may_be_member(type(one)) for one in given):
             raise DataError(
                 "The 'models' parameter must be a list of models of ratings, for example "
                 "[MatrixCumulativeRBM(), OrdinalMF()], none of which is an ensemble itself. "
                 f"Got {self.models!r:.80} instead."
             )
-        return list(given)
-
-    def _member(self, model: RatingModel) -> RatingModel:
         passed = ("verbose", "n_jobs", "device", "scale", "item_scales")
-        member = self._with_own(clone(model), passed)
-        check_parameters(member)
-        return member
+        self._members = [self._with_own(clone(model), passed) for model in given]
+        for member in self._members:
+            check_parameters(member)
+            member._read_scales(catalogue)
 
     def _with_own(self, estimator: RatingModel, names: Iterable[str]) -> RatingModel:
         """The estimator with those of the ensemble's parameters that it has, too; in place."""
@@ -135,8 +126,8 @@ class RatingEnsemble(RatingModel):
         return [size for member in self._members for size in member._fit_sizes()]
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
-        """Learn one model after the other; Ctrl-C ends learning and gives what there is."""
-        self._found: list[tuple[RatingModel, Fitted]] = []
+        """Members and what they have learnt, in pairs; Ctrl-C ends learning and gives what there is."""
+        found: list[tuple[RatingModel, Fitted]] = []
         interrupted = False
         # What is held out tells the shares in the end: no model learns from it.
         data = data._replace(is_given=True)
@@ -146,44 +137,42 @@ class RatingEnsemble(RatingModel):
             try:
                 fitted = member._learn(data, own_seed, _Part(checkpoints, number))  # type: ignore[arg-type]
             except KeyboardInterrupt:
-                if not self._found:
+                if not found:
                     raise
                 interrupted = True
+                break
             except NothingLearntError as error:
-                if number == len(self._members) - 1 and not self._found:
+                if number == len(self._members) - 1 and not found:
                     raise
                 warnings.warn(
                     f"{type(member).__name__} is left out of the ensemble: {error}",
                     ConvergenceWarning,
                     stacklevel=user_stacklevel(),
                 )
-            else:
-                self._found.append((member, fitted))
-                interrupted = fitted.interrupted
+                continue
+            found.append((member, fitted))
+            interrupted = fitted.interrupted
             if interrupted:
                 break
-        histories = (line for _, fitted in self._found for line in fitted.history)
-        lines = [Record(line.epoch, line.validation, line.seconds) for line in histories]
-        return Fitted([], self._found[0][1].best_epoch, lines, interrupted)
+        return Fitted(found, found[0][1].best_epoch, [], interrupted)
 
     def _keep(self, known: Ratings, data: TrainingData, fitted: Fitted) -> None:
         histories = []
-        for number, (member, own) in enumerate(self._found):
+        for number, (member, own) in enumerate(fitted.models):
             member._keep(known, data, own._replace(interrupted=False))
             histories.append(member.history_.assign(model=number))
-        self.estimators_ = [member for member, _ in self._found]
+        self.estimators_ = [member for member, _ in fitted.models]
         self.shares_ = _shares(self.estimators_, data)
-        del self._found, self._members
+        del self._members
+        self.history_ = pd.concat(histories, ignore_index=True)[["epoch", "validation", "model", "seconds"]]
+        self.best_epoch_, self.n_iter_, self.about_ = fitted.best_epoch, len(self.history_), {}
         self._collect()
-        super()._keep(known, data, fitted)
-        columns = ["epoch", "validation", "model", "seconds"]
-        self.history_ = pd.concat(histories, ignore_index=True)[columns]
-
-    def _keep_posteriors(self, posteriors: list[Any]) -> None:
-        """They have been collected."""
+        self._set_ratings(known)
+        if fitted.interrupted:
+            report_interruption(self.n_iter_, self.best_epoch_)
 
     def _collect(self) -> None:
-        """What all estimators have learnt, with their shares."""
+        """Posteriors and models of all members, with their shares."""
         self._posteriors = [part for each in self.estimators_ for part in each._posteriors]
         self.models_ = [
             model._replace(share=float(share) * model.share)
@@ -195,18 +184,18 @@ class RatingEnsemble(RatingModel):
             each.demand_ = Demand.none(one.n_rows, one.n_columns)
 
     def _models_with_users(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
-        placed = super()._models_with_users(ratings, lines)
-        return [model._replace(share=own.share) for model, own in zip(placed, self.models_, strict=True)]
+        found = super()._models_with_users(ratings, lines)
+        return [model._replace(share=own.share) for model, own in zip(found, self.models_, strict=True)]
 
     def _effects(self, cell: ExplainedCell) -> tuple[float, np.ndarray]:
-        found = [each._effects(cell) for each in self.estimators_]
-        expected = float(self.shares_ @ [expected for expected, _ in found])
-        return expected, self.shares_ @ np.array([effects for _, effects in found])
+        expected, effects = zip(*(each._effects(cell) for each in self.estimators_), strict=True)
+        return float(self.shares_ @ expected), self.shares_ @ np.array(effects)
 
     def _fold_in(self, ratings: Observations, tables: Tables) -> None:
         # Device and threads may have changed since.
-        passed = ("n_jobs", "device")
-        self.estimators_ = [self._with_own(copy.copy(each), passed) for each in self.estimators_]
+        self.estimators_ = [
+            self._with_own(copy.copy(each), ("n_jobs", "device")) for each in self.estimators_
+        ]
         for each in self.estimators_:
             each._features = self._features
             each._fold_in(ratings, tables)
@@ -217,8 +206,7 @@ class RatingEnsemble(RatingModel):
     def _model_arrays(self) -> dict[str, np.ndarray]:
         arrays = {"shares": self.shares_}
         for number, estimator in enumerate(self.estimators_):
-            own = estimator._model_arrays()
-            arrays |= {f"{number}.{name}": array for name, array in own.items()}
+            arrays |= {f"{number}.{name}": array for name, array in estimator._model_arrays().items()}
         return arrays
 
     def _header(self) -> dict[str, Any]:
@@ -241,7 +229,7 @@ class RatingEnsemble(RatingModel):
         for number, described in enumerate(members):
             own = stored.member(described, f"{number}.")
             kind = estimator_class(own.entry("kind", str))
-            if not issubclass(kind, RatingModel) or issubclass(kind, RatingEnsemble):
+            if not _may_be_member(kind):
                 raise DataError(f"its header has {kind.__name__} as a part of an ensemble")
             estimator = own.estimator(kind, check_parameters)
             estimator.about_, estimator.best_epoch_ = {}, own.whole("best_epoch", 0)
@@ -260,8 +248,8 @@ class RatingEnsemble(RatingModel):
             estimator._set_ratings(known)
 
 
-def _may_be_member(model: Any) -> bool:
-    return isinstance(model, RatingModel) and not isinstance(model, RatingEnsemble)
+def _may_be_member(kind: type) -> bool:
+    return issubclass(kind, RatingModel) and not issubclass(kind, RatingEnsemble)
 
 
 class _Part(NamedTuple):

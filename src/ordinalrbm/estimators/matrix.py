@@ -15,11 +15,10 @@ from ordinalrbm.engine.memory import Fit
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.validation import check_choice, check_whole, keep_parameters, settings_of, to_arviz
-from ordinalrbm.matrix import binary_learner, joint, likelihood
+from ordinalrbm.matrix import binary_learner, likelihood
 from ordinalrbm.matrix.binary_learner import BinarySettings
-from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.model import MatrixModel, NewcomerPriors, expected_factors
-from ordinalrbm.matrix.prepare import TrainingData
+from ordinalrbm.matrix.prepare import Fitted, TrainingData
 from ordinalrbm.runtime.threads import seed_from, threads
 from ordinalrbm.training.checkpoint import Checkpoints
 
@@ -278,7 +277,7 @@ class MatrixCumulativeRBM(RatingModel):
         users: Any = None,
         items: Any = None,
         *,
-        n_steps: int = joint.FREE_STEPS,
+        n_steps: int = likelihood.FREE_STEPS,
         random_state: Any = None,
     ) -> pd.DataFrame:
         """Ratings that the model makes up, all drawn together: a frame of user, item and rating.
@@ -301,7 +300,7 @@ class MatrixCumulativeRBM(RatingModel):
             shape = (len(self.users_), len(self.items_), cells.n_levels)
             cells = Observations.from_triples(asked.row, asked.column, level, *shape)
         with threads(self.n_jobs):
-            level = joint.sample_levels(self.model_, cells, seed_from(random_state), n_steps)
+            level = likelihood.sample_levels(self.model_, cells, seed_from(random_state), n_steps)
         made_up = Observations(cells.row_start, cells.column, level, cells.n_levels)
         return Ratings.of(self.ratings_, made_up).to_frame()
 
@@ -340,7 +339,7 @@ class MatrixCumulativeRBM(RatingModel):
         rows, columns = self._positions(users, "user"), self._positions(items, "item")
         observations = self._of_known(ratings)
         with threads(self.n_jobs):
-            of_users, of_items = joint.chains(
+            of_users, of_items = likelihood.chains(
                 self.model_, observations, n_chains, n_draws, seed_from(random_state), rows, columns
             )
         return to_arviz(

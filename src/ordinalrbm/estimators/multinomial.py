@@ -10,10 +10,9 @@ from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.validation import keep_parameters, settings_of
 from ordinalrbm.matrix import multinomial_learner
 from ordinalrbm.matrix.feature_priors import Tables
-from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.multinomial import MultinomialModel
 from ordinalrbm.matrix.multinomial_learner import MultinomialSettings
-from ordinalrbm.matrix.prepare import TrainingData
+from ordinalrbm.matrix.prepare import Fitted, TrainingData
 from ordinalrbm.training.checkpoint import Checkpoints
 
 

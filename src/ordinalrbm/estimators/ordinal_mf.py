@@ -20,20 +20,18 @@ from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.side_features import check_weights
 from ordinalrbm.estimators.validation import keep_parameters, settings_of
 from ordinalrbm.matrix import gibbs_learner, variational_learner
-from ordinalrbm.matrix.cpu import CPU
+from ordinalrbm.matrix.backends import CPU
 from ordinalrbm.matrix.draws import Draws
 from ordinalrbm.matrix.explain import adding_up
 from ordinalrbm.matrix.feature_priors import Tables
-from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gibbs_learner import SampledSettings
 from ordinalrbm.matrix.predict import all_known, expected_utility
-from ordinalrbm.matrix.prepare import TrainingData, with_cells
+from ordinalrbm.matrix.prepare import Fitted, TrainingData, with_cells
 from ordinalrbm.matrix.protocol import ChangedRatings, ExplainedCell, GaussianPosterior
-from ordinalrbm.matrix.top_n import as_shares
+from ordinalrbm.matrix.top_n import Vectors, as_shares, lines_of, vectors_of
 from ordinalrbm.matrix.variational import Precisions
 from ordinalrbm.matrix.variational_learner import GaussianSettings
-from ordinalrbm.matrix.vectors import Vectors, lines_of, vectors_of
 from ordinalrbm.runtime.threads import threads
 from ordinalrbm.stats.mcmc_diagnostics import summary
 from ordinalrbm.stats.point_estimates import Rule

@@ -34,12 +34,10 @@ from ordinalrbm.matrix.cold_start import (
 )
 from ordinalrbm.matrix.explain import Explanation, largest
 from ordinalrbm.matrix.feature_priors import Tables
-from ordinalrbm.matrix.fitted import Fitted, Loaded
 from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.matrix.predict import probabilities
-from ordinalrbm.matrix.prepare import TrainingData, as_choices, prepare
+from ordinalrbm.matrix.prepare import Fitted, Loaded, TrainingData, as_choices, prepare
 from ordinalrbm.matrix.protocol import ChangedRatings, ExplainedCell
-from ordinalrbm.matrix.update import updated_demand
 from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.threads import report_interruption, seed_from, threads
 from ordinalrbm.runtime.timing import stage
@@ -581,7 +579,7 @@ class RatingModel(Serving, BaseEstimator):
         whole, self._features = extended(self._features, whole, (None, None))
         touched = ChangedRatings(whole.observations, rows, columns)
         with threads(self.n_jobs):
-            self.demand_ = updated_demand(self.demand_, touched, whole.age)
+            self.demand_ = self.demand_.updated(touched, whole.age)
             self._update(known.observations, touched, self._features.tables)
         self._set_ratings(whole)
 
@@ -794,7 +792,7 @@ class RatingModel(Serving, BaseEstimator):
         counts = None
         if not isinstance(self.ratings_, RemoteRatings):
             counts = self.ratings_.observations.column_counts
-        return [model.with_unknown_on(n_levels, counts) for model in self.models_]
+        return [model.with_unknown(counts, n_levels) for model in self.models_]
 
     def _at_the_end(self, cells: Cells) -> Cells:
         """The cells with unknown users and items where open models have them."""

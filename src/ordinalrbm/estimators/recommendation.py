@@ -22,10 +22,10 @@ from ordinalrbm.estimators.side_features import SideFeatures, lines_or_none
 from ordinalrbm.estimators.validation import check_choice, check_whole
 from ordinalrbm.evaluate.ranking import lowest_liked
 from ordinalrbm.matrix import top_n as recommending
-from ordinalrbm.matrix.cpu import CPU
+from ordinalrbm.matrix.backends import CPU
 from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.matrix.predict import probabilities
-from ordinalrbm.matrix.vectors import Vectors
+from ordinalrbm.matrix.top_n import Vectors
 from ordinalrbm.runtime.jit import single_threaded
 from ordinalrbm.runtime.threads import threads
 
@@ -124,7 +124,7 @@ class Serving:
         exclude : id or array-like of ids, optional
             These are not recommended to anybody.
         ratings : as in :meth:`fit`, optional
-            New ratings of known or unknown users, who are placed by them (and by what was known
+            New ratings of known or unknown users, who are inferred by them (and by what was known
             of them before) for this call; the model does not change. Of items that are not known
             they tell nothing.
         score : {"expected", "liked", "rating", "demand"}, default="expected"
@@ -166,8 +166,8 @@ class Serving:
         check_whole("n", n, 1)
         check_choice("score", score, _SCORES)
         wanted = self._wanted(n, score, liked, items, exclude)
-        labels, position, placed = self._asked(users, ratings)
-        best = self._best(position, placed, wanted, exclude_seen=exclude_seen)
+        labels, position, inferred = self._asked(users, ratings)
+        best = self._best(position, inferred, wanted, exclude_seen=exclude_seen)
         items_found = self.ratings_.items.take(best.item)
         # Half the time of one user's call would be to give columns their names one by one.
         columns = (labels[best.query], items_found, best.rank, best.score)
@@ -258,16 +258,16 @@ class Serving:
     # ---- what -------------------------------------------------------------------------------
 
     def _best(
-        self, position: np.ndarray, placed: Any, wanted: _Query, *, exclude_seen: bool
+        self, position: np.ndarray, inferred: Any, wanted: _Query, *, exclude_seen: bool
     ) -> recommending.Best:
         own = self.ratings_.observations
         is_new = np.zeros(position.size, dtype=bool)
         parts = []
-        if placed is not None:
-            place, who, ratings = placed
+        if inferred is not None:
+            place, who, ratings = inferred
             is_new = place >= 0
             if is_new.any():
-                models, demand = self._placed(who, ratings)
+                models, demand = self._infer_users(who, ratings)
                 seen = ratings.observations if exclude_seen else None
                 rows = _QueryRows(models, demand, place[is_new], seen, False)
                 parts.append((is_new, self._best_of(rows, wanted)))
@@ -280,7 +280,7 @@ class Serving:
         if unknown.any():
             scores = self._scores_for_unknown(wanted)
             parts.append((unknown, recommending.for_all(scores, int(unknown.sum()), wanted.n)))
-        return recommending.together(parts)
+        return recommending.concatenate(parts)
 
     @reading
     def vectors(self) -> Vectors:
@@ -397,7 +397,7 @@ class Serving:
             return there.best_items(rows.row, wanted.n, wanted.worth, left_out, demand)
         if there is not None:
             best = there.most_wanted(self.demand_, rows.row, wanted.n, left_out)
-            return recommending.listed(*best)
+            return recommending.to_records(*best)
         with self._threads(rows.row.size):
             if wanted.score in ("liked", "rating"):
                 return recommending.best_items(rows.models, rows.row, wanted.n, wanted.worth, left_out)
@@ -412,7 +412,7 @@ class Serving:
 
         n_rows, n_items = rows.row.size, len(self.ratings_.items)
         if wanted.score == "demand":
-            return recommending.listed(*most_wanted(np.arange(n_rows), wanted.n))
+            return recommending.to_records(*most_wanted(np.arange(n_rows), wanted.n))
         choose = _choose(rows, wanted)
         return recommending.best_wanted(most_wanted, choose, n_rows, n_items, wanted.n)
 
@@ -433,23 +433,23 @@ class Serving:
             scores[wanted.closed] = -np.inf
         return scores
 
-    def _placed(self, who: np.ndarray, ratings: _NewRatings) -> tuple[list[Any], np.ndarray]:
+    def _infer_users(self, who: np.ndarray, ratings: _NewRatings) -> tuple[list[Any], np.ndarray]:
         """Models of which the rows are those with these ratings, and the demand of these."""
         table = self._features.tables.rows
         lines = None if table is None else lines_or_none(table, who)
         with self._threads(ratings.observations.n_rows):
             models = self._models_with_users(ratings.observations, lines)
-        return models, self.demand_.placed(*ratings)
+        return models, self.demand_.infer_rows(*ratings)
 
     # ---- what models have --------------------------------------------------------------------
 
     def _models_with_users(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
         """The models with other rows: those with these ratings and features."""
-        placed = (
+        inferred = (
             posterior.infer_rows(ratings, lines, others, CPU)
             for posterior, others in zip(self._posteriors, self._others(), strict=True)
         )
-        return [model for models in placed for model in models]
+        return [model for models in inferred for model in models]
 
     def _others(self) -> list[Any]:
         """What newcomers are compared with, for each posterior; kept for the next time."""
@@ -465,7 +465,7 @@ class Serving:
         return None
 
     def _lines_of(self, rows: _QueryRows) -> np.ndarray | None:
-        """Vectors of rows that were placed for this call, if they have any."""
+        """Vectors of rows that were inferred for this call, if they have any."""
         raise NotImplementedError
 
     def _distribution(self, cells: Cells) -> np.ndarray:

@@ -53,29 +53,29 @@ class NewRows(NamedTuple):
     n_levels: np.ndarray
 
 
-def infer_rows(rows: Observations, columns: KnownColumns, new: NewRows, usual: Any) -> None:
-    _infer_rows(rows.row_start, rows.column, rows.level, columns, new, usual)
+def infer_rows(rows: Observations, columns: KnownColumns, new: NewRows, prior: Any) -> None:
+    _infer_rows(rows.row_start, rows.column, rows.level, columns, new, prior)
 
 
 @compiled(parallel=True)
-def _infer_rows(row_start: Any, column: Any, level: Any, columns: Any, new: Any, usual: Any) -> None:
+def _infer_rows(row_start, column, level, columns, new, prior):
     for row in prange(row_start.size - 1):
         entries = slice(row_start[row], row_start[row + 1])
-        _infer_row(column[entries], level[entries], columns, new, usual, row)
+        _infer_row(column[entries], level[entries], columns, new, prior, row)
 
 
 @inlined
-def _infer_row(column: Any, level: Any, columns: Any, new: Any, usual: Any, row: Any) -> None:
-    n, n_own = column.size, usual.factors.size
+def _infer_row(column, level, columns, new, prior, row):
+    n, n_own = column.size, prior.factors.size
     if n == 0:
         return
     factors = np.full(new.factors.shape[1], 0.5)
-    own = np.zeros(n_own + 1)  # ω, then the bias of a row that meets usual factors
-    own[n_own] = usual.bias[0]
-    common = usual.cutpoints[new.n_levels[row]]
+    own = np.zeros(n_own + 1)  # ω, then the bias of a row that meets average factors
+    own[n_own] = prior.bias[0]
+    common = prior.cutpoints[new.n_levels[row]]
     cutpoints = common.copy()
-    design, lower = _centred_factors(column, columns, usual), np.empty((n_own + 1, n_own + 1))
-    by_own, by_factors = np.full(n, usual.bias[0]), np.empty(n)
+    design, lower = _centred_factors(column, columns, prior), np.empty((n_own + 1, n_own + 1))
+    by_own, by_factors = np.full(n, prior.bias[0]), np.empty(n)
     low, high, utility, before = np.empty(n), np.empty(n), np.empty(n), np.zeros(n)
     for turn in range(MOST_TURNS):
         for step in range(MEAN_FIELD_STEPS + 1):
@@ -85,10 +85,10 @@ def _infer_row(column: Any, level: Any, columns: Any, new: Any, usual: Any, row:
             )
             if step < MEAN_FIELD_STEPS:
                 _infer_factors(column, columns, utility, factors)
-        if usual.bias_precision[0] < np.inf:
+        if prior.bias_precision[0] < np.inf:
             if turn < NEW_CURVATURES:
-                _curvature(design, low, high, usual, lower)
-            _newton(design, by_factors, by_own, utility, usual, lower, own)
+                _curvature(design, low, high, prior, lower)
+            _newton(design, by_factors, by_own, utility, prior, lower, own)
             for e in range(n):
                 by_own[e] = dot(design[e], own)
             # Gaps and bias speak of the same thing: one after the other, or both overshoot.
@@ -96,7 +96,7 @@ def _infer_row(column: Any, level: Any, columns: Any, new: Any, usual: Any, row:
                 column, level, columns, new.n_levels[row], cutpoints, by_factors, by_own, low, high, utility
             )
             _move_cutpoints(
-                column, level, columns, low, high, usual.cutpoints_precision[0], common, cutpoints
+                column, level, columns, low, high, prior.cutpoints_precision[0], common, cutpoints
             )
         change = 0.0
         for e in range(n):
@@ -105,52 +105,41 @@ def _infer_row(column: Any, level: Any, columns: Any, new: Any, usual: Any, row:
             before[e] = mean
         if turn > 0 and change < SETTLED:
             break
-    _write(new, row, factors, own, cutpoints, usual)
+    _write(new, row, factors, own, cutpoints, prior)
 
 
 @inlined
-def _write(new: Any, row: Any, factors: Any, own: Any, cutpoints: Any, usual: Any) -> None:
+def _write(new, row, factors, own, cutpoints, prior):
     for k in range(factors.size):
         new.factors[row, k] = factors[k]
-    bias = own[usual.factors.size]
-    for k in range(usual.factors.size):
+    bias = own[prior.factors.size]
+    for k in range(prior.factors.size):
         new.weights[row, k] = own[k]
-        bias -= own[k] * usual.factors[k]
+        bias -= own[k] * prior.factors[k]
     new.bias[row] = bias
     for m in range(cutpoints.size):
         new.cutpoints[row, m] = cutpoints[m]
 
 
 @inlined
-def _centred_factors(column: Any, columns: Any, usual: Any) -> Any:
-    """(answers, S + 1): the columns' factors around the usual ones, and a one for the bias."""
-    design = np.ones((column.size, usual.factors.size + 1))
+def _centred_factors(column, columns, prior):
+    """(answers, S + 1): the columns' factors around their means, and a one for the bias."""
+    design = np.ones((column.size, prior.factors.size + 1))
     for e in range(column.size):
-        for k in range(usual.factors.size):
-            design[e, k] = columns.factors[column[e], k] - usual.factors[k]
+        for k in range(prior.factors.size):
+            design[e, k] = columns.factors[column[e], k] - prior.factors[k]
     return design
 
 
 @inlined
-def _act(column: Any, columns: Any, factors: Any, mean: Any) -> None:
+def _act(column, columns, factors, mean):
     """What the columns' parameters and the row's factors make of each mean."""
     for e in range(column.size):
         mean[e] = columns.bias[column[e]] + dot(columns.weights[column[e]], factors)
 
 
 @inlined
-def _expect(
-    column: Any,
-    level: Any,
-    columns: Any,
-    row_levels: Any,
-    cutpoints: Any,
-    by_factors: Any,
-    by_own: Any,
-    low: Any,
-    high: Any,
-    utility: Any,
-) -> None:
+def _expect(column, level, columns, row_levels, cutpoints, by_factors, by_own, low, high, utility):
     """Bounds of each answer's level, seen from its mean, and its expected utility."""
     for e in range(column.size):
         i, mean = column[e], by_factors[e] + by_own[e]
@@ -162,7 +151,7 @@ def _expect(
 
 
 @inlined
-def _infer_factors(column: Any, columns: Any, utility: Any, factors: Any) -> None:
+def _infer_factors(column, columns, utility, factors):
     for k in range(factors.size):
         factors[k] = columns.factor_bias[k]
     for e in range(column.size):
@@ -172,13 +161,13 @@ def _infer_factors(column: Any, columns: Any, utility: Any, factors: Any) -> Non
 
 
 @inlined
-def _curvature(design: Any, low: Any, high: Any, usual: Any, lower: Any) -> None:
+def _curvature(design, low, high, prior, lower):
     """Cholesky factor of minus the second derivative by the weights and the bias of a row."""
     n, size = design.shape
     lower[:] = 0.0
     for k in range(size - 1):
-        lower[k, k] = usual.weights_precision[k]
-    lower[size - 1, size - 1] = usual.bias_precision[0]
+        lower[k, k] = prior.weights_precision[k]
+    lower[size - 1, size - 1] = prior.bias_precision[0]
     for e in range(n):
         at_low, at_high, shift = double.edge_densities(low[e], high[e])
         information = shift * shift - (low[e] * at_low - high[e] * at_high)
@@ -192,15 +181,13 @@ def _curvature(design: Any, low: Any, high: Any, usual: Any, lower: Any) -> None
 
 
 @inlined
-def _newton(
-    design: Any, by_factors: Any, by_own: Any, utility: Any, usual: Any, lower: Any, own: Any
-) -> None:
+def _newton(design, by_factors, by_own, utility, prior, lower, own):
     """One step of Newton's method for the weights and the bias of a row."""
     n, size = design.shape
     slope = np.empty(size)
     for k in range(size - 1):
-        slope[k] = -usual.weights_precision[k] * own[k]
-    slope[size - 1] = -usual.bias_precision[0] * (own[size - 1] - usual.bias[0])
+        slope[k] = -prior.weights_precision[k] * own[k]
+    slope[size - 1] = -prior.bias_precision[0] * (own[size - 1] - prior.bias[0])
     for e in range(n):
         add_scaled(slope, utility[e] - by_factors[e] - by_own[e], design[e])
     for k in range(size):
@@ -213,9 +200,7 @@ def _newton(
 
 
 @inlined
-def _move_cutpoints(
-    column: Any, level: Any, columns: Any, low: Any, high: Any, precision: Any, common: Any, cutpoints: Any
-) -> None:
+def _move_cutpoints(column, level, columns, low, high, precision, common, cutpoints):
     """One damped step for the logarithms of the gaps; the first threshold stays."""
     slope, curvature = np.zeros(cutpoints.size), np.full(cutpoints.size, precision)
     for m in range(1, cutpoints.size):

@@ -16,13 +16,11 @@ import numpy as np
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.side import Batch
 from ordinalrbm.engine.thresholds import FirstThresholds
-from ordinalrbm.matrix.backends import single_backend
-from ordinalrbm.matrix.binary_priors import Priors, starting_priors
-from ordinalrbm.matrix.binary_state import BinaryState, Chains, Process, Sampling, Steps
+from ordinalrbm.matrix.backends import Cpu, single_backend
+from ordinalrbm.matrix.binary_state import BinaryState, Chains, Priors, Process, Sampling, Steps
 from ordinalrbm.matrix.calibration import calibrated
-from ordinalrbm.matrix.cpu import Cpu
-from ordinalrbm.matrix.fitted import Fitted, evenly_shared
 from ordinalrbm.matrix.model import Half, MatrixModel, Precisions, start
+from ordinalrbm.matrix.prepare import Fitted, evenly_shared
 from ordinalrbm.storage.reader import wrong
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.training.loop import learn
@@ -284,7 +282,7 @@ def _begun(
     for half, counts in zip(halves, (observations.column_counts, observations.row_counts), strict=False):
         clamped = rng.integers(0, 2, size=half.factors.shape, dtype=np.uint8)
         chains.append(Chains(clamped, clamped.copy(), _first_sums(half, counts, settings)))
-        priors.append(starting_priors(half, settings.weight_decay, are_learnt=are_learnt))
+        priors.append(Priors.first(half, settings.weight_decay, are_learnt=are_learnt))
     return BinaryState(model, chains, priors)
 
 

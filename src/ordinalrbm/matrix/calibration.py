@@ -101,40 +101,29 @@ class Judge(NamedTuple):
         return float(result.fun), found
 
 
-class Calibration(NamedTuple):
-    """What was found to suit ratings that were not learnt from."""
-
-    numbers: np.ndarray
-
-    def apply(self, models: Sequence[AnyModel], observations: Counted | Counts) -> list[AnyModel]:
-        """The models with gains, spread and biases; ``observations`` are those learnt from."""
-        if not np.isfinite(self.numbers).all():  # of a model that rules out what is the case
-            return list(models)
-        return [model.calibrated(self.numbers, observations) for model in models]
-
-
-NO_CALIBRATION = Calibration(np.full(_PRIOR_RATINGS.size, np.nan))
-
-
-def calibration(model: AnyModel, observations: Counted, validation: Cells) -> Callable[[], Calibration]:
-    """What finds gains, spread and biases that suit the validation ratings.
+def calibration(model: AnyModel, observations: Counted, validation: Cells) -> Callable[[], np.ndarray | None]:
+    """What finds the numbers that suit the validation ratings, or None.
 
     It may be called later, and in another thread: what it takes of the model, it has. Rows and
     columns of the model are those of the observations, which were learnt from.
     """
     some = Cells(*(part[:_ENOUGH] for part in validation))
     if some.row.size == 0:
-        return lambda: NO_CALIBRATION
-    row, column = log_counts(observations)
-    # An unknown row or column, −1, finds the zero at the end.
-    of_cells = np.append(row, 0.0)[some.row], np.append(column, 0.0)[some.column]
-    judge = Judge(utilities(model, some), bounds(model, some), np.stack(of_cells))
+        return lambda: None
+    judge = Judge(utilities(model, some), bounds(model, some), _activity_of(some, observations))
 
-    def find() -> Calibration:
+    def find() -> np.ndarray | None:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            return Calibration(model.fitted_calibration(judge))
+            found = model.fitted_calibration(judge)
+        return found if np.isfinite(found).all() else None  # of a model that rules out what is the case
 
     return find
+
+
+def _activity_of(cells: Cells, observations: Counted) -> np.ndarray:
+    """(2, cells) activity of rows and of columns; that of an unknown one, at −1, is zero."""
+    row, column = log_counts(observations)
+    return np.stack([np.append(row, 0.0)[cells.row], np.append(column, 0.0)[cells.column]])
 
 
 def shifts_of_draws(models: Sequence[UtilityModel], observations: Counted, validation: Cells) -> np.ndarray:
@@ -143,7 +132,6 @@ def shifts_of_draws(models: Sequence[UtilityModel], observations: Counted, valid
     Draws are judged together: by the mean of a cell's utility, and by its variance over all.
     """
     some = Cells(*(part[:_ENOUGH] for part in validation))
-    row, column = log_counts(observations)
     if not some.row.size:
         return NO_SHIFTS
     low, high, base, squares = np.zeros((4, some.row.size))
@@ -153,9 +141,8 @@ def shifts_of_draws(models: Sequence[UtilityModel], observations: Counted, valid
         base, squares = base + parts.base, squares + parts.base**2 + parts.deviation**2
     n, nothing = len(models), np.zeros(some.row.size)
     deviation = np.sqrt(np.maximum(squares / n - (base / n) ** 2, 1.0))
-    of_cells = np.append(row, 0.0)[some.row], np.append(column, 0.0)[some.column]
-    together = Utilities(nothing, nothing, nothing, deviation)
-    judge = Judge(together, (low / n, high / n), np.stack(of_cells))
+    parts = Utilities(nothing, nothing, nothing, deviation)
+    judge = Judge(parts, (low / n, high / n), _activity_of(some, observations))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         _, found = judge.best(SHIFTS)
     return shifts_by(found, observations) if np.isfinite(found).all() else NO_SHIFTS
@@ -163,7 +150,14 @@ def shifts_of_draws(models: Sequence[UtilityModel], observations: Counted, valid
 
 def calibrated(models: Sequence[AnyModel], observations: Counted, validation: Cells) -> list[AnyModel]:
     """The models with what suits the validation ratings, judged by the last of them."""
-    return calibration(models[-1], observations, validation)().apply(models, observations)
+    return with_numbers(models, calibration(models[-1], observations, validation)(), observations)
+
+
+def with_numbers(
+    models: Sequence[AnyModel], numbers: np.ndarray | None, observations: Counted | Counts
+) -> list[AnyModel]:
+    """Calibrated models; ``observations`` are those learnt from."""
+    return list(models) if numbers is None else [model.calibrated(numbers, observations) for model in models]
 
 
 def log_counts(observations: Counted | Counts) -> list[np.ndarray]:

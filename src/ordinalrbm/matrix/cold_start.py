@@ -36,7 +36,7 @@ def library(array: Any) -> Any:
     return torch
 
 
-def usual_cutpoints(cutpoints: np.ndarray, n_levels: np.ndarray, learnt: np.ndarray) -> None:
+def set_mean_cutpoints(cutpoints: np.ndarray, n_levels: np.ndarray, learnt: np.ndarray) -> None:
     """Give those that were not learnt the usual thresholds of their scale; in place."""
     for levels in np.unique(n_levels[~learnt]):
         same = n_levels == levels
@@ -111,5 +111,5 @@ def with_last_on(n_levels: np.ndarray, cutpoints: np.ndarray, last: int) -> tupl
     """Levels and cutpoints of columns, the last being on a scale of so many levels."""
     levels, cutpoints = n_levels.copy(), cutpoints.copy()
     levels[-1] = last
-    usual_cutpoints(cutpoints, levels, np.arange(levels.size) < levels.size - 1)
+    set_mean_cutpoints(cutpoints, levels, np.arange(levels.size) < levels.size - 1)
     return levels, cutpoints

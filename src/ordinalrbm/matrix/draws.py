@@ -21,15 +21,14 @@ from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.normal_reference import truncated_mean
 from ordinalrbm.engine.ordinal_gibbs import CPU_GIBBS, DrawnSide, Sweep
-from ordinalrbm.engine.rated_sets import RatedSets, set_size_weight
 from ordinalrbm.matrix.calibration import NO_SHIFTS, read_shifts, shift_of
 from ordinalrbm.matrix.cold_start import in_turns
-from ordinalrbm.matrix.feature_priors import FactorPrior, Tables, TrainedRows
+from ordinalrbm.matrix.feature_priors import FactorPrior, Tables, TrainedRows, Weights
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gibbs_sampler import Hyper, SampledState, bounds_of
-from ordinalrbm.matrix.protocol import ChangedRatings, ExplainedCell
+from ordinalrbm.matrix.protocol import Backend, ChangedRatings, ExplainedCell
+from ordinalrbm.matrix.top_n import Curves
 from ordinalrbm.matrix.variational import posterior_of
-from ordinalrbm.matrix.vectors import Curves
 from ordinalrbm.runtime.blocks import taken
 from ordinalrbm.runtime.process_group import Group
 from ordinalrbm.storage.reader import Stored, wrong
@@ -150,30 +149,14 @@ class DrawnSides(NamedTuple):
         """Places among those who were not learnt."""
         return np.cumsum(self.is_known != 1)[which] - 1
 
-    def expected(
-        self, k: int, sets: RatedSets | None, lines: csr_array | None, others: TrainedRows | None = None
-    ) -> np.ndarray:
-        """(rows, 1 + F) where rows with these features are expected in the k-th draw.
-
-        Newcomers are compared with others.
-        """
-        n_rows = 1 if sets is None else sets.answers.n_rows
-        found = np.tile(self.mean[k], (n_rows, 1))
-        block = self.block[k]
-        if sets is not None and self.weights.shape[1]:
-            found += sets.times(self.weights[block].astype(np.float32))
-        if lines is not None and self.table_weights.shape[1]:
-            found += lines @ self.table_weights[block].astype(np.float32)
-        if sets is None or others is None:
-            return found
-        # Of newcomers the sets do not tell much at first, and they are expected where those are
-        # who have rated the same.
-        known = set_size_weight(sets.answers.row_counts, others.usual_count)[:, None]
-        usual = self.mean[k].astype(np.float64)
-        if self.table_weights.shape[1] and others.table_mean.size:
-            usual += others.table_mean @ self.table_weights[block].astype(np.float64)
-        found += (1.0 - known) * (others.near(sets.answers) - usual)
-        return found
+    def prior(self, k: int) -> FactorPrior:
+        """What features expect of rows in the k-th draw; of the precision, only the diagonal."""
+        each, table = (
+            part[self.block[k]].astype(np.float32) if part.shape[1] else _NONE
+            for part in (self.weights, self.table_weights)
+        )
+        weights = Weights(each, table, -self.mean[k].astype(np.float64))
+        return FactorPrior(np.diag(self.precision[k]), self.width_precision[k : k + 1], weights)
 
     @classmethod
     def from_stored(
@@ -224,7 +207,7 @@ class DrawnSides(NamedTuple):
 
 
 class _Drawn(NamedTuple):
-    """Rows that are drawn given the other side, or columns in the second turn, which is 1."""
+    """Rows that are drawn given the other side, or columns in turn 1."""
 
     which: np.ndarray  # where they are, or will be
     answers: Observations
@@ -311,22 +294,13 @@ class Draws:
         no_gaps = np.zeros((most.size, cutpoints.shape[1]))
         rows = _posterior(self.rows, k, np.float32(1.0), no_gaps, most)
         columns = _posterior(self.columns, k, -cutpoints[:, 0], cutpoints, levels)
-        row_prior, column_prior = (
-            _diagonal(side, k, cutpoints.shape[1]) for side in (self.rows, self.columns)
-        )
-        learnt = [(side.is_known == 1).all() for side in (self.rows, self.columns)]
-        return GaussianModel(
-            rows,
-            columns,
-            row_prior,
-            column_prior,
-            share=1.0 / self.n_draws,
-            is_draw=True,
-            is_exact=all(learnt),
-        )
+        sides = (self.rows, self.columns)
+        of_rows, of_columns = (_diagonal(side, k, cutpoints.shape[1]) for side in sides)
+        model = GaussianModel(rows, columns, of_rows, of_columns, share=1.0 / self.n_draws, is_draw=True)
+        return model._replace(is_exact=all((side.is_known == 1).all() for side in sides))
 
     def utilities(self, k: int, row: int, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean utilities of a row's cells in one draw, and the bounds of all levels, (n, L + 1)."""
+        """Mean utilities of a row's cells in one draw, and bounds of all levels, (n, L + 1)."""
         own = self.rows.factors[k, row].astype(np.float64)
         facing = self.columns.factors[k, columns].astype(np.float64)
         mean = own[0] + facing[:, 0] + facing[:, 1:] @ own[1:]
@@ -357,7 +331,7 @@ class Draws:
     # ---- newcomers ----------------------------------------------------------------------------
 
     def with_newcomers(
-        self, known: Observations, ratings: Observations, tables: Tables, backend: Any
+        self, known: Observations, ratings: Observations, tables: Tables, backend: Backend
     ) -> Draws:
         """Each is drawn given the draw of the others and its ratings."""
         n_rows, n_columns = len(self.rows.is_known), len(self.columns.is_known)
@@ -365,14 +339,13 @@ class Draws:
         new_rows = np.arange(n_rows, ratings.n_rows)
         new_columns = np.arange(n_columns, ratings.n_columns)
         turns = iter((0, 2))  # those of rows
-
-        def draw_new_rows(rows: Observations) -> None:
-            found._draw(_Drawn(new_rows, rows, next(turns)), known, tables.rows)
-
-        def draw_new_columns(columns: Observations) -> None:
-            found._draw(_Drawn(new_columns, columns, 1), known.transpose(), tables.columns)
-
-        in_turns(ratings, n_rows, n_columns, draw_new_rows, draw_new_columns)
+        in_turns(
+            ratings,
+            n_rows,
+            n_columns,
+            lambda rows: found._draw(_Drawn(new_rows, rows, next(turns)), known, tables.rows),
+            lambda columns: found._draw(_Drawn(new_columns, columns, 1), known.transpose(), tables.columns),
+        )
         return found
 
     def with_feature_priors(self, ratings: Observations, tables: Tables) -> Draws:
@@ -384,7 +357,9 @@ class Draws:
                 self._draw(_Drawn(which, known.take_rows(which), turn), known, table)
         return self
 
-    def updated(self, known: Observations, touched: ChangedRatings, tables: Tables, backend: Any) -> Draws:
+    def updated(
+        self, known: Observations, touched: ChangedRatings, tables: Tables, backend: Backend
+    ) -> Draws:
         """With those drawn anew that have new ratings, given the others; see :mod:`update`."""
         if self.shifts.any():
             bare = replace(self.shifted(known, -1.0), shifts=NO_SHIFTS)
@@ -427,16 +402,13 @@ class Draws:
         return known, table
 
     def infer_rows(
-        self, ratings: Observations, lines: csr_array | None, others: tuple, backend: Any
+        self, ratings: Observations, lines: csr_array | None, others: tuple, backend: Backend
     ) -> list[GaussianModel]:
         new = _Drawn(np.arange(ratings.n_rows), ratings, 0)
-        found = [self._placed(k, new, lines, *others) for k in range(self.n_draws)]
-        rows = self.rows._replace(
-            factors=np.stack([this.factors for this, _ in found]).astype(np.float16),
-            width=np.stack([this.width for this, _ in found]),
-            variance=np.stack([variance for _, variance in found]).astype(np.float16),
-            is_known=np.full(ratings.n_rows, 2, dtype=np.uint8),
-        )
+        found = (self._inferred(k, new, lines, *others) for k in range(self.n_draws))
+        factors, width, variance = map(np.stack, zip(*found, strict=True))
+        is_known = np.full(ratings.n_rows, 2, dtype=np.uint8)
+        rows = self.rows._replace(factors=factors, width=width, variance=variance, is_known=is_known)
         most = np.full(ratings.n_rows, self.scale_levels.max())
         no_gaps = np.zeros((most.size, self.cutpoints.shape[2]))
         return [
@@ -445,48 +417,45 @@ class Draws:
         ]
 
     def _draw(self, new: _Drawn, known: Observations, table: csr_array | None) -> None:
-        """Draw newcomers in place, if anything is known of them.
-
-        ``known`` are the ratings of those who are here; the table has the features of all.
-        """
+        """Draw new rows in place, if anything is known of them; the table has features of all."""
         own = self.columns if new.turn == 1 else self.rows
         lines = None if table is None else table[new.which]
-        told = new.answers.row_counts > 0
+        observed = new.answers.row_counts > 0
         if lines is not None:
-            told |= np.diff(lines.indptr) > 0
-        if not told.any():
+            observed |= np.diff(lines.indptr) > 0
+        if not observed.any():
             return
-        which, of_others = new.which[told], None if table is None else table[: known.n_rows]
+        which, of_others = new.which[observed], None if table is None else table[: known.n_rows]
         for k in range(self.n_draws):
-            this, variance = self._placed(k, new, lines, known, of_others)
-            own.factors[k, which] = this.factors[told]
-            own.width[k, which] = this.width[told]
-            own.variance[k, own._among_others(which)] = variance[told]
+            factors, width, variance = self._inferred(k, new, lines, known, of_others)
+            own.factors[k, which], own.width[k, which] = factors[observed], width[observed]
+            own.variance[k, own._among_others(which)] = variance[observed]
         own.is_known[which] = 2
 
     def _redraw(self, rows: _Drawn, table: csr_array | None) -> None:
-        """Some Gibbs steps more for those who were learnt, in place."""
+        """Some more Gibbs steps for rows that were learnt, in place."""
         own, which = self.columns if rows.turn == 1 else self.rows, rows.which
-        sets, lines = RatedSets.of(rows.answers), None if table is None else table[which]
+        lines = None if table is None else table[which]
         for k in range(self.n_draws):
-            expected, start = own.expected(k, sets, lines), own.factors[k, which].astype(np.float32)
+            expected = own.prior(k).expected(rows.answers, lines)
+            start = own.factors[k, which].astype(np.float32)
             this = DrawnSide(start, own.width[k, which], self._scales(rows))
             steps = Sweep(_SEED, k * (_DROPPED + _AVERAGED), 5 + rows.turn)
             for _ in self._gibbs(k, rows, this, expected, steps, _REDRAWN):
                 pass
             own.factors[k, which], own.width[k, which] = _as_half(this.factors), this.width
 
-    def _placed(
+    def _inferred(
         self, k: int, new: _Drawn, lines: csr_array | None, known: Observations, table: csr_array | None
-    ) -> tuple[DrawnSide, np.ndarray]:
-        """Newcomers in one draw: means and variances by Gibbs steps, from where they are expected.
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Means, widths and variances of new rows in one draw, by Gibbs steps.
 
-        Lines are their features, the table has those of others, whose ratings are known. Who has
-        features alone is where these say, as far from there as anybody is.
+        Lines are their features, the table has those of others, whose ratings are known. Rows with
+        features alone are at the mean that these predict, with the variance of the prior.
         """
         own, rows = self.columns if new.turn == 1 else self.rows, new.answers
         others = TrainedRows.of(own.factors[k, : known.n_rows].astype(np.float32), known, table)
-        expected = own.expected(k, RatedSets.of(rows), lines, others)
+        expected = own.prior(k).expected(rows, lines, others)
         ones = np.ones(rows.n_rows, dtype=np.float32)
         this = DrawnSide(expected.copy(), ones, self._scales(new))
         steps = Sweep(_SEED, k * (_DROPPED + _AVERAGED), 2 + new.turn)
@@ -502,8 +471,7 @@ class Draws:
         spread = np.diag(linalg.inv(own.precision[k].astype(np.float64)))
         variance = np.where(has_ratings, np.maximum(squares / _AVERAGED - mean**2, 0.0), spread)
         width = np.exp(has_ratings[:, 0] * log_width / _AVERAGED).astype(np.float32)
-        this = this._replace(factors=_as_half(mean).astype(np.float32), width=width)
-        return this, _as_half(variance)
+        return _as_half(mean), width, _as_half(variance)
 
     def _gibbs(
         self, k: int, rows: _Drawn, this: DrawnSide, expected: np.ndarray, steps: Sweep, n: int
@@ -548,7 +516,7 @@ class Draws:
     def _regression_parts(self, k: int, cell: ExplainedCell) -> np.ndarray:
         """What each answer adds to the mean utility of a cell, in one draw."""
         precision = self.rows.precision[k].astype(np.float64)
-        prior = self.rows.expected(k, None, cell.line)[0].astype(np.float64)
+        prior = self.rows.prior(k).without_answers(cell.line, len(self.scale))
         features, target = (
             self.columns.factors[k, which].astype(np.float64) for which in (cell.columns, [cell.column])
         )
@@ -610,7 +578,7 @@ class Draws:
 
 
 def _row_blocks(side: DrawnSides) -> list[slice]:
-    """Rows by the thousands: all draws of a side as float32 may be more than there is room for."""
+    """Runs of rows: all draws of a side as float32 may be more than there is room for."""
     n_rows = len(side.is_known)
     return [slice(first, first + _ROWS) for first in range(0, n_rows, _ROWS)]
 
@@ -640,7 +608,6 @@ def _means(side: DrawnSides, turns: list[np.ndarray]) -> np.ndarray:
 
 
 def _lines(tables: np.ndarray, position: np.ndarray) -> np.ndarray:
-    """Lines at these positions of each table."""
     found = np.empty((len(tables), position.size, tables.shape[2]), dtype=tables.dtype)
     for table, own in zip(tables, found, strict=True):
         own[:] = taken(table, position)
@@ -648,7 +615,7 @@ def _lines(tables: np.ndarray, position: np.ndarray) -> np.ndarray:
 
 
 def _as_half(numbers: np.ndarray) -> np.ndarray:
-    """Numbers as float16; what is too large for it is as large as can be."""
+    """Numbers as float16, clipped to its range."""
     most = np.finfo(np.float16).max
     return np.clip(numbers, -most, most).astype(np.float16)
 
@@ -675,7 +642,6 @@ def _stacked(states: list[tuple[DrawnSide, Hyper]], weights: list[list[np.ndarra
 def _posterior(
     side: DrawnSides, k: int, by_width: Any, gaps: np.ndarray, n_levels: np.ndarray
 ) -> FactorPosterior:
-    """A draw of one side."""
     width = side.width[k]
     n_rows, n_coordinates = side.factors[k].shape
     mean = np.empty((n_rows, n_coordinates + 1), dtype=np.float32)
@@ -690,6 +656,5 @@ def _posterior(
 
 
 def _diagonal(side: DrawnSides, k: int, width: int) -> FactorPrior:
-    """What a model wants to know of its prior, of which newcomers make no use here."""
     precision = np.append(np.diag(side.precision[k]), 1.0).astype(np.float32)
     return FactorPrior(precision, np.full(width, float(side.width_precision[k])))

@@ -10,7 +10,7 @@ Arrays are NumPy's or torch's, and rows may be spread over processes: sums are t
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -18,6 +18,7 @@ from scipy.sparse import csr_array
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.base import HalfSweepEngine
 from ordinalrbm.engine.rated_sets import FEW, RatedSets, raters_of, set_size_weight, usual_count
+from ordinalrbm.engine.side import Array
 
 # Precision of the prior of a weight, as a multiple of that of what it explains: of a rated column
 # (MovieLens 1M and 100K: 3 to 5 are about as good), and of a feature of the table.
@@ -46,21 +47,21 @@ class View(NamedTuple):
     Answers are in the form of the engine.
     """
 
-    answers: Any
+    answers: Array
     engine: HalfSweepEngine
     # Of features, if there are any:
-    lengths: Any = None  # (rows, 1), what each feature of a rated set is
-    squares: Any = None  # (features, 1), squared lengths of these over all rows
-    table: Any = None  # other features, in the engine's form
-    table_squares: Any = None  # the same of these
+    lengths: Array = None  # (rows, 1), what each feature of a rated set is
+    squares: Array = None  # (features, 1), squared lengths of these over all rows
+    table: Array = None  # other features, in the engine's form
+    table_squares: Array = None  # the same of these
     n: float = 0.0  # number of rows, of all processes
 
 
 class Weights(NamedTuple):
     """Weights of the features of rows, or of columns; those of none have no width."""
 
-    each: Any  # (columns, 1 + F) float32, of what was rated
-    table: Any  # (features, 1 + F) float32, of what the table says
+    each: Array  # (columns, 1 + F) float32, of what was rated
+    table: Array  # (features, 1 + F) float32, of what the table says
     centre: np.ndarray  # (1 + F,) float64, Bᵀ times the average features
 
     @classmethod
@@ -73,17 +74,17 @@ class Weights(NamedTuple):
         return cls(each, np.zeros(shape, dtype=np.float32), centre)
 
     @property
-    def parts(self) -> list[Any]:
+    def parts(self) -> list[Array]:
         """Those of the kinds of features that there are."""
         return [part for part in (self.each, self.table) if part.shape[1]]
 
-    def of_parts(self, parts: list[Any], centre: np.ndarray) -> Weights:
+    def of_parts(self, parts: list[Array], centre: np.ndarray) -> Weights:
         """The same kinds of features with other weights."""
         left = iter(parts)
         each, table = (next(left) if part.shape[1] else part for part in (self.each, self.table))
         return Weights(each, table, centre)
 
-    def rotate(self, matrix: np.ndarray, there: Any) -> Weights:
+    def rotate(self, matrix: np.ndarray, there: Array) -> Weights:
         """The same for rotated factors; ``there`` is the matrix where the weights are."""
         return self.of_parts([part @ there for part in self.parts], self.centre @ matrix)
 
@@ -91,7 +92,7 @@ class Weights(NamedTuple):
 NO_WEIGHTS = Weights.zero(0, 0)
 
 
-def with_features(view: View, other_view: View, this: Any, other: Any, table: csr_array | None) -> View:
+def with_features(view: View, other_view: View, this: Array, other: Array, table: csr_array | None) -> View:
     """The view of a side, with what its features are; ``this`` and ``other`` are both sides."""
     counts = view.engine.rated_sums(view.answers, 0.0 * other.mean[:, :1] + 1.0)
     library, ones = view.engine.library, 0.0 * this.mean[:, :1] + 1.0
@@ -106,8 +107,8 @@ def with_features(view: View, other_view: View, this: Any, other: Any, table: cs
 
 
 def refit_weights(
-    view: View, other_view: View, mean: Any, known: Weights, expected: Any
-) -> tuple[Weights, Any]:
+    view: View, other_view: View, mean: Array, known: Weights, expected: Array
+) -> tuple[Weights, Array]:
     """Weights nearer to the regression of the means, and what they expect of every row."""
     features = _Features(view, other_view, mean, known)
     weights, centre = known.parts, known.centre
@@ -141,7 +142,7 @@ def refit_weights(
 class _Features:
     """Products with the features of rows, centred; parts are those of each kind of features."""
 
-    def __init__(self, view: View, other_view: View, like: Any, weights: Weights) -> None:
+    def __init__(self, view: View, other_view: View, like: Array, weights: Weights) -> None:
         self.view, self.other, self.like = view, other_view, like
         self.rated_sets = weights.each.shape[1] > 0
         self.has_table = weights.table.shape[1] > 0
@@ -149,10 +150,10 @@ class _Features:
         squares = [view.squares] * self.rated_sets + [view.table_squares] * self.has_table
         self.diagonal = [part + ridge for part, ridge in zip(squares, self.ridges, strict=True)]
 
-    def scaled(self, parts: list[Any]) -> list[Any]:
+    def scaled(self, parts: list[Array]) -> list[Array]:
         return [part / own for part, own in zip(parts, self.diagonal, strict=True)]
 
-    def times(self, parts: list[Any]) -> tuple[Any, np.ndarray]:
+    def times(self, parts: list[Array]) -> tuple[Array, np.ndarray]:
         """Features times weights, without their average over all rows; and that."""
         view, found = self.view, 0.0 * self.like
         if self.rated_sets:
@@ -162,7 +163,7 @@ class _Features:
         average = self._average(found)
         return found - self.there(average), average
 
-    def transposed_times(self, of_rows: Any) -> list[Any]:
+    def transposed_times(self, of_rows: Array) -> list[Array]:
         view, centred = self.view, of_rows - self.there(self._average(of_rows))
         found = []
         if self.rated_sets:
@@ -172,11 +173,11 @@ class _Features:
             found.append(view.engine.table_sums(view.table, centred))
         return found
 
-    def products(self, parts: list[Any], others: list[Any]) -> np.ndarray:
+    def products(self, parts: list[Array], others: list[Array]) -> np.ndarray:
         """Sums over features of products of their numbers; rated ones are the other side's."""
         return np.sum(self._totals(parts, others), axis=0)
 
-    def _totals(self, parts: list[Any], others: list[Any]) -> list[np.ndarray]:
+    def _totals(self, parts: list[Array], others: list[Array]) -> list[np.ndarray]:
         totals = []
         if self.rated_sets:
             totals.append(self.other.engine.totals(parts[0] * others[0]))
@@ -184,16 +185,16 @@ class _Features:
             totals.append(self.view.engine.totals_here(parts[-1] * others[-1]))
         return totals
 
-    def curvature(self, direction: list[Any], by_rows: Any) -> np.ndarray:
+    def curvature(self, direction: list[Array], by_rows: Array) -> np.ndarray:
         """What the regression's loss curves by along a direction, which makes this of the rows."""
         found = self.view.engine.totals(by_rows * by_rows)
         parts = self._totals(direction, direction)
         return found + sum(ridge * part for ridge, part in zip(self.ridges, parts, strict=True))
 
-    def there(self, values: np.ndarray) -> Any:
+    def there(self, values: np.ndarray) -> Array:
         return self.view.engine.array(values.astype(np.float32), self.like)
 
-    def _average(self, of_rows: Any) -> np.ndarray:
+    def _average(self, of_rows: Array) -> np.ndarray:
         return self.view.engine.totals(of_rows) / self.view.n
 
 
@@ -256,3 +257,10 @@ class FactorPrior(NamedTuple):
         known = set_size_weight(rows.row_counts, others.usual_count)[:, None]
         found += (1.0 - known) * others.near(rows) - known * (centre - of_table) - of_table
         return found.astype(np.float32)
+
+    def without_answers(self, line: csr_array | None, n_columns: int) -> np.ndarray:
+        """(1 + F,) where a row with these features and no ratings is expected."""
+        none = np.zeros(0, dtype=np.int32)
+        row = Observations.from_triples(none, none, none, 1, n_columns, np.full(n_columns, 2))
+        expected = self.expected(row, line)[0].astype(np.float64)
+        return expected if expected.size else np.zeros(self.precision.size)

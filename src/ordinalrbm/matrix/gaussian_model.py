@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Cells, Counted, Counts, Observations
 from ordinalrbm.engine import thresholds
-from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior, Prior
+from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior
 from ordinalrbm.engine.normal_reference import truncated_mean
 from ordinalrbm.engine.rated_sets import FEW
 from ordinalrbm.matrix import calibration, predict, top_n, update
@@ -24,25 +24,27 @@ from ordinalrbm.matrix.cold_start import (
     cutpoints_by_levels,
     in_turns,
     library,
-    usual_cutpoints,
+    set_mean_cutpoints,
     wide,
     with_last_on,
     with_more,
 )
 from ordinalrbm.matrix.explain import NEXT_TO, cells_of, contributions, repeated
 from ordinalrbm.matrix.feature_priors import NO_WEIGHTS, FactorPrior, Tables, TrainedRows, Weights
-from ordinalrbm.matrix.infer_rows import InferOptions, infer_rows
 from ordinalrbm.matrix.protocol import (
     AddScores,
+    Backend,
     CellTerms,
     ChangedRatings,
+    Choose,
     ExplainedCell,
     Product,
     TableTerms,
     Utilities,
 )
+from ordinalrbm.matrix.top_n import Curves, mean_deviation
+from ordinalrbm.matrix.update import InferOptions, infer_rows
 from ordinalrbm.matrix.variational import GaussianState, posterior_of, swapped
-from ordinalrbm.matrix.vectors import Curves, usual_deviation
 from ordinalrbm.runtime.blocks import taken
 from ordinalrbm.storage.reader import LARGEST_NUMBER, Stored, wrong
 
@@ -229,7 +231,7 @@ class GaussianModel(NamedTuple):
     def scorer(self, worth: np.ndarray) -> AddScores:
         return top_n.scorer_by_utility(self, worth)
 
-    def chooser(self, lowest: np.ndarray, rows: np.ndarray) -> top_n.Choose | None:
+    def chooser(self, lowest: np.ndarray, rows: np.ndarray) -> Choose | None:
         """One draw of many is not asked alone."""
         return None if self.is_draw else partial(top_n.choose_by_gaussian, self, lowest, rows)
 
@@ -284,28 +286,29 @@ class GaussianModel(NamedTuple):
     def deviation_scale(self) -> float:
         return self.spread
 
+    def with_utilities(self) -> GaussianModel:
+        return self
+
     def curves(self, worth: np.ndarray) -> Curves:
-        deviation = self.spread * usual_deviation(self.rows, self.columns)
+        deviation = self.spread * mean_deviation(self.rows, self.columns)
         row_gaps = self.row_cutpoints.mean(axis=0)
         return Curves.of(self.column_cutpoints, self.n_levels, row_gaps, worth, deviation)
 
     # ---- what is not known ----------------------------------------------------------------------
 
-    def with_unknown(self, counts: np.ndarray | None = None) -> GaussianModel:
+    def with_unknown(self, counts: np.ndarray | None = None, n_levels: int | None = None) -> GaussianModel:
         longest = self.n_levels == self.n_levels.max()
-        usual = self.column_cutpoints[longest].mean(0)
-        return self._replace(
+        cutpoints = self.column_cutpoints[longest].mean(0)
+        known = self._replace(
             rows=_with_average(self.rows, self.row_cutpoints.mean(0), self.is_point),
-            columns=_with_average(self.columns, usual, self.is_point, counts),
+            columns=_with_average(self.columns, cutpoints, self.is_point, counts),
             is_exact=False,
         )
-
-    def with_unknown_on(self, n_levels: int, counts: np.ndarray | None = None) -> GaussianModel:
-        known = self.with_unknown(counts)
+        if n_levels is None:
+            return known
         return known._on_scales(*with_last_on(known.n_levels, known.column_cutpoints, n_levels))
 
     def _on_scales(self, n_levels: np.ndarray, cutpoints: np.ndarray) -> GaussianModel:
-        """With other scales and thresholds of columns."""
         known = self.columns
         return self._replace(columns=posterior_of(known.mean, known.variance, cutpoints, n_levels))
 
@@ -321,7 +324,7 @@ class GaussianModel(NamedTuple):
             column_prior=_widened(known.column_prior, width, rows),
         )
         cutpoints = ordered.column_cutpoints
-        usual_cutpoints(cutpoints, n_levels, columns >= 0)
+        set_mean_cutpoints(cutpoints, n_levels, columns >= 0)
         return ordered._on_scales(n_levels, cutpoints)
 
     def with_feature_priors(self, ratings: Observations, tables: Tables) -> GaussianModel:
@@ -334,7 +337,7 @@ class GaussianModel(NamedTuple):
     # ---- new ratings ----------------------------------------------------------------------------
 
     def with_newcomers(
-        self, known: Observations, ratings: Observations, tables: Tables, backend: Any
+        self, known: Observations, ratings: Observations, tables: Tables, backend: Backend
     ) -> GaussianModel:
         wider = self.longer(ratings)
         in_turns(
@@ -357,59 +360,39 @@ class GaussianModel(NamedTuple):
         )
 
     def _fill_in(
-        self, rows: Observations, known: Observations, table: csr_array | None, backend: Any
+        self, rows: Observations, known: Observations, table: csr_array | None, backend: Backend
     ) -> None:
         """Fill in the rows after those known, in place, if there is anything to infer them from."""
         n_known = known.n_rows
         new = FactorPosterior(*(part[n_known:] for part in self.rows))
         lines = None if table is None else table[n_known:]
-        told = np.diff(rows.row_start) > 0
+        observed = np.diff(rows.row_start) > 0
         if lines is not None:
-            told |= np.diff(lines.indptr) > 0
-        if not told.any():
+            observed |= np.diff(lines.indptr) > 0
+        if not observed.any():
             return
-        others = None
-        if not self.is_point:  # of which all are expected at zero
-            others = TrainedRows.of(
-                self.rows.mean[:n_known], known, None if table is None else table[:n_known]
-            )
-        # Their cutpoints are the usual ones still, or have been found from fewer answers.
-        usual = cutpoints_by_levels(self.rows.cutpoints[:n_known], self.rows.n_levels[:n_known])
-        found = self._inferred(rows, lines, others, usual[new.n_levels], new.n_levels, backend)
+        others = TrainedRows.of(self.rows.mean[:n_known], known, None if table is None else table[:n_known])
+        # Those of new rows are the common ones still, or have been found from fewer answers.
+        cutpoints = cutpoints_by_levels(self.rows.cutpoints[:n_known], self.rows.n_levels[:n_known])
+        levels, until = new.n_levels, InferOptions(_SETTLED)
+        found = infer_rows(self, rows, lines, others, cutpoints[levels], levels, until, backend)
         for part, own in zip(new, found, strict=True):
-            part[told] = own[told]
-
-    def _inferred(
-        self,
-        rows: Observations,
-        lines: csr_array | None,
-        others: TrainedRows | None,
-        cutpoints: np.ndarray,
-        n_levels: np.ndarray,
-        backend: Any,
-    ) -> FactorPosterior:
-        """Rows with these ratings and features, which may use so many levels."""
-        own = self.row_prior
-        expected = own.expected(rows, lines, others)
-        prior = Prior(own.precision, cutpoints, own.cutpoints_precision, expected)
-        options = InferOptions(_SETTLED, self.values, self.is_point)
-        return infer_rows(rows, self.columns, prior, n_levels, options, backend)
+            part[observed] = own[observed]
 
     def compared_with(self, known: Observations, table: csr_array | None) -> TrainedRows:
         usual = self.rows.cutpoints.mean(axis=0)
         return TrainedRows.of(self.rows.mean, known, table)._replace(cutpoints=usual)
 
     def infer_rows(
-        self, ratings: Observations, lines: csr_array | None, others: TrainedRows, backend: Any
+        self, ratings: Observations, lines: csr_array | None, others: TrainedRows, backend: Backend
     ) -> list[GaussianModel]:
         most = np.full(ratings.n_rows, self.most_levels)
         cutpoints = np.tile(others.cutpoints, (ratings.n_rows, 1))
-        compared = None if self.is_point else others
-        rows = self._inferred(ratings, lines, compared, cutpoints, most, backend)
-        return [self._replace(rows=rows)]
+        until = InferOptions(_SETTLED)
+        return [self._replace(rows=infer_rows(self, ratings, lines, others, cutpoints, most, until, backend))]
 
     def updated(
-        self, known: Observations, touched: ChangedRatings, tables: Tables, backend: Any
+        self, known: Observations, touched: ChangedRatings, tables: Tables, backend: Backend
     ) -> GaussianModel:
         return update.updated(self, known, touched, tables, backend)
 
@@ -434,7 +417,7 @@ class GaussianModel(NamedTuple):
         All of them together move the mean utility of the cell from what features alone expect, and
         the worth of a utility is taken as linear between the two.
         """
-        before = self._expected_without_answers(cell.line)
+        before = self.row_prior.without_answers(cell.line, self.n_columns)
         target = self._regressors(np.array([cell.column]))[1][0]
         parts = self._utility_parts(cell, target, before)
         now = self.rows.mean[cell.row].astype(np.float64)
@@ -444,8 +427,8 @@ class GaussianModel(NamedTuple):
         # Learning stops before the regression is solved to the last digit: the rest is shared.
         size = np.abs(parts)
         parts += (after - start - parts.sum()) * size / max(size.sum(), NEXT_TO)
-        expected, gather_on_rank_0 = self._worth_at(cell, np.array([after, start]))
-        slope = (expected - gather_on_rank_0) / (after - start) if abs(after - start) > NEXT_TO else 0.0
+        expected, at_start = self._worth_at(cell, np.array([after, start]))
+        slope = (expected - at_start) / (after - start) if abs(after - start) > NEXT_TO else 0.0
         if not slope:
             near = self._worth_at(cell, after + np.array([-NEXT_TO, NEXT_TO]))
             slope = (near[1] - near[0]) / (2.0 * NEXT_TO)
@@ -478,13 +461,6 @@ class GaussianModel(NamedTuple):
         biases = found[:, 0].copy()
         found[:, 0] = 1.0
         return biases, found
-
-    def _expected_without_answers(self, line: csr_array | None) -> np.ndarray:
-        """(1 + F,) where a row with these features is expected."""
-        none = np.zeros(0, dtype=np.int32)
-        row = Observations.from_triples(none, none, none, 1, self.n_columns, self.n_levels)
-        expected = self.row_prior.expected(row, line)[0].astype(np.float64)
-        return expected if expected.size else np.zeros(self.row_prior.precision.size)
 
     def _expected_utilities(self, cell: ExplainedCell) -> np.ndarray:
         """(answers,) mean of each utility, given its level and what is known of row and column."""

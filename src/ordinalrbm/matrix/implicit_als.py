@@ -24,7 +24,7 @@ Arrays are NumPy's or torch's, and rows may be spread over processes: sums are t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -32,7 +32,9 @@ from threadpoolctl import threadpool_limits
 from ordinalrbm.data.observations import Counted, Counts, Observations
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
 from ordinalrbm.engine.rated_sets import usual_count
+from ordinalrbm.engine.side import Array
 from ordinalrbm.matrix.feature_priors import View
+from ordinalrbm.matrix.protocol import ChangedRatings
 from ordinalrbm.matrix.variational import Data
 from ordinalrbm.runtime.blocks import MANY, each_block, taken
 from ordinalrbm.runtime.jit import single_threaded
@@ -64,14 +66,14 @@ _DRAWN_STEPS = 8
 class Factors(NamedTuple):
     """What is learnt, where the backend has it."""
 
-    rows: Any  # (rows, K)
-    columns: Any  # (columns, K)
+    rows: Array  # (rows, K)
+    columns: Array  # (columns, K)
 
-    def with_rows(self, change: Callable[[Any], Any]) -> Factors:
+    def with_rows(self, change: Callable[[Array], Array]) -> Factors:
         return self._replace(rows=change(self.rows))
 
 
-class Usual(NamedTuple):
+class RowPrior(NamedTuple):
     """Where rows are that have as many answers as usual, to whom those with fewer are drawn."""
 
     n_answers: float  # how many are usual; with none nobody is drawn anywhere
@@ -79,12 +81,12 @@ class Usual(NamedTuple):
     precision: np.ndarray  # (K, K) float64, σ² S⁻¹
 
     @classmethod
-    def of(cls, rows: np.ndarray, columns: np.ndarray, alone: np.ndarray, answers: Observations) -> Usual:
+    def of(cls, rows: np.ndarray, columns: np.ndarray, alone: np.ndarray, answers: Observations) -> RowPrior:
         """``alone`` is what rows without any answer are solved by."""
         counts = answers.row_counts
         count, usual = usual_count(counts), np.flatnonzero(counts >= max(usual_count(counts), 1.0))
         if not usual.size or not rows.shape[1]:
-            return cls.nobody(rows.shape[1])
+            return cls.flat(rows.shape[1])
         some = usual[:: -(-usual.size // _ENOUGH)]
         these, own = answers.take_rows(some), rows[some]
         # Of the squares of all answers, only the sums of each row are needed.
@@ -93,14 +95,14 @@ class Usual(NamedTuple):
         squares = these.n_entries + float((own * (products - 2.0 * sums)).sum(dtype=np.float64))
         noise = max(squares / these.n_entries, _LEAST_NOISE)
         if not np.isfinite(noise):  # of a file whose factors are no such
-            return cls.nobody(rows.shape[1])
+            return cls.flat(rows.shape[1])
         away = own - own.mean(axis=0, dtype=np.float64)
         answered = (columns.T * (these.column_counts / some.size)) @ columns
         covariance = away.T @ away / some.size + noise * _inverse(alone + answered)
         return cls(count, own.mean(axis=0, dtype=np.float64), noise * _inverse(covariance))
 
     @classmethod
-    def nobody(cls, n_factors: int) -> Usual:
+    def flat(cls, n_factors: int) -> RowPrior:
         return cls(0.0, np.zeros(n_factors), np.zeros((n_factors, n_factors)))
 
     def share(self, counts: np.ndarray) -> np.ndarray:
@@ -115,7 +117,7 @@ class Demand(NamedTuple):
     columns: np.ndarray  # (columns, K) float32
     ridge: float  # λ
     gram: np.ndarray  # (K, K) float64, products of the columns, by which new rows are placed
-    usual: Usual
+    row_prior: RowPrior
 
     @classmethod
     def of(
@@ -126,11 +128,11 @@ class Demand(NamedTuple):
         Who has no answers is where those are on average who have as many as usual.
         """
         rows, columns = (_rounded(part) for part in (rows, columns))
-        usual = Usual.nobody(rows.shape[1])
+        usual = RowPrior.flat(rows.shape[1])
         with threadpool_limits(limits=1, user_api="blas"):
             gram = (columns.T @ columns).astype(np.float64)
             if answers is not None:
-                usual = Usual.of(rows, columns, _alone(gram, ridge), answers)
+                usual = RowPrior.of(rows, columns, _alone(gram, ridge), answers)
                 rows[answers.row_counts == 0] = usual.mean.astype(np.float16)
         return cls(rows, columns, ridge, gram, usual)
 
@@ -165,9 +167,9 @@ class Demand(NamedTuple):
             "ridge": np.array([self.ridge]),
         }
 
-    def placed(self, answers: Observations, age: np.ndarray | None = None) -> np.ndarray:
+    def infer_rows(self, answers: Observations, age: np.ndarray | None = None) -> np.ndarray:
         """(rows, K) where rows with these answers are, given the columns."""
-        return _placed(answers, self.columns, self.gram, self.ridge, self.usual, age)
+        return _solved_exactly(answers, self.columns, self.gram, self.ridge, self.row_prior, age)
 
     def after_learning(self, answers: Observations, age: np.ndarray | None) -> Demand:
         """With rows placed by recent answers more than by old ones, and those with few drawn."""
@@ -180,10 +182,10 @@ class Demand(NamedTuple):
                 rows = _solved(views, found.rows, self.columns, CPU_ENGINE, self.ridge, _RECENT_STEPS)
             found = Demand.of(rows, self.columns, self.ridge, answers)
         counts = answers.row_counts
-        few = np.flatnonzero((counts > 0) & (counts < found.usual.n_answers))
-        return found._with_rows(answers, age, few)
+        few = np.flatnonzero((counts > 0) & (counts < found.row_prior.n_answers))
+        return found.refit_rows(answers, age, few)
 
-    def _with_rows(self, answers: Observations, age: np.ndarray | None, which: np.ndarray) -> Demand:
+    def refit_rows(self, answers: Observations, age: np.ndarray | None, which: np.ndarray) -> Demand:
         """With some rows nearer to where their answers put them.
 
         Rows do not depend on each other: many are solved in blocks that fit into a cache, shared by
@@ -226,23 +228,23 @@ class Demand(NamedTuple):
         new = answers.take_rows(np.arange(n_rows, answers.n_rows))
         is_known = new.column < n_columns
         age = None if age is None else age[answers.row_start[n_rows] :][is_known]
-        rows = np.vstack([self.rows, self.placed(new.select(is_known), age)])
+        rows = np.vstack([self.rows, self.infer_rows(new.select(is_known), age)])
         columns = self.columns
         if answers.n_columns > n_columns:
             of_new = answers.transpose().take_rows(np.arange(n_columns, answers.n_columns))
             gram = (rows.T @ rows).astype(np.float64)
-            nobody = Usual.nobody(self.n_factors)
-            columns = np.vstack([columns, _placed(of_new, rows, gram, self.ridge, nobody)])
+            nobody = RowPrior.flat(self.n_factors)
+            columns = np.vstack([columns, _solved_exactly(of_new, rows, gram, self.ridge, nobody)])
         return Demand.of(rows, columns, self.ridge, answers)
 
-    def settled(
-        self, answers: Observations, age: np.ndarray | None, rows: np.ndarray, columns: np.ndarray
-    ) -> Demand:
-        """With some rows and columns nearer to where their answers put them."""
+    def updated(self, changed: ChangedRatings, age: np.ndarray | None) -> Demand:
+        """After new ratings; ``age`` tells how recent all of them are, if that is known."""
+        answers, columns = changed.ratings, changed.columns
+        wider = self.with_new(answers, age)
         if not self.n_factors:
-            return self
-        found = self._with_rows(answers, age, rows)
-        facing, views = (self.columns.copy(), _recent_views(answers.transpose().take_rows(columns), None))
+            return wider
+        found = wider.refit_rows(answers, age, changed.rows)
+        facing, views = wider.columns.copy(), _recent_views(answers.transpose().take_rows(columns), None)
         with threadpool_limits(limits=1, user_api="blas"):
             facing[columns] = _solved(views, facing[columns], found.rows, CPU_ENGINE, self.ridge)
         return Demand.of(found.rows, facing, self.ridge, answers)
@@ -316,7 +318,7 @@ class _Pull(NamedTuple):
 
     @classmethod
     def of(cls, demand: Demand, counts: np.ndarray) -> _Pull:
-        own = demand.usual
+        own = demand.row_prior
         parts = (
             own.share(counts)[:, None],
             own.precision,
@@ -337,12 +339,12 @@ def _alone(gram: np.ndarray, ridge: float) -> np.ndarray:
     return _UNANSWERED * gram + ridge * np.eye(len(gram))
 
 
-def _placed(
+def _solved_exactly(
     answers: Observations,
     columns: np.ndarray,
     gram: np.ndarray,
     ridge: float,
-    usual: Usual,
+    row_prior: RowPrior,
     age: np.ndarray | None = None,
 ) -> np.ndarray:
     """(rows, K) of rows with these answers, solved to the end."""
@@ -350,25 +352,25 @@ def _placed(
     alone, recent = _alone(gram, ridge), np.zeros(answers.n_entries)
     if age is not None:
         recent += sum((age < n).astype(float) for n in _RECENT)
-    for d, share in enumerate(usual.share(answers.row_counts).tolist()):
+    for d, share in enumerate(row_prior.share(answers.row_counts).tolist()):
         chosen = columns[answers.row(d)[0]].astype(np.float64)
         own = slice(answers.row_start[d], answers.row_start[d + 1])
         counted = chosen * (1.0 + share * recent[own, None])
-        pull = (1.0 - share) * usual.precision
+        pull = (1.0 - share) * row_prior.precision
         system = share * alone + pull + counted.T @ chosen
-        found[d] = np.linalg.solve(system, counted.sum(axis=0) + pull @ usual.mean)
+        found[d] = np.linalg.solve(system, counted.sum(axis=0) + pull @ row_prior.mean)
     return found
 
 
 def _solved(
     views: list[View],
-    this: Any,
-    other: Any,
-    other_engine: Any,
+    this: Array,
+    other: Array,
+    other_engine: Array,
     ridge: float,
     n_steps: int = _STEPS,
     pull: _Pull | None = None,
-) -> Any:
+) -> Array:
     """Rows nearer to their regression on the columns; an answer counts once in every view.
 
     Of rows that are drawn by a pull, all answers are recent: the views of those after the first
@@ -377,7 +379,7 @@ def _solved(
     gram = _UNANSWERED * other_engine.gram(other)
     counts = [1.0, *(1.0 if pull is None else pull.known for _ in views[1:])]
 
-    def times(own: Any) -> Any:
+    def times(own: Array) -> Array:
         total = own @ gram + ridge * own
         if pull is not None:
             total = pull.known * total + (1.0 - pull.known) * (own @ pull.precision)
@@ -385,7 +387,7 @@ def _solved(
             total = total + count * view.engine.rated_products(view.answers, other, own)
         return total
 
-    def conditioned(residual: Any) -> Any:
+    def conditioned(residual: Array) -> Array:
         return residual if pull is None else residual @ pull.inverse
 
     residual = -times(this)
@@ -411,5 +413,5 @@ def _solved(
 _TINY = 1e-30
 
 
-def _products(one: Any, other: Any) -> Any:
+def _products(one: Array, other: Array) -> Array:
     return (one * other).sum(1)[:, None]

@@ -33,14 +33,22 @@ from ordinalrbm.matrix.cold_start import (
     average,
     cutpoints_by_levels,
     in_turns,
-    usual_cutpoints,
+    set_mean_cutpoints,
     wide,
     with_last_on,
     with_more,
 )
 from ordinalrbm.matrix.explain import NEXT_TO, contributions, effects_of_copies, repeated
 from ordinalrbm.matrix.feature_priors import Tables
-from ordinalrbm.matrix.protocol import AddScores, CellTerms, ExplainedCell, Product, TableTerms, Utilities
+from ordinalrbm.matrix.protocol import (
+    AddScores,
+    Backend,
+    CellTerms,
+    ExplainedCell,
+    Product,
+    TableTerms,
+    Utilities,
+)
 from ordinalrbm.storage.reader import Stored, wrong
 from ordinalrbm.vector.posterior import MAX_ITERATIONS, TOLERANCE
 
@@ -336,21 +344,23 @@ class MatrixModel(NamedTuple):
     def deviation_scale(self) -> float:
         return float(self.gains[2])
 
+    def with_utilities(self) -> MatrixModel:
+        return self
+
     # ---- what is not known ----------------------------------------------------------------------
 
-    def with_unknown(self, counts: np.ndarray | None = None) -> MatrixModel:
+    def with_unknown(self, counts: np.ndarray | None = None, n_levels: int | None = None) -> MatrixModel:
         longest = self.n_levels == self.n_levels.max()
-        usual = self.column_cutpoints[longest].mean(0)
+        cutpoints = self.column_cutpoints[longest].mean(0)
         by_columns = self.by_columns.with_unknown(self.row_cutpoints.mean(0))
         by_columns.factors[-1] = average(self.by_columns.factors, counts)
-        return self._replace(
-            by_rows=self.by_rows.with_unknown(usual, counts),
+        known = self._replace(
+            by_rows=self.by_rows.with_unknown(cutpoints, counts),
             by_columns=by_columns,
             n_levels=append(self.n_levels, self.n_levels.max()),
         )
-
-    def with_unknown_on(self, n_levels: int, counts: np.ndarray | None = None) -> MatrixModel:
-        known = self.with_unknown(counts)
+        if n_levels is None:
+            return known
         levels, cutpoints = with_last_on(known.n_levels, known.column_cutpoints, n_levels)
         return known._replace(by_rows=known.by_rows._replace(cutpoints=cutpoints), n_levels=levels)
 
@@ -361,7 +371,7 @@ class MatrixModel(NamedTuple):
         width = thresholds.n_cutpoints(n_levels)
         by_rows = known.by_rows.reordered(columns, rows, width)
         by_columns = known.by_columns.reordered(rows, columns, width)
-        usual_cutpoints(by_rows.cutpoints, n_levels, columns >= 0)
+        set_mean_cutpoints(by_rows.cutpoints, n_levels, columns >= 0)
         return known._replace(by_rows=by_rows, by_columns=by_columns, n_levels=n_levels)
 
     def with_priors(self, of_columns: Precisions | None, of_rows: Precisions | None) -> MatrixModel:
@@ -377,7 +387,7 @@ class MatrixModel(NamedTuple):
     # ---- newcomers ------------------------------------------------------------------------------
 
     def with_newcomers(
-        self, known: Observations, ratings: Observations, tables: Tables, backend: Any
+        self, known: Observations, ratings: Observations, tables: Tables, backend: Backend
     ) -> MatrixModel:
         of_columns, of_rows = self.priors
         n_rows, n_columns, n_levels = self.n_rows, self.n_columns, ratings.n_levels
@@ -405,7 +415,7 @@ class MatrixModel(NamedTuple):
         return None
 
     def infer_rows(
-        self, ratings: Observations, lines: csr_array | None, others: None, backend: Any
+        self, ratings: Observations, lines: csr_array | None, others: None, backend: Backend
     ) -> list[MatrixModel]:
         of_rows, own = self.priors[1], self.by_columns
         n, most = ratings.n_rows, np.full(ratings.n_rows, self.most_levels, dtype=np.int32)

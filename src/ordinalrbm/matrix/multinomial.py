@@ -13,7 +13,7 @@ that of all.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,10 +24,11 @@ from scipy.special import expit
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.normal import single
 from ordinalrbm.engine.thresholds import dot
+from ordinalrbm.errors import DataError
 from ordinalrbm.matrix.explain import cells_of, effects_of_copies
 from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.predict import probabilities
-from ordinalrbm.matrix.protocol import AddScores, ExplainedCell
+from ordinalrbm.matrix.protocol import AddScores, Backend, ExplainedCell, UtilityModel
 from ordinalrbm.runtime.jit import compiled, inlined
 from ordinalrbm.storage.reader import Stored
 
@@ -87,20 +88,14 @@ class MultinomialModel(NamedTuple):
     def most_levels(self) -> int:
         return self.bias.shape[1]
 
-    def with_unknown(self, counts: np.ndarray | None = None) -> MultinomialModel:
-        """The average column on its scale; how often others were answered does not matter."""
-        longest = self.most_levels
-        return self._with_last(longest, *self.typical_column(longest))
-
-    def with_unknown_on(self, n_levels: int, counts: np.ndarray | None = None) -> MultinomialModel:
-        return self._with_last(n_levels, *self.typical_column(n_levels, counts))
-
-    def _with_last(self, n_levels: int, weights: np.ndarray, bias: np.ndarray) -> MultinomialModel:
-        """With one more row that has said nothing, and one more column."""
+    def with_unknown(self, counts: np.ndarray | None = None, n_levels: int | None = None) -> MultinomialModel:
+        """With the average column on its scale, and a row that has said nothing."""
+        levels = self.most_levels if n_levels is None else n_levels
+        weights, bias = self.typical_column(levels, None if n_levels is None else counts)
         return self._replace(
             weights=np.concatenate([self.weights, weights[None]]),
             bias=np.concatenate([self.bias, bias[None]]),
-            n_levels=np.append(self.n_levels, n_levels).astype(self.n_levels.dtype),
+            n_levels=np.append(self.n_levels, levels).astype(self.n_levels.dtype),
             factors=np.vstack([self.factors, expit(self.factor_bias)]),
         )
 
@@ -123,7 +118,7 @@ class MultinomialModel(NamedTuple):
         return self
 
     def with_newcomers(
-        self, known: Observations, ratings: Observations, tables: Tables, backend: Any
+        self, known: Observations, ratings: Observations, tables: Tables, backend: Backend
     ) -> MultinomialModel:
         """New rows alone: there is nothing that new columns could be inferred from."""
         new = ratings.take_rows(np.arange(self.n_rows, ratings.n_rows))
@@ -133,7 +128,7 @@ class MultinomialModel(NamedTuple):
         return None
 
     def infer_rows(
-        self, ratings: Observations, lines: csr_array | None, others: None, backend: Any
+        self, ratings: Observations, lines: csr_array | None, others: None, backend: Backend
     ) -> list[MultinomialModel]:
         return [self._replace(factors=self.expected_factors(ratings))]
 
@@ -184,6 +179,9 @@ class MultinomialModel(NamedTuple):
         expected = distribution @ np.arange(distribution.shape[1])
         added = expected[0] - expected[1:]
         return pd.DataFrame({"factor": np.arange(own.size), "value": own, "contribution": added})
+
+    def with_utilities(self) -> UtilityModel:
+        raise DataError("MultinomialRBM predicts on the cores only; set device='cpu'.")
 
 
 def mean_of(part: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -15,7 +15,6 @@ from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.philox import fill_uniforms, split_seed
 from ordinalrbm.engine.side import Batch
 from ordinalrbm.matrix.binary_learner import monitoring_sample
-from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.multinomial import (
     MultinomialModel,
     Parameters,
@@ -25,6 +24,7 @@ from ordinalrbm.matrix.multinomial import (
     mean_of,
 )
 from ordinalrbm.matrix.predict import log_probability
+from ordinalrbm.matrix.prepare import Fitted
 from ordinalrbm.matrix.variational_learner import Record
 from ordinalrbm.runtime.jit import compiled, inlined
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
@@ -101,19 +101,12 @@ class Table(NamedTuple):
             observations.n_levels,
         )
 
-    def touched(self, batch: Batch) -> Touched:
-        """The columns that a batch has answers of."""
+    def columns_of(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+        """Columns that a batch has answers of, and the share of all answers that it has of each."""
         entries = slice(self.row_start[batch.start], self.row_start[batch.stop])
         columns, n_answers = np.unique(self.column[entries], return_counts=True)
         of_all = self.column_start[columns + 1] - self.column_start[columns]
-        return Touched(columns, (n_answers / of_all).astype(f32))
-
-
-class Touched(NamedTuple):
-    """Columns in ascending order, and what share of its answers a batch has of each."""
-
-    columns: np.ndarray
-    share: np.ndarray
+        return columns, (n_answers / of_all).astype(f32)
 
 
 class _Moving(NamedTuple):
@@ -139,8 +132,6 @@ def fit(
 
 
 class _Learner:
-    """State of learning."""
-
     def __init__(
         self, observations: Observations, validation: Cells | None, settings: MultinomialSettings
     ) -> None:
@@ -150,8 +141,8 @@ class _Learner:
         rng = np.random.default_rng(settings.seed)
         # Batches are neighbours, so that neighbours must have nothing in common.
         self.table = Table.of(observations.take_rows(rng.permutation(observations.n_rows)))
-        parameters, self.usual_bias = _initial(observations, settings, rng)
-        self.moving = _Moving(parameters, *(_zeros_like(parameters) for _ in range(3)))
+        parameters, self.mean_bias = _initial(observations, settings, rng)
+        self.moving = _Moving(parameters, *(Parameters(*map(np.zeros_like, parameters)) for _ in range(3)))
         self.best = parameters
         self.stopping = EarlyStopping(settings.patience, _WORTHWHILE)
         # Only for what it does when learning diverges: the rate does not fall by itself.
@@ -194,21 +185,33 @@ class _Learner:
         n_updates = (epoch - 1) * n_batches
         up_to = np.full(self.observations.n_columns, n_updates)  # the last update of each column
         for batch in _batches(n_rows, epoch, settings):
-            touched = self.table.touched(batch)
-            _follow(self.moving, touched.columns, up_to, n_updates, n_batches, rate)
-            uphill = gradient(self.table, parameters, batch, touched.columns)
-            _add_prior(uphill, parameters, self.usual_bias, self.table.n_levels, touched, settings)
+            columns, share = self.table.columns_of(batch)
+            _follow(self.moving, columns, up_to, n_updates, n_batches, rate)
+            uphill = gradient(self.table, parameters, batch, columns)
+            self._add_prior(uphill, columns, share)
             n_updates += 1
-            _ascend(parameters, uphill, (first, second), touched.columns, n_updates, rate)
-            up_to[touched.columns] = n_updates
+            _ascend(parameters, uphill, (first, second), columns, n_updates, rate)
+            up_to[columns] = n_updates
         every = np.arange(up_to.size)
         _follow(self.moving, every, up_to, n_updates, n_batches, rate)
         newest = f32(1.0 / min(epoch, settings.averaged_epochs))
         for mean, now in zip(average, parameters, strict=True):
             _average(mean.reshape(-1), now.reshape(-1), newest)
 
+    def _add_prior(self, uphill: Parameters, columns: np.ndarray, share: np.ndarray) -> None:
+        """Add the gradient of the log prior of some columns, by the share of their answers.
+
+        Every answer brings its part of its column's prior, so that an epoch has all of it once.
+        What the weights of a column have in common cancels in its own softmax: it tells what
+        having answered at all says about the row, and is left free.
+        """
+        weights, bias, _ = self.moving.parameters
+        strength = f32(self.settings.weight_decay) * share
+        _pull_to_common(uphill.weights, weights, columns, self.table.n_levels, strength)
+        away = bias[columns] - self.mean_bias[columns]
+        uphill.bias[...] -= f32(self.settings.bias_decay) * share[:, None] * away
+
     def model(self, average: Parameters) -> MultinomialModel:
-        """The model of these parameters, in the same arrays."""
         factors = expected_factors(average, self.observations)
         return MultinomialModel(*average, n_levels=self.observations.n_levels, factors=factors)
 
@@ -255,62 +258,36 @@ def _initial(
     exists = np.arange(width) < n_levels[:, None]
     counts = np.zeros((observations.n_columns, width))
     np.add.at(counts, (observations.column, level), 1.0)
-    usual = np.zeros_like(counts)
+    common = np.zeros_like(counts)
     for scale in np.unique(n_levels):
         total = counts[n_levels == scale, :scale].sum(axis=0) + 0.5
-        usual[n_levels == scale, :scale] = total / total.sum()
-    own = counts + _PSEUDO_ANSWERS * usual
+        common[n_levels == scale, :scale] = total / total.sum()
+    own = counts + _PSEUDO_ANSWERS * common
     own /= own.sum(axis=1, keepdims=True)
     weights = rng.standard_normal((*counts.shape, settings.n_factors), dtype=f32)
     weights *= f32(_FIRST_WEIGHT) * exists[:, :, None]
     factor_bias = np.zeros(settings.n_factors, dtype=f32)
-    bias, usual_bias = (_centred_logs(shares, exists) for shares in (own, usual))
-    return Parameters(weights, bias, factor_bias), usual_bias
+    bias, mean_bias = (_centred_logs(shares, exists) for shares in (own, common))
+    return Parameters(weights, bias, factor_bias), mean_bias
 
 
 def _centred_logs(shares: np.ndarray, exists: np.ndarray) -> np.ndarray:
-    """Logarithms with mean zero over the levels that exist, and zero elsewhere."""
     logs = np.log(np.where(exists, shares, 1.0))
     logs -= logs.sum(axis=1, keepdims=True) / exists.sum(axis=1, keepdims=True)
     return np.where(exists, logs, 0.0).astype(f32)
 
 
-def _zeros_like(parameters: Parameters) -> Parameters:
-    return Parameters(*map(np.zeros_like, parameters))
-
-
 # ---- updates ----------------------------------------------------------------------------------
 
 
-def _add_prior(
-    uphill: Parameters,
-    parameters: Parameters,
-    usual_bias: np.ndarray,
-    n_levels: np.ndarray,
-    touched: Touched,
-    settings: MultinomialSettings,
-) -> None:
-    """Add the gradient of the log prior of the columns touched, by the share of their answers.
-
-    Every answer brings its part of its column's prior, so that an epoch has all of it once.
-
-    What the weights of a column have in common cancels in its own softmax: it tells what having
-    answered at all says about the row, and is left free.
-    """
-    columns, share = touched
-    _pull_to_common(uphill.weights, parameters.weights, columns, n_levels, f32(settings.weight_decay) * share)
-    away = parameters.bias[columns] - usual_bias[columns]
-    uphill.bias[...] -= f32(settings.bias_decay) * share[:, None] * away
-
-
 @compiled(parallel=True)
-def _pull_to_common(gradient: Any, weights: Any, columns: Any, n_levels: Any, strength: Any) -> None:
+def _pull_to_common(gradient, weights, columns, n_levels, strength):
     for place in prange(columns.size):
         _pull_column(gradient[place], weights[columns[place]], n_levels[columns[place]], strength[place])
 
 
 @inlined
-def _pull_column(gradient: Any, weights: Any, n_levels: Any, strength: Any) -> None:
+def _pull_column(gradient, weights, n_levels, strength):
     for k in range(weights.shape[1]):
         common = f32(0.0)
         for level in range(n_levels):
@@ -320,7 +297,7 @@ def _pull_column(gradient: Any, weights: Any, n_levels: Any, strength: Any) -> N
             gradient[level, k] -= strength * (weights[level, k] - common)
 
 
-def _scale(rate: Any, n_updates: Any) -> Any:
+def _scale(rate: float, n_updates: int) -> float:
     """Size of one of Adam's steps, of which the first is number one."""
     return rate * np.sqrt(1.0 - _SECOND_DECAY**n_updates) / (1.0 - _FIRST_DECAY**n_updates)
 
@@ -349,7 +326,7 @@ def _lines(array: np.ndarray, part: np.ndarray) -> np.ndarray:
 
 
 @compiled(parallel=True)
-def _adam(columns: Any, parameter: Any, first: Any, second: Any, gradient: Any, scale: Any) -> None:
+def _adam(columns, parameter, first, second, gradient, scale):
     for place in prange(columns.size):
         i = columns[place]
         for j in range(parameter.shape[1]):
@@ -381,9 +358,7 @@ def _follow(
 
 
 @compiled(parallel=True)
-def _glide(
-    columns: Any, parameter: Any, first: Any, second: Any, along: Any, first_faded: Any, second_faded: Any
-) -> None:
+def _glide(columns, parameter, first, second, along, first_faded, second_faded):
     for place in prange(columns.size):
         i = columns[place]
         for j in range(parameter.shape[1]):
@@ -394,7 +369,7 @@ def _glide(
 
 
 @compiled(parallel=True)
-def _average(mean: Any, now: Any, newest: Any) -> None:
+def _average(mean, now, newest):
     for j in prange(mean.size):
         mean[j] += newest * (now[j] - mean[j])
 
@@ -470,35 +445,13 @@ def _scratch(table: Table, parameters: Parameters, batch: Batch) -> _Scratch:
 
 
 @compiled(parallel=True)
-def _row_pass(
-    table: Any,
-    parameters: Any,
-    start: Any,
-    stop: Any,
-    key0: Any,
-    key1: Any,
-    sweep: Any,
-    gibbs_steps: Any,
-    scratch: Any,
-    phases: Any,
-) -> None:
+def _row_pass(table, parameters, start, stop, key0, key1, sweep, gibbs_steps, scratch, phases):
     for row in prange(start, stop):
         _sweep_row(table, parameters, start, np.int64(row), key0, key1, sweep, gibbs_steps, scratch, phases)
 
 
 @inlined
-def _sweep_row(
-    table: Any,
-    parameters: Any,
-    start: Any,
-    row: Any,
-    key0: Any,
-    key1: Any,
-    sweep: Any,
-    gibbs_steps: Any,
-    scratch: Any,
-    phases: Any,
-) -> None:
+def _sweep_row(table, parameters, start, row, key0, key1, sweep, gibbs_steps, scratch, phases):
     thread = numba.get_thread_id()
     probability, drawn = scratch.probability[thread], scratch.drawn[thread]
     logit, uniform = scratch.logit[thread], scratch.uniform[thread]
@@ -525,7 +478,7 @@ def _sweep_row(
 
 
 @inlined
-def _level_at(weight: Any, n_levels: Any, share: Any) -> Any:
+def _level_at(weight, n_levels, share):
     """The level at which the running sum of the weights passes a share of it."""
     level = 0
     while level < n_levels - 1 and share >= weight[level]:
@@ -535,7 +488,7 @@ def _level_at(weight: Any, n_levels: Any, share: Any) -> Any:
 
 
 @compiled(parallel=True)
-def _column_pass(table: Any, columns: Any, start: Any, stop: Any, phases: Any, result: Any) -> None:
+def _column_pass(table, columns, start, stop, phases, result):
     for place in prange(columns.size):
         _sum_column(
             table, np.int64(columns[place]), start, stop, phases, result.weights[place], result.bias[place]
@@ -543,7 +496,7 @@ def _column_pass(table: Any, columns: Any, start: Any, stop: Any, phases: Any, r
 
 
 @inlined
-def _sum_column(table: Any, i: Any, start: Any, stop: Any, phases: Any, weights: Any, bias: Any) -> None:
+def _sum_column(table, i, start, stop, phases, weights, bias):
     """Sum the batch's answers of one column, in the order of the rows."""
     end = table.column_start[i + 1]
     first_of_batch = table.row_start[start]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,11 +17,13 @@ from ordinalrbm.data.observations import Cells, Observations, SharedRows
 from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.errors import user_stacklevel
 from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
+from ordinalrbm.matrix.model import Precisions
 from ordinalrbm.runtime.blocks import each_block
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group
 
 # Ratings held out to watch learning by: more would not tell more, and cost time in every epoch.
 _MOST_HELD_OUT = 200_000
+_NO_HISTORY = ("epoch", "validation", "seconds")
 
 
 class TrainingData(NamedTuple):
@@ -60,6 +63,40 @@ class TrainingData(NamedTuple):
             np.arange(n_items),
             self.n_levels,
         )
+
+
+class Loaded(NamedTuple):
+    """Ratings where a backend has them, so that they need not be brought there again."""
+
+    backend: Any
+    counted: Any  # how many there are
+    views: Any
+
+
+class Fitted(NamedTuple):
+    """Models to average over (the best epoch's, or several of the last), and how learning went.
+
+    ``precisions`` are those of the priors of columns and of rows of binary factors, None for what
+    has nothing to learn; models with Gaussian factors hold theirs. ``loaded`` are all ratings, with
+    those that were held out, if they were learnt from in the end.
+    """
+
+    models: list[Any]
+    best_epoch: int
+    history: Sequence[Any]
+    interrupted: bool
+    precisions: tuple[Precisions | None, Precisions | None] = (None, None)
+    loaded: Loaded | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of what the history holds."""
+        return list(self.history[0]._fields if self.history else _NO_HISTORY)
+
+
+def evenly_shared(models: Sequence[Any]) -> list[Any]:
+    """The models, each with the same part in their predictions."""
+    return [model._replace(share=1.0 / len(models)) for model in models]
 
 
 def prepare(

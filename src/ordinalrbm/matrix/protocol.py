@@ -19,16 +19,22 @@ wide as the longest scale.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, Self
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import pandas as pd
 from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Cells, Counted, Counts, Observations
+from ordinalrbm.engine.side import Array
 from ordinalrbm.matrix.feature_priors import Tables
 
+Tree = TypeVar("Tree")  # named tuples and lists of arrays
+# Given places of rows, columns in the order of demand, what it is, and a number n: the n columns of
+# each row with the greatest product of demand and chance to be liked, and that product, in order.
+Choose = Callable[[np.ndarray, np.ndarray, np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 # Adds expected scores of all columns, (rows, columns) float32, for some rows.
 AddScores = Callable[[np.ndarray, np.ndarray], None]
 
@@ -73,11 +79,11 @@ class Product(NamedTuple):
     none.
     """
 
-    weights: Any
-    factors: Any
-    weights_variance: Any
-    factors_variance: Any
-    gain: Any  # (1,)
+    weights: Array
+    factors: Array
+    weights_variance: Array
+    factors_variance: Array
+    gain: Array  # (1,)
     middle: float
     is_of_rows: bool  # whether factors are those of rows, else those of columns
 
@@ -85,10 +91,10 @@ class Product(NamedTuple):
 class CellTerms(NamedTuple):
     """What moments of cells are made of where an engine adds up the products."""
 
-    mean: Any  # (cells,) before products are added
-    variance: Any  # (cells,) before those of products are added
+    mean: Array  # (cells,) before products are added
+    variance: Array  # (cells,) before those of products are added
     products: list[Product]
-    scale: Any  # of the standard deviation
+    scale: Array  # of the standard deviation
 
 
 class TableTerms(NamedTuple):
@@ -98,8 +104,23 @@ class TableTerms(NamedTuple):
     column puts into it. No variance means that it is one.
     """
 
-    mean: Any
-    variance: Any
+    mean: Array
+    variance: Array
+
+
+class Backend(Protocol):
+    """Where new rows are inferred; see :mod:`ordinalrbm.matrix.backends`."""
+
+    half_sweep: Callable[..., Array]
+    infer_binary_rows: Callable[..., None]  # those of binary factors
+
+    def working(self) -> AbstractContextManager[None]: ...
+
+    def to_device(self, tree: Tree) -> Tree: ...
+
+    def to_host(self, tree: Tree) -> Tree: ...
+
+    def answers(self, observations: Observations) -> Any: ...
 
 
 class Posterior(Protocol):
@@ -110,7 +131,7 @@ class Posterior(Protocol):
         """Its part in what several posteriors predict together."""
 
     @property
-    def models(self) -> list[Any]:
+    def models(self) -> Sequence[Model]:
         """Models whose mean, by their shares, is the prediction."""
 
     def reordered(self, rows: np.ndarray, columns: np.ndarray, n_levels: np.ndarray) -> Self:
@@ -120,20 +141,19 @@ class Posterior(Protocol):
         """
 
     def with_newcomers(
-        self, known: Observations, ratings: Observations, tables: Tables, backend: Any
+        self, known: Observations, ratings: Observations, tables: Tables, backend: Backend
     ) -> Self:
         """With more rows and columns, inferred from their ratings and features; the others stay.
 
-        ``known`` are the ratings of those that are there, who are the first of all ``ratings``;
-        tables have the features of all.
+        The first rows and columns of ``ratings`` are those of ``known``; tables have all.
         """
 
     def compared_with(self, known: Observations, table: csr_array | None) -> Any:
         """What :meth:`infer_rows` compares new rows with; may be kept from call to call."""
 
     def infer_rows(
-        self, ratings: Observations, lines: csr_array | None, others: Any, backend: Any
-    ) -> list[Any]:
+        self, ratings: Observations, lines: csr_array | None, others: Any, backend: Backend
+    ) -> Sequence[Model]:
         """The models, with rows that have these ratings and features in place of their own."""
 
     def rating_effects(self, cell: ExplainedCell) -> tuple[float, np.ndarray]:
@@ -150,9 +170,9 @@ class GaussianPosterior(Posterior, Protocol):
     """Gaussian factors, which new ratings can update, and whose means are vectors."""
 
     def with_feature_priors(self, ratings: Observations, tables: Tables) -> Self:
-        """With those who have no ratings where their features expect them."""
+        """With rows and columns that have no ratings at the mean their features predict."""
 
-    def updated(self, known: Observations, touched: ChangedRatings, tables: Tables, backend: Any) -> Self:
+    def updated(self, known: Observations, touched: ChangedRatings, tables: Tables, backend: Backend) -> Self:
         """After new ratings; ``known`` are those before."""
 
     def means(self) -> tuple[np.ndarray, np.ndarray]:
@@ -172,21 +192,18 @@ class Model(Posterior, Protocol):
     def n_columns(self) -> int: ...
 
     @property
-    def n_levels(self) -> Any: ...
+    def n_levels(self) -> Array: ...
 
     @property
     def most_levels(self) -> int: ...
 
-    def with_unknown(self, counts: np.ndarray | None = None) -> Self:
+    def with_unknown(self, counts: np.ndarray | None = None, n_levels: int | None = None) -> Self:
         """With one more row and one more column, at position −1, of which nothing is known.
 
-        The column is on the longest scale. ``counts`` tell how often each column was answered: what
-        is not known of a column is then expected as the average answer has it, and not the average
-        column, because columns with few answers, of which there are many, have lower ones.
+        The column has so many levels, by default the most. ``counts`` tell how often each column was
+        answered: what is not known of a column is then expected as the average answer has it, and not
+        the average column, because columns with few answers, of which there are many, have lower ones.
         """
-
-    def with_unknown_on(self, n_levels: int, counts: np.ndarray | None = None) -> Self:
-        """The same, the unknown column being on a scale of so many levels."""
 
     def add_probabilities(self, cells: Cells, total: np.ndarray) -> None:
         """Add the distribution over levels of some known cells, times the share."""
@@ -197,14 +214,17 @@ class Model(Posterior, Protocol):
         ``worth``, (columns, L), is what each level counts, from 0 to 1.
         """
 
-    def chooser(self, lowest: np.ndarray, rows: np.ndarray) -> Any:
-        """A quick :data:`recommend.Choose` for these rows, or None where there is none.
+    def chooser(self, lowest: np.ndarray, rows: np.ndarray) -> Choose | None:
+        """A quick one for these rows, if there is any.
 
         ``lowest`` are the lowest levels that are liked.
         """
 
     def factor_contributions(self, row: int, column: int) -> pd.DataFrame:
         """What each factor adds to a cell's utility, compared to average factors."""
+
+    def with_utilities(self) -> UtilityModel:
+        """The model itself, for a GPU; raises DataError if it has no utilities."""
 
 
 class UtilityModel(Model, Protocol):
@@ -215,10 +235,10 @@ class UtilityModel(Model, Protocol):
     """
 
     @property
-    def row_cutpoints(self) -> Any: ...
+    def row_cutpoints(self) -> Array: ...
 
     @property
-    def column_cutpoints(self) -> Any: ...
+    def column_cutpoints(self) -> Array: ...
 
     def utilities(self, cells: Cells) -> Utilities:
         """Utilities of known cells, before calibration."""
@@ -240,11 +260,11 @@ class UtilityModel(Model, Protocol):
 
     # For engines that take the sums themselves; arrays may be a device's.
 
-    def cell_terms(self, row: Any, column: Any) -> CellTerms: ...
+    def cell_terms(self, row: Array, column: Array) -> CellTerms: ...
 
-    def row_terms(self, rows: Any) -> TableTerms: ...
+    def row_terms(self, rows: Array) -> TableTerms: ...
 
-    def column_terms(self, n_columns: int, first: Any) -> TableTerms: ...
+    def column_terms(self, n_columns: int, first: Array) -> TableTerms: ...
 
     @property
     def deviation_scale(self) -> float: ...

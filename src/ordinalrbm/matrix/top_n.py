@@ -10,6 +10,11 @@ The worth of a rating on a scale with values x_1 < … < x_L is, on average,
 
 one tail of the normal distribution per threshold. Means of a batch are one matrix product, and so
 are the variances of what is not known of them.
+
+It rises with the mean utility μ = b_d + b_i + p_d · q_i, along a curve that thresholds and doubt
+give it. Two numbers say where the curve of a column lies and how steep it is: at which utilities,
+for an average row, a low and a high rating is expected. Measured from there, (μ − t_i) s_i means
+about the same for all columns, and it is an inner product: that of :class:`Vectors`.
 """
 
 from __future__ import annotations
@@ -19,12 +24,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import prange
+from scipy.special import ndtr
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
+from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.normal import polynomial
 from ordinalrbm.matrix.predict import chance_from, gaussian_moments
-from ordinalrbm.matrix.protocol import AddScores, Model, UtilityModel
+from ordinalrbm.matrix.protocol import AddScores, Choose, Model, UtilityModel
 from ordinalrbm.runtime.jit import compiled, inlined
 
 _BATCH_BYTES = 64 * 2**20
@@ -53,7 +60,7 @@ _root_of_tail = polynomial(np.float32, _ROOT_OF_TAIL[::-1])
 
 
 class Best(NamedTuple):
-    """One line per recommendation: whose (place in the rows asked for), which, how good."""
+    """One line per recommendation: whose (position in the query), which, how good."""
 
     query: np.ndarray
     item: np.ndarray
@@ -121,7 +128,7 @@ def best_items(
         return found
 
     # Beside the scores, there are a mean and a deviation, and what they are made of.
-    best = listed(*best_by_scores(scores, rows, n, len(worth), left_out, n_tables=4))
+    best = to_records(*best_by_scores(scores, rows, n, len(worth), left_out, n_tables=4))
     return best._replace(score=low * (1.0 - best.score) + high * best.score)
 
 
@@ -133,7 +140,7 @@ def best_products(
     def scores(some: slice) -> np.ndarray:
         return rows[some] @ columns.T
 
-    return listed(*best_by_scores(scores, row, n, len(columns), left_out))
+    return to_records(*best_by_scores(scores, row, n, len(columns), left_out))
 
 
 def most_wanted(
@@ -179,8 +186,8 @@ def for_all(scores: np.ndarray, n_rows: int, n: int) -> Best:
     )
 
 
-def together(parts: Sequence[tuple[np.ndarray, Best]]) -> Best:
-    """Recommendations for all rows asked for, of which each part has those under a mask."""
+def concatenate(parts: Sequence[tuple[np.ndarray, Best]]) -> Best:
+    """Recommendations for all rows, of which each part has those under a mask."""
     if len(parts) == 1 and parts[0][0].all():
         return parts[0][1]
     own = [best._replace(query=np.flatnonzero(mask)[best.query]) for mask, best in parts]
@@ -200,14 +207,14 @@ def as_shares(worth: np.ndarray) -> tuple[np.ndarray, float, float]:
     return (worth / 2 - low / 2) / (half or 1.0), low, high
 
 
-def listed(item: np.ndarray, score: np.ndarray) -> Best:
-    """One line per recommendation, without the empty places of rows that have seen much."""
+def to_records(item: np.ndarray, score: np.ndarray) -> Best:
+    """One line per recommendation; rows that have seen much may have fewer than others."""
     query, rank = np.nonzero(score > -np.inf)
     return Best(query, item[query, rank], rank + 1, score[query, rank].astype(np.float64))
 
 
-def ladder_of(cutpoints: np.ndarray, n_levels: np.ndarray, worth: np.ndarray) -> ThresholdTable:
-    """Ladder of columns with such thresholds, whose levels are worth so much, from 0 to 1."""
+def threshold_table(cutpoints: np.ndarray, n_levels: np.ndarray, worth: np.ndarray) -> ThresholdTable:
+    """Thresholds of columns with such thresholds, whose levels are worth so much, from 0 to 1."""
     n_columns, width = worth.shape[0], worth.shape[1] - 1
     unused = thresholds.unused(n_levels[:n_columns], width)
     gaps = np.where(unused, 0.0, np.exp(cutpoints[:n_columns, :width]))
@@ -221,14 +228,14 @@ def ladder_of(cutpoints: np.ndarray, n_levels: np.ndarray, worth: np.ndarray) ->
 
 def scorer_by_utility(model: UtilityModel, worth: np.ndarray) -> AddScores:
     """:meth:`Model.scorer` of models whose levels are intervals of a utility."""
-    ladder = ladder_of(model.column_cutpoints, model.n_levels, worth)
+    table = threshold_table(model.column_cutpoints, model.n_levels, worth)
 
     def add(rows: np.ndarray, scores: np.ndarray) -> None:
-        mean = model.means_above(rows, ladder.first)
+        mean = model.means_above(rows, table.first)
         per_deviation = model.inverse_deviations(rows, len(worth))
         mean *= per_deviation
         gaps = np.exp(model.row_cutpoints[rows]).astype(np.float32)
-        _add_worth(mean, per_deviation, gaps, ladder, np.float32(model.share), scores)
+        _add_worth(mean, per_deviation, gaps, table, np.float32(model.share), scores)
 
     return add
 
@@ -238,9 +245,6 @@ def scorer_by_utility(model: UtilityModel, worth: np.ndarray) -> AddScores:
 # Given the places of rows and a number m: the m columns with the greatest demand of each, and what
 # it is, in order; of empty places it is −∞.
 MostWanted = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
-# Given places of rows, columns in the order of demand, what it is, and a number n: the n columns of
-# each row with the greatest product of demand and chance to be liked, and that product, in order.
-Choose = Callable[[np.ndarray, np.ndarray, np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 # Given places of rows and columns, pair by pair: how likely it is that the row would like it.
 Chance = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -265,13 +269,12 @@ def best_wanted(most_wanted: MostWanted, choose: Choose, n_rows: int, n_columns:
             # Those beyond have at most the demand of the last one that was looked at.
             is_open[start : start + size] = demand[:, -1] > score[some, -1]
         left, m = left[is_open & (m < n_columns)], _TIMES_MORE * m
-    return listed(item, score.astype(np.float32))
+    return to_records(item, score.astype(np.float32))
 
 
 def choose_by_chance(
     chance: Chance, place: np.ndarray, wanted: np.ndarray, demand: np.ndarray, n: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Choose by chances that any models give."""
     product = np.full(demand.shape, -np.inf)
     there = np.nonzero(demand > -np.inf)
     product[there] = demand[there] * chance(place[there[0]], wanted[there])
@@ -337,16 +340,16 @@ def _choose(
 
 
 @compiled(parallel=True)
-def _add_worth(mean, per_deviation, gaps, ladder, share, scores):
+def _add_worth(mean, per_deviation, gaps, table, share, scores):
     for row in prange(mean.shape[0]):
-        _add_worth_row(mean[row], per_deviation[row], gaps[row], ladder, share, scores[row])
+        _add_worth_row(mean[row], per_deviation[row], gaps[row], table, share, scores[row])
 
 
 @inlined
-def _add_worth_row(mean, per_deviation, gaps, ladder, share, scores):
+def _add_worth_row(mean, per_deviation, gaps, table, share, scores):
     # What is left of the mean above each threshold in turn, all columns at once.
-    for m in range(ladder.gain.shape[0]):
-        width, gain = ladder.width[m], ladder.gain[m]
+    for m in range(table.gain.shape[0]):
+        width, gain = table.width[m], table.gain[m]
         if m > 0:
             if per_deviation.size == 1:
                 for i in range(mean.size):
@@ -406,7 +409,6 @@ def _select_row(scores, item, best):
 
 @inlined
 def _sort_heap(best, item):
-    """Put a heap in order, the best first."""
     for last in range(best.size - 1, 0, -1):
         value, column = best[last], item[last]
         best[last], item[last] = best[0], item[0]
@@ -434,3 +436,96 @@ def _is_worse(best, item, one, other):
     if best[one] == best[other]:
         return item[one] > item[other]
     return best[one] < best[other]
+
+
+# ---- vectors ----------------------------------------------------------------------------------
+
+# Between which shares of the scale a curve is looked at, and utilities that are out of reach.
+_LOW, _HIGH, _FURTHEST = 0.4, 0.8, 50.0
+_HALVINGS = 40
+# Of the common curve: from where to where, in widths of a column's own, and at how many points.
+_REACH, _POINTS = 12.0, 481
+
+
+class Curves(NamedTuple):
+    """How the expected rating of columns rises with the mean utility, for an average row."""
+
+    thresholds: np.ndarray  # (columns, L − 1), infinite beyond a column's scale
+    gains: np.ndarray  # (columns, L − 1) of the expected rating, at each threshold
+    lowest: np.ndarray  # (columns,) rating
+    deviation: np.ndarray  # (columns,) of a utility
+
+    @classmethod
+    def of(
+        cls,
+        cutpoints: np.ndarray,
+        n_levels: np.ndarray,
+        row_gaps: np.ndarray,
+        worth: np.ndarray,
+        deviation: np.ndarray,
+    ) -> Curves:
+        """Curves of columns with such cutpoints; ``worth``, (columns, L), is what levels count."""
+        width = worth.shape[1] - 1
+        steps = np.exp(cutpoints[:, :width] + row_gaps[:width])
+        steps[:, :1] = cutpoints[:, :1]
+        unused = thresholds.unused(n_levels, width)
+        bounds = np.where(unused, np.inf, np.cumsum(steps, axis=1))
+        gains = np.where(unused, 0.0, np.diff(worth, axis=1))
+        return cls(bounds, gains, worth[:, 0], deviation)
+
+    def at(self, utility: np.ndarray) -> np.ndarray:
+        """(columns,) expected rating where the mean utility is this."""
+        above = ndtr((utility[:, None] - self.thresholds) / self.deviation[:, None])
+        return self.lowest + (self.gains * above).sum(axis=1)
+
+    def reaching(self, share: float) -> np.ndarray:
+        """(columns,) utilities at which so much of the scale is expected."""
+        goal = self.lowest + share * self.gains.sum(axis=1)
+        low, high = np.full((2, goal.size), _FURTHEST) * np.array([[-1.0], [1.0]])
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2.0
+            is_below = self.at(middle) < goal
+            low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
+        return (low + high) / 2.0
+
+
+def mean_deviation(rows: FactorPosterior, columns: FactorPosterior) -> np.ndarray:
+    """(columns,) standard deviation of a utility, for an average row."""
+    p, of_p = (rows.mean.astype(np.float64) ** 2).mean(axis=0), rows.variance.mean(axis=0)
+    q, of_q = columns.mean.astype(np.float64) ** 2, columns.variance
+    of_factors = (q + of_q)[:, 1:] @ of_p[1:] + of_q[:, 1:] @ p[1:]
+    return np.sqrt(1.0 + of_p[0] + of_q[:, 0] + of_factors)
+
+
+class Vectors(NamedTuple):
+    """One line for each user and each item, in the order of ``users_`` and ``items_``."""
+
+    users: np.ndarray  # (users, W) float32
+    items: np.ndarray  # (items, W) float32
+    # The share of the scale (second line) that an inner product (first line) stands for.
+    curve: np.ndarray
+    lowest: float = 0.0  # rating
+    highest: float = 1.0
+
+    def expected(self, products: np.ndarray) -> np.ndarray:
+        """Expected ratings, by the curve that all items share."""
+        share = np.interp(products, *self.curve)
+        return self.lowest * (1.0 - share) + self.highest * share
+
+
+def lines_of(biases: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    """(rows, W) vectors of rows."""
+    ones = np.ones((len(biases), 1), dtype=np.float32)
+    return np.hstack([factors, biases[:, None], ones]).astype(np.float32)
+
+
+def vectors_of(
+    rows: np.ndarray, column_biases: np.ndarray, column_factors: np.ndarray, curves: Curves
+) -> Vectors:
+    low, high = curves.reaching(_LOW), curves.reaching(_HIGH)
+    width, middle = np.maximum(high - low, 1e-6), (low + high) / 2.0
+    bias = column_biases - middle
+    columns = np.column_stack([column_factors, np.ones(bias.size), bias]) / width[:, None]
+    grid = np.linspace(-_REACH, _REACH, _POINTS)
+    common = [curves.at(middle + z * width).mean() for z in grid]
+    return Vectors(rows, columns.astype(np.float32), np.array([grid, common]))

@@ -1,8 +1,11 @@
-"""New ratings of rows and columns that are known: those that are touched are placed anew.
+"""Rows of Gaussian factors given the columns: new rows, and known ones after new ratings.
 
-All others stay. Rows are inferred given the columns, columns given the rows, and rows once more,
-each beginning where they are: what the learner does, for a few. Where nearly all are touched, it
-is the learner that goes on: then priors and weights of features are learnt on as well.
+Given the columns, a row is a regression like any other (:mod:`ordinalrbm.engine.half_sweep`): the
+learner's own half-sweep is repeated until its means stay where they are.
+
+After new ratings, the rows that have any are inferred given the columns, columns given the rows,
+and rows once more, each beginning where they are; all others stay. Where nearly all have new
+ratings, it is the learner that goes on: then priors and weights of features are learnt on as well.
 """
 
 from __future__ import annotations
@@ -18,33 +21,80 @@ from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
 from ordinalrbm.matrix.calibration import NO_SHIFTS
 from ordinalrbm.matrix.cold_start import cutpoints_by_levels
 from ordinalrbm.matrix.feature_priors import Tables, TrainedRows, Weights
-from ordinalrbm.matrix.infer_rows import InferOptions, infer_rows
-from ordinalrbm.matrix.protocol import ChangedRatings
+from ordinalrbm.matrix.protocol import Backend, ChangedRatings
 from ordinalrbm.matrix.variational import (
     GaussianState,
     epoch,
     on_cpu,
-    settled_rows,
+    posterior_of,
+    refit_rows,
     swapped,
     with_features_of,
 )
 
-GaussianModel = Any  # of gaussian_model, whose method this is
+GaussianModel = Any  # of gaussian_model, whose methods these are
 
-# Those who were there before begin near where they will be: one sweep in each round. New ones go on
-# until no coordinate changes by more than this share of what is left to know.
+_MOST_SWEEPS = 40
+# Known rows begin near where they will be: one sweep in each round. New ones go on until no
+# coordinate changes by more than this share of what is left to know.
 _SETTLED, _NEW_SWEEPS = 0.05, 12
 # Rounds, and more of them where new ratings are more than a tenth of those before.
 _ROUNDS, _MORE_ROUNDS, _MANY = 2, 5, 0.1
-# Above this share of ratings in touched rows and in touched columns, the learner goes on: one epoch
+# Above this share of ratings in changed rows and in changed columns, the learner goes on: one epoch
 # for every part of so many that new ratings are of those before.
 _NEARLY_ALL, _PER_EPOCH, _MOST_EPOCHS = 0.5, 0.06, 5
 # A number of an epoch that is past the first ones, in which priors are weak.
 _LATER = 100
 
 
+class InferOptions(NamedTuple):
+    """Where inference of rows begins, and until when it goes on."""
+
+    settled: float  # change of a coordinate, beside its standard deviation, at which to stop
+    start: FactorPosterior | None = None  # else where the prior expects them; changed in place
+    most_sweeps: int | None = None  # by default until they have settled, within reason
+
+
+def infer_rows(
+    model: GaussianModel,
+    answers: Observations,
+    lines: csr_array | None,
+    others: TrainedRows | None,
+    cutpoints: np.ndarray,
+    n_levels: np.ndarray,
+    options: InferOptions,
+    backend: Backend,
+) -> FactorPosterior:
+    """Posterior of rows with these answers and features, the model's columns staying as they are.
+
+    New rows are compared with ``others``. Prior means of cutpoints, and numbers of levels that may
+    be used, are given for each row.
+    """
+    own, columns = model.row_prior, model.columns
+    expected = own.expected(answers, lines, None if model.is_point else others)
+    prior = Prior(own.precision, cutpoints, own.cutpoints_precision, expected)
+    mean = np.zeros((answers.n_rows, own.precision.size), dtype=np.float32)
+    if expected.shape[1]:
+        mean[:] = expected
+    variance = 0.0 * mean if model.is_point else np.tile(np.float32(1.0) / own.precision, (len(mean), 1))
+    rows = options.start or posterior_of(mean, variance, cutpoints.copy(), n_levels)
+    how: dict[str, Any] = {"spread": not model.is_point}
+    if model.values.size:
+        how["values"] = model.values
+    with backend.working():
+        rows, columns, prior = map(backend.to_device, (rows, columns, prior))
+        given = backend.answers(answers)
+        for _ in range(options.most_sweeps or _MOST_SWEEPS):
+            before = 1.0 * rows.mean  # a copy, whatever kind of array it is
+            backend.half_sweep(given, rows, columns, prior, **how)
+            moved = (rows.mean - before) ** 2
+            if (moved <= options.settled**2 * rows.variance).all():
+                break
+        return backend.to_host(rows)
+
+
 class _Side(NamedTuple):
-    """Rows, or columns, of which some are to be placed anew."""
+    """Rows, or columns, of which some are to be inferred again."""
 
     ratings: Observations
     which: np.ndarray
@@ -54,7 +104,7 @@ class _Side(NamedTuple):
 
 
 def updated(
-    model: GaussianModel, known: Observations, touched: ChangedRatings, tables: Tables, backend: Any
+    model: GaussianModel, known: Observations, touched: ChangedRatings, tables: Tables, backend: Backend
 ) -> GaussianModel:
     """The model after new ratings; ``known`` are the ratings before, tables the features of all.
 
@@ -68,12 +118,11 @@ def updated(
     wider, sides = _copied(model.longer(touched.ratings)), _sides(model, known, touched, tables)
     more = touched.ratings.n_entries - known.n_entries
     if _nearly_all_touched(touched) and not model.values.size:
-        # Only new ones need a place of their own.
         sides = [side._replace(which=side.which[side.which >= side.n_before]) for side in sides]
-        _place(wider, sides, 1, backend)
+        _infer_in_rounds(wider, sides, 1, backend)
         n_epochs = int(np.clip(round(more / known.n_entries / _PER_EPOCH), 1, _MOST_EPOCHS))
         return _learnt_on(wider, touched.ratings, tables, n_epochs)
-    _place(wider, sides, _MORE_ROUNDS if more > _MANY * known.n_entries else _ROUNDS, backend)
+    _infer_in_rounds(wider, sides, _MORE_ROUNDS if more > _MANY * known.n_entries else _ROUNDS, backend)
     return wider
 
 
@@ -137,7 +186,7 @@ def _learnt_on(model: GaussianModel, ratings: Observations, tables: Tables, n_ep
     with threadpool_limits(limits=1, user_api="blas"):
         for number in range(_LATER, _LATER + n_epochs):
             state = epoch(data, state, number, model.is_point)
-        state = settled_rows(data, state, model.is_point)
+        state = refit_rows(data, state, model.is_point)
     return model.of_state(state)._replace(spread=model.spread, share=model.share)
 
 
@@ -147,7 +196,7 @@ def _copied(model: GaussianModel) -> GaussianModel:
     return model._replace(rows=rows, columns=columns)
 
 
-def _place(model: GaussianModel, sides: list[_Side], n_rounds: int, backend: Any) -> None:
+def _infer_in_rounds(model: GaussianModel, sides: list[_Side], n_rounds: int, backend: Backend) -> None:
     """Rows given columns, then columns given rows, round after round; in place."""
     for turn in range(n_rounds):
         n_new = _NEW_SWEEPS if turn == 0 else 1
@@ -163,24 +212,22 @@ def _infer(
     which: np.ndarray,
     n_sweeps: int,
     others: TrainedRows | None,
-    backend: Any,
+    backend: Backend,
 ) -> None:
-    """Infer some rows anew, in place; new ones are compared with others."""
+    """Infer some rows in place; new ones are compared with others."""
     if not which.size:
         return
-    rows, own = side.ratings.take_rows(which), model.row_prior
     now = FactorPosterior(*(part[which] for part in model.rows))
-    usual = cutpoints_by_levels(model.rows.cutpoints, model.rows.n_levels)
-    lines = None if side.table is None else side.table[which]
-    expected = own.expected(rows, lines, None if model.is_point else others)
-    prior = Prior(own.precision, usual[now.n_levels], own.cutpoints_precision, expected)
-    options = InferOptions(_SETTLED, model.values, model.is_point, now, n_sweeps)
-    found = infer_rows(rows, model.columns, prior, now.n_levels, options, backend)
+    common = cutpoints_by_levels(model.rows.cutpoints, model.rows.n_levels)
+    found = infer_rows(
+        model,
+        side.ratings.take_rows(which),
+        None if side.table is None else side.table[which],
+        others,
+        common[now.n_levels],
+        now.n_levels,
+        InferOptions(_SETTLED, now, n_sweeps),
+        backend,
+    )
     for part, new in zip(model.rows, found, strict=True):
         part[which] = new
-
-
-def updated_demand(demand: Any, touched: ChangedRatings, age: np.ndarray | None) -> Any:
-    """Demand after new ratings; ``age`` tells how recent all of them are, if that is known."""
-    wider = demand.with_new(touched.ratings, age)
-    return wider.settled(touched.ratings, age, touched.rows, touched.columns)

@@ -241,7 +241,7 @@ def epoch(data: Data, state: GaussianState, number: int, is_point: bool = False)
     return _centred_values(state) if state.values.size else _with_common_cutpoints(data, state)
 
 
-def settled_rows(data: Data, state: GaussianState, is_point: bool = False) -> GaussianState:
+def refit_rows(data: Data, state: GaussianState, is_point: bool = False) -> GaussianState:
     """Rows once more, given the columns; nothing else moves. They are changed in place."""
     how = _Epoch(is_weak=False, moves_gaps=False, is_point=is_point)
     return state._replace(row_prior=_updated(data.rows, state, how))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,12 +13,11 @@ from threadpoolctl import threadpool_limits
 from ordinalrbm.data.observations import Cells, Counted, Counts, Observations, SharedRows
 from ordinalrbm.engine.gaussian_state import gaps_of
 from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT
-from ordinalrbm.matrix.backends import backend_for
-from ordinalrbm.matrix.calibration import NO_CALIBRATION, Calibration, calibration
-from ordinalrbm.matrix.cpu import CPU
+from ordinalrbm.matrix.backends import CPU, backend_for
+from ordinalrbm.matrix.calibration import calibration, with_numbers
 from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
-from ordinalrbm.matrix.fitted import Fitted, Loaded, evenly_shared
 from ordinalrbm.matrix.gaussian_model import GaussianModel
+from ordinalrbm.matrix.prepare import Fitted, Loaded, evenly_shared
 from ordinalrbm.matrix.variational import (
     GaussianState,
     Precisions,
@@ -213,7 +211,10 @@ class _Learner:
             return models, True
         observations: Counted | Counts = self.observations
         with ThreadPoolExecutor(1) as aside:  # as long as a few epochs of a GPU
-            found = aside.submit(self._calibration(models[-1], self.validation))
+            calibrates = self.settings.calibrate
+            found = aside.submit(
+                calibration(models[-1], self.observations, self.validation) if calibrates else lambda: None
+            )
             if is_over and self.settings.learns_validation:
                 try:
                     models, observations = self._learnt_from_all(self.validation)
@@ -221,13 +222,8 @@ class _Learner:
                     if self.backend.group is not None:  # where others wait for this one
                         raise
                     is_over, self.loaded = False, None
-        models = found.result().apply(models, observations)
+        models = with_numbers(models, found.result(), observations)
         return models, is_over or not self.settings.learns_validation
-
-    def _calibration(self, model: GaussianModel, cells: Cells) -> Callable[[], Calibration]:
-        if not self.settings.calibrate:
-            return lambda: NO_CALIBRATION
-        return calibration(model, self.observations, cells)
 
     def _learnt_from_all(self, cells: Cells) -> tuple[list[GaussianModel], Counted | Counts]:
         """The models after a few more epochs, which learn from these cells, too; all counts."""

@@ -1,4 +1,4 @@
-"""Updates of the parameters on a GPU: the function of :mod:`ordinalrbm.matrix.ascent`."""
+"""Updates of the parameters on a GPU: the function of :mod:`ordinalrbm.matrix.binary_state`."""
 
 from __future__ import annotations
 

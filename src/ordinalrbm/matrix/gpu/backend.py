@@ -21,15 +21,15 @@ from ordinalrbm.engine.gpu.rated_sets import FeatureTable, RatedSets
 from ordinalrbm.engine.gpu.tables import padded
 from ordinalrbm.engine.gpu.transfer import array_of, inserted, new_cells
 from ordinalrbm.engine.side import Batch, Statistics
+from ordinalrbm.matrix.backends import Cpu, mapped
 from ordinalrbm.matrix.binary_fold_in import KnownColumns, NewRows
 from ordinalrbm.matrix.binary_state import BinaryState, Chains, Process, Sampling, views
-from ordinalrbm.matrix.cpu import Cpu, mapped
 from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.gibbs_sampler import SampledData, scales_of
 from ordinalrbm.matrix.gpu.fold_in import infer_binary_rows
 from ordinalrbm.matrix.gpu.recommend import GPU_LOCK, log_probability
 from ordinalrbm.matrix.model import ColdStartPrior, Half, answers_only
-from ordinalrbm.matrix.protocol import UtilityModel
+from ordinalrbm.matrix.protocol import Model
 from ordinalrbm.matrix.variational import Data, View
 
 # Parts of a Half that have a number per factor in each row.
@@ -94,8 +94,8 @@ class Cuda(Cpu):
     def clone(self, tree: Any) -> Any:
         return mapped(lambda part: part.clone() if isinstance(part, torch.Tensor) else part, tree)
 
-    def log_probability(self, model: UtilityModel, cells: Cells) -> np.ndarray:
-        return log_probability([model], cells)
+    def log_probability(self, model: Model, cells: Cells) -> np.ndarray:
+        return log_probability([model.with_utilities()], cells)
 
     # ---- Gaussian factors ---------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,12 +20,19 @@ from ordinalrbm.engine.gpu.cells import Factored
 from ordinalrbm.engine.gpu.device import torch_device, working_on
 from ordinalrbm.engine.gpu.half_sweep import tensor
 from ordinalrbm.engine.gpu.tables import padded
-from ordinalrbm.errors import DataError
-from ordinalrbm.matrix.cpu import mapped
+from ordinalrbm.matrix.backends import mapped
 from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.matrix.predict import all_known
-from ordinalrbm.matrix.protocol import TableTerms, UtilityModel
-from ordinalrbm.matrix.top_n import LEAST_DEMAND, NOTHING, Best, LeftOut, as_shares, ladder_of, listed
+from ordinalrbm.matrix.protocol import Model, TableTerms, UtilityModel
+from ordinalrbm.matrix.top_n import (
+    LEAST_DEMAND,
+    NOTHING,
+    Best,
+    LeftOut,
+    as_shares,
+    threshold_table,
+    to_records,
+)
 from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY
 
 # Given rows on a device: (rows, columns) float32 scores, which may be changed.
@@ -42,7 +48,7 @@ GPU_LOCK = threading.Lock()
 
 
 def kept_on_device(
-    owner: Any, models: Sequence[Any], device: str, with_unknown: Callable[[], Sequence[Any]]
+    owner: object, models: Sequence[Model], device: str, with_unknown: Callable[[], Sequence[Model]]
 ) -> OnGpu:
     """An estimator's models on a device, where they stay until it has others.
 
@@ -64,12 +70,11 @@ _KEEPING = threading.Lock()
 class OnGpu:
     """Models on a device, each with an unknown row and column as its last."""
 
-    def __init__(self, models: Sequence[Any], device: str) -> None:
+    def __init__(self, models: Sequence[Model], device: str) -> None:
         self.device = torch_device(device)
-        if not all(hasattr(model, "cell_terms") for model in models):
-            raise DataError("MultinomialRBM predicts on the cores only; set device='cpu'.")
+        known = [model.with_utilities() for model in models]
         with GPU_LOCK, working_on(self.device):
-            self.models: list[UtilityModel] = [mapped(self._there, model) for model in models]
+            self.models: list[UtilityModel] = [mapped(self._there, model) for model in known]
         self._seen: tuple[Observations, torch.Tensor, torch.Tensor] | None = None
         self._demand: tuple[Demand, torch.Tensor, torch.Tensor] | None = None
 
@@ -111,7 +116,7 @@ class OnGpu:
         with GPU_LOCK, working_on(self.device):
             there = None if demand is None else self._demand_there(demand)
             ranking = _Ranking(self, shares if demand is None else worth, there)
-        best = listed(*self._best_by_scores(ranking.scores, rows, n, len(worth), left_out))
+        best = to_records(*self._best_by_scores(ranking.scores, rows, n, len(worth), left_out))
         if demand is not None:
             return best
         return best._replace(score=low * (1.0 - best.score) + high * best.score)
@@ -175,9 +180,9 @@ class _Ranking:
         self.parts: list[tuple[UtilityModel, kernels.Worth, TableTerms]] = []
         for model in there.models:
             cutpoints, n_levels = (part.cpu().numpy() for part in (model.column_cutpoints, model.n_levels))
-            ladder = ladder_of(cutpoints, n_levels, worth)
-            terms = model.column_terms(len(worth), tensor(ladder.first))
-            passing = kernels.Worth(tensor(ladder.width), tensor(ladder.gain))
+            table = threshold_table(cutpoints, n_levels, worth)
+            terms = model.column_terms(len(worth), tensor(table.first))
+            passing = kernels.Worth(tensor(table.width), tensor(table.gain))
             self.parts.append((model, passing, _side_by_side(terms)))
 
     def scores(self, rows: torch.Tensor) -> torch.Tensor:
@@ -236,9 +241,16 @@ def distributions(
     for model in models:
         mean, deviation = _moments(model, row, column)
         share = torch.full((1,), model.share, dtype=torch.float64, device=row.device)
-        n_levels: Any = model.n_levels
         kernels.add_masses(
-            row, column, mean, deviation, model.row_cutpoints, model.column_cutpoints, n_levels, share, total
+            row,
+            column,
+            mean,
+            deviation,
+            model.row_cutpoints,
+            model.column_cutpoints,
+            model.n_levels,
+            share,
+            total,
         )
     return total.div_(total.sum(1, keepdim=True))
 
