@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from ordinalrbm.data.exchange import Part
+from ordinalrbm.data.triples import Part
 from ordinalrbm.runtime import process_group
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ordinalrbm.data.frames import with_exact_integers
-from ordinalrbm.data.ratings import COLUMNS
+from ordinalrbm.data.triples import COLUMNS
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.formats import (
     format_on_disk,
