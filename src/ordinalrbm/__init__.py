@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ordinalrbm.estimators.matrix import MatrixCumulativeRBM
     from ordinalrbm.estimators.multinomial import MultinomialRBM
     from ordinalrbm.estimators.ordinal_mf import GaussianMF, OrdinalMF
-    from ordinalrbm.estimators.ratings_part import RatingsPart
     from ordinalrbm.estimators.survey import CumulativeRBM
+    from ordinalrbm.files.parquet_parts import RatingsPart
     from ordinalrbm.stats.pooling import pool
     from ordinalrbm.storage.model_file import load
 
@@ -56,7 +56,7 @@ _HOMES = {
     "MultinomialRBM": "estimators.multinomial",
     "OrdinalMF": "estimators.ordinal_mf",
     "RatingEnsemble": "estimators.ensemble",
-    "RatingsPart": "estimators.ratings_part",
+    "RatingsPart": "files.parquet_parts",
     "load": "storage.model_file",
     "never_asked": "data.never_asked",
     "pool": "stats.pooling",
