@@ -22,15 +22,15 @@ if TYPE_CHECKING:  # for editors and type checkers
     from ordinalrbm.estimators.matrix import MatrixCumulativeRBM
     from ordinalrbm.estimators.multinomial import MultinomialRBM
     from ordinalrbm.estimators.ordinal_mf import GaussianMF, OrdinalMF
-    from ordinalrbm.estimators.ratings_part import RatingsPart
     from ordinalrbm.estimators.survey import CumulativeRBM
+    from ordinalrbm.files.parquet_parts import RatingsPart
     from ordinalrbm.stats.pooling import pool
     from ordinalrbm.storage.model_file import load
 
 # Where public names are. They are fetched when first asked for: the libraries behind them take
 # seconds to import, and the command line should not wait for what it does not use.
 _HOMES = {name: f"estimators.{module}" for module, name in ESTIMATORS.values()} | {
-    "RatingsPart": "estimators.ratings_part",
+    "RatingsPart": "files.parquet_parts",
     "load": "storage.model_file",
     "never_asked": "data.never_asked",
     "pool": "stats.pooling",

@@ -12,7 +12,7 @@ from program import LONG, found, names_in, run_here, succeed_here
 from small_files import ratings_frame
 
 import ordinalrbm as orbm
-from ordinalrbm.data.column_roles import NAMES
+from ordinalrbm.data.triples import NAMES
 
 N_USERS, N_ITEMS = 45, 36
 QUICK = ("--epochs", 1, "--factors", 2, "--out", "m.orbm")

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ordinalrbm.data.columns import Ids
 from ordinalrbm.data.features import FEWEST, Coding, Features, aligned, encode_features, read_features
-from ordinalrbm.data.ids import Ids
 from ordinalrbm.data.ratings import read_ratings
 from ordinalrbm.errors import DataError, DataTypeError
 

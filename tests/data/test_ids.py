@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordinalrbm.data.ids import Ids
+from ordinalrbm.data.columns import Ids
 from ordinalrbm.storage.reader import Stored
 
 steady = settings(derandomize=True, deadline=None, max_examples=60)

@@ -82,7 +82,7 @@ def test_libimseti(tmp_path, compressed):
 
 
 def test_chunks_are_joined(tmp_path, monkeypatch):
-    monkeypatch.setattr(datasets, "_CHUNK_LINES", 2)
+    monkeypatch.setattr(datasets, "_BLOCK_BYTES", 30)
     pd.testing.assert_frame_equal(read_movielens(write(tmp_path / "a", DAT)), RATINGS)
     with pytest.raises(DataError, match="line 4: '1::x::1::1' is not"):
         read_movielens(write(tmp_path / "a", DAT + "1::x::1::1\n"))
@@ -137,7 +137,7 @@ def test_missing_files(tmp_path):
     with pytest.raises(DataError, match=r"'.*nowhere' does not exist; give .* ratings\.dat or"):
         read_movielens(tmp_path / "nowhere")
     (tmp_path / "movies.dat").write_text("1::Toy Story\n")
-    message = r"holds no ratings\.dat, ratings\.csv, u\.data .* only \['movies\.dat'\]; give"
+    message = r"holds no ratings\.dat or ratings\.csv or u\.data .* only \['movies\.dat'\]; give"
     with pytest.raises(DataError, match=message):
         read_movielens(tmp_path)
     with pytest.raises(DataError, match=r"holds no ratings\.dat"):

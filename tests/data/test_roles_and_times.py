@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 import ordinalrbm as orbm
-from ordinalrbm.data.column_roles import NAMES, candidates, spelt
 from ordinalrbm.data.features import encode_features, read_features
 from ordinalrbm.data.ratings import encode, merged, read_ratings
 from ordinalrbm.data.recency import read_times
+from ordinalrbm.data.triples import NAMES, candidates, spelt
 from ordinalrbm.errors import DataError
 
 TABLE = pd.DataFrame({"user": ["u", "v", "u"], "item": [1, 1, 2], "rating": [1, 2, 3]})

@@ -10,7 +10,7 @@ import pandas as pd
 from in_a_group import ratings, work_as_asked
 
 import ordinalrbm as orbm
-from ordinalrbm.data.exchange import RemoteRatings, gather_on_rank_0, read_given
+from ordinalrbm.data.ratings import RemoteRatings, gather_on_rank_0, read_given
 from ordinalrbm.matrix.prepare import prepare
 from ordinalrbm.runtime import process_group
 

@@ -8,13 +8,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ordinalrbm.data.duplicates import find_repeat, last_of_each, mean_of_each
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.detect_ratings import guess_ratings
-from ordinalrbm.files.feature_tables import read_side_table
 from ordinalrbm.files.formats import from_frame, read
 from ordinalrbm.files.parquet_parts import ParquetRatings
-from ordinalrbm.files.ratings import Layout, is_ratings, pairs_of, read_rating_file
+from ordinalrbm.files.ratings import (
+    Layout,
+    is_ratings,
+    one_of_each,
+    pairs_of,
+    read_rating_file,
+    read_side_table,
+)
 from ordinalrbm.schema.infer import propose
 
 
@@ -102,11 +107,9 @@ def test_repeats_against_loops(has_times: bool) -> None:
     times = rng.integers(0, 9, 60) if has_times else None
     labels = [0.5, 1.0, 1.5, 2.0, 4.0, 5.0]
     last, mean = slow_repeats(ratings, times, labels)
-    found = last_of_each(ratings, times)["rating"]
+    found = one_of_each(ratings, times)["rating"]
     assert found.to_dict() == dict(sorted(last.items())) and found.index.is_monotonic_increasing
-    assert mean_of_each(ratings, times, np.array(labels))["rating"].to_dict() == mean
-    assert find_repeat(ratings) is not None
-    assert find_repeat(ratings.loc[list(last)]) is None
+    assert one_of_each(ratings, times, np.array(labels))["rating"].to_dict() == mean
 
 
 # ---- ratings or a survey ------------------------------------------------------------------------

@@ -21,7 +21,6 @@ import ordinalrbm as orbm
 from ordinalrbm import report
 from ordinalrbm.cli.output import results_table
 from ordinalrbm.data.datasets import load_food_world_cup
-from ordinalrbm.data.observations import rows_of
 from ordinalrbm.data.tables import Encoded, read_table
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.survey import CumulativeRBM

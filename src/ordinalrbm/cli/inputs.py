@@ -158,9 +158,11 @@ def tell_material(material: Material, output: Output) -> None:
     if survey is not None:
         _tell_survey(survey, output)
     elif ratings is not None:
-        from ordinalrbm.data.ids import factorize
+        from ordinalrbm.data.columns import read_column
 
-        n_users, n_items = (factorize(ratings[side])[1] for side in ("user", "item"))
+        n_users, n_items = (
+            len(read_column(ratings[side], side).coded().distinct) for side in ("user", "item")
+        )
         output.say(f"{name}: {len(ratings):,} ratings by {n_users:,} users of {n_items:,} items.")
         n_repeated = len(material.source.frame) - len(ratings)
         if n_repeated:
@@ -236,7 +238,7 @@ def with_columns(survey: Survey, settings: Settings) -> Survey:
 
 
 def _read_features(material: Material, settings: Settings, layout: Layout) -> dict[str, pd.DataFrame]:
-    from ordinalrbm.files.feature_tables import read_side_table
+    from ordinalrbm.files.ratings import read_side_table
 
     ratings, tables = material.ratings, {}
     for name, path in (("user", settings.users), ("item", settings.items)):
@@ -316,7 +318,7 @@ def with_known_ids(model: Any, ratings: pd.DataFrame) -> pd.DataFrame:
     A file whose ids all look like numbers is read as numbers. In the file that was learnt from,
     one like 007 may have made all of them text.
     """
-    from ordinalrbm.files.feature_tables import as_text_like
+    from ordinalrbm.files.ratings import as_text_like
 
     known = {"user": model.users_, "item": model.items_}
     return ratings.assign(**{name: as_text_like(ids.is_text, ratings[name]) for name, ids in known.items()})

@@ -46,7 +46,7 @@ def learn(material: Material, settings: Settings) -> Any:
     if material.survey is not None:
         return learn_survey(material.survey, settings)
     unread = material.unread
-    ratings = material.ratings if unread is None else orbm.RatingsPart._of_files(unread)
+    ratings = material.ratings if unread is None else orbm.RatingsPart(unread)
     model = learn_ratings(ratings, settings, features=material.features)
     model.about_ = {"data": material.source.name, "ratings": material.n_ratings}
     return model

@@ -17,9 +17,8 @@ import numpy as np
 import pandas as pd
 
 import ordinalrbm as orbm
-from ordinalrbm.data.duplicates import find_repeat
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.data.ratings import read_ratings
+from ordinalrbm.data.ratings import read_ratings, repeated_cell
 from ordinalrbm.runtime.jit import compiling_both
 from ordinalrbm.vector import likelihood, posterior
 from ordinalrbm.vector.model import VectorModel, side
@@ -123,7 +122,7 @@ def _read_table(ratings: tuple[np.ndarray, ...], folder: Path) -> None:
     frame["rating"] = rating.astype(np.int8)
     for ids in (frame, frame.assign(user=100 * user, item=100 * item)):
         read_ratings(ids.assign(timestamp=np.arange(len(ids))))
-    find_repeat(frame)
+    repeated_cell(user, item)
 
 
 def raters(device: str) -> dict[str, Any]:

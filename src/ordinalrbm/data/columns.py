@@ -1,12 +1,19 @@
-"""Columns of any container, read once: numbers as they are, all else by distinct values."""
+"""Columns of any container, read once: numbers as they are, all else by distinct values.
+
+Ids are columns, too: their labels on a sorted list, and positions there. Of a hundred million
+nothing wider than 8 bytes per row is made on the way: integers are numbered by a table over their
+range where that is not mostly empty, all else is looked at once per distinct value.
+"""
 
 from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
+from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -14,9 +21,12 @@ import pandas as pd
 
 from ordinalrbm.data.frames import plain_series
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
+from ordinalrbm.runtime.blocks import BLOCK, blocks, each_block
+from ordinalrbm.storage.reader import Stored
 
 Name = str | int  # a column's name, or its position when the columns have no names
 Kind = Literal["number", "boolean", "text", "category", "ordered", "list", "other"]
+Location = Callable[[int], str]  # where a row is, to begin an error message with
 
 _LISTS = (list, tuple, set, frozenset, np.ndarray)
 
@@ -49,27 +59,57 @@ class Column:
 
     @property
     def is_coded(self) -> bool:
-        return self.kind in ("text", "category", "ordered")
+        return self.codes is not None
 
     @property
     def missing(self) -> np.ndarray:
         return self.codes < 0 if self.is_coded else np.asarray(pd.isna(self.values))
 
     def value(self, row: int) -> Any:
-        """One cell as the user wrote it."""
+        """One cell as the user wrote it; None where text is missing."""
         if self.is_coded:
-            return self.distinct[self.codes[row]]
+            return self.distinct[self.codes[row]] if self.codes[row] >= 0 else None
         value = self.values[row]
+        if self.kind in ("list", "other") or pd.isna(value):
+            return value
         if self.kind == "boolean":
             return bool(value)
         return int(value) if float(value).is_integer() else float(value)
+
+    def take(self, rows: np.ndarray) -> Column:
+        """Only these rows, by position or under a mask."""
+        if self.is_coded:
+            return replace(self, codes=self.codes[rows])
+        return replace(self, values=self.values[rows])
+
+    def to_numpy(self) -> np.ndarray:
+        """The cells, as objects where these have codes."""
+        if not self.is_coded:
+            return self.values
+        return np.array([*self.distinct, None], dtype=object)[self.codes]
+
+    def coded(self) -> Column:
+        """With codes of distinct values instead of numbers; not all of them need occur."""
+        if self.is_coded:
+            return self
+        codes, distinct = _factorise_numbers(self.values)
+        if self.kind == "boolean":
+            distinct = distinct.astype(bool)
+        return replace(self, values=None, codes=codes, distinct=distinct)
+
+    def first_missing(self) -> int:
+        """The first row without a value; -1 where all have one."""
+        if not self.is_coded and self.values.dtype.kind in "iub":
+            return -1
+        missing = self.missing
+        return int(missing.argmax()) if missing.any() else -1
 
 
 def read_column(values: Any, name: Name) -> Column:
     """Read a column of any container: a Series, an array, a list, or one that has been read."""
     if isinstance(values, Column):
         return values
-    array = as_column(values, place(name))
+    array = as_column(values, location(name))
     dtype = array.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         kind: Kind = "ordered" if dtype.ordered else "category"
@@ -77,7 +117,7 @@ def read_column(values: Any, name: Name) -> Column:
         return Column(name, kind, codes=np.asarray(array.codes), distinct=distinct)
     if isinstance(dtype, pd.api.extensions.ExtensionDtype):
         if pd.api.types.is_string_dtype(dtype):
-            return _read_text(array, name, (str,))
+            return _coded_text(name, *factorise(array, location(name)), (str,))
         array = _from_extension(array, dtype)
     if array.dtype.kind in "OU":
         return _read_objects(array.astype(object, copy=False), name)
@@ -98,54 +138,60 @@ def _from_extension(values: Any, dtype: Any) -> np.ndarray:
     return np.asarray(values.to_numpy(dtype=object))
 
 
-def _read_text(values: Any, name: Name, types: tuple[type, ...]) -> Column:
-    codes, distinct = factorise(values, place(name))
+def _coded_text(name: Name, codes: np.ndarray, distinct: np.ndarray, types: tuple[type, ...]) -> Column:
     if not len(distinct):
         return Column(name, "number", np.full(len(codes), np.nan))
     return Column(name, "text", codes=codes.astype(np.int32), distinct=distinct, types=types)
 
 
 def _read_objects(array: np.ndarray, name: Name) -> Column:
-    """Python's own values; where all are missing, they are numbers."""
+    """Python's own values, by their distinct ones; where all are missing, they are numbers."""
     try:
-        known = ~np.asarray(pd.isna(array))
-    except InvalidOperation:  # a NaN that signals, which nothing can be compared with
-        wrong = next(i for i, v in enumerate(array) if isinstance(v, Decimal) and v.is_snan())
-        return Column(name, "other", array, types=(Decimal,), wrong=wrong)
-    types = tuple(dict.fromkeys(map(type, array[known])))
+        codes, distinct = pd.factorize(array)
+    except (TypeError, InvalidOperation):  # lists and the like, which cannot be hashed
+        signals = [isinstance(value, Decimal) and value.is_snan() for value in array]
+        if any(signals):  # a NaN that nothing can be compared with
+            return Column(name, "other", array, types=(Decimal,), wrong=signals.index(True))
+        codes, distinct = np.empty(0), array[~np.asarray(pd.isna(array))]
+    types = tuple(dict.fromkeys(map(type, distinct)))
     for kind in types:
         if not issubclass(kind, str | bool | np.bool_ | numbers.Real | Decimal):
             wrong = next(i for i, value in enumerate(array) if type(value) is kind)
             are_lists = all(issubclass(kind, _LISTS) for kind in types)
             return Column(name, "list" if are_lists else "other", array, types=types, wrong=wrong)
     if any(issubclass(kind, str) for kind in types):
-        return _read_text(array, name, types)
-    only_booleans = bool(types) and all(issubclass(kind, bool | np.bool_) for kind in types)
-    only_integers = bool(types) and all(issubclass(kind, numbers.Integral) for kind in types)
-    if only_integers and not only_booleans and known.all():
+        return _coded_text(name, codes, distinct, types)
+    # True and 1 are equal, so that all cells must be asked.
+    only_booleans = all(issubclass(kind, bool | np.bool_) for kind in types) and all(
+        isinstance(value, bool | np.bool_) for value in array[codes >= 0]
+    )
+    is_number = bool(len(distinct)) and not only_booleans
+    if is_number and all(issubclass(kind, numbers.Integral) for kind in types) and codes.min() >= 0:
         try:
-            return Column(name, "number", array.astype(np.int64), types=types)
+            return Column(name, "number", distinct.astype(np.int64)[codes], types=types)
         except OverflowError:
             pass  # too large to be told apart; as floats they are at least read
-    plain = np.full(len(array), np.nan)
     try:
-        plain[known] = array[known].astype(np.float64)
+        plain = np.append(distinct.astype(np.float64), np.nan)[codes]
     except OverflowError as error:
         largest = float(np.finfo(np.float64).max)
-        row = next(i for i, value in enumerate(array) if known[i] and abs(value) > largest)
+        row = next(i for i, value in enumerate(array) if codes[i] >= 0 and abs(value) > largest)
         raise DataError(
-            f"{place(name, row)}: the value is too large for a number of 64 bits; correct it or "
+            f"{location(name, row)}: the value is too large for a number of 64 bits; correct it or "
             "leave it empty."
         ) from error
-    return Column(name, "boolean" if only_booleans else "number", plain, types=types)
+    return Column(name, "number" if is_number or not len(distinct) else "boolean", plain, types=types)
 
 
-def place(column: Name, row: int | None = None, rows: np.ndarray | None = None) -> str:
+def location(column: Name, row: int | None = None, rows: np.ndarray | None = None) -> str:
     """Where something is, to begin an error message with."""
     if row is None:
         return f"Column {column!r}"
     number = row if rows is None else int(rows[row])
     return f"Column {column!r}, row {number} (counted from 0)"
+
+
+place = location
 
 
 def plain_categories(categories: Any) -> tuple[Any, ...]:
@@ -191,17 +237,6 @@ def unmasked(values: Any) -> Any:
     return plain
 
 
-def factorise(values: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
-    """Codes, -1 where missing, and the distinct values in the order of first appearance."""
-    try:
-        codes, distinct = pd.factorize(values)
-    except TypeError as error:  # lists and the like, which cannot be hashed
-        raise DataTypeError(
-            f"{what} hold values that are neither numbers nor text ({error}); convert them."
-        ) from error
-    return codes, np.asarray(distinct)
-
-
 _MOST_SHOWN = 100  # characters
 
 
@@ -218,7 +253,7 @@ def shown(value: Any) -> str:
 
 
 def warn_of_padding(matrix: Any, n_left: int, taken_as: str) -> None:
-    """Tell of zeros that a sparse matrix stores and that are not read.
+    """Warn of zeros that a sparse matrix stores and that are not read.
 
     Blocks and diagonals are filled up with zeros, so that there a zero says nothing.
     """
@@ -230,3 +265,318 @@ def warn_of_padding(matrix: Any, n_left: int, taken_as: str) -> None:
             "another format, for example built with scipy.sparse.coo_array.",
             stacklevel=user_stacklevel(),
         )
+
+
+# ---- distinct values --------------------------------------------------------------------------
+
+
+def factorise(values: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
+    """Codes, -1 where missing, and the distinct values in the order of first appearance."""
+    try:
+        codes, distinct = pd.factorize(values)
+    except TypeError as error:  # lists and the like, which cannot be hashed
+        raise DataTypeError(
+            f"{what} hold values that are neither numbers nor text ({error}); convert them."
+        ) from error
+    return codes, np.asarray(distinct)
+
+
+def _factorise_numbers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Codes (int32) of numbers, -1 where missing, and the distinct ones; block by block."""
+    if not len(values):
+        return np.empty(0, dtype=np.int32), values
+    if values.dtype.kind in "iu":
+        low, high = int(values.min()), int(values.max())
+        if high - low <= len(values) + BLOCK and high < 2**63:  # a table is not mostly empty
+            return _number_by_table(values, low, high)
+    codes = np.empty(len(values), dtype=np.int32)
+
+    def number(block: slice) -> np.ndarray:
+        codes[block], found = pd.factorize(values[block])
+        return found
+
+    found = each_block(number, len(values))
+    if len(found) == 1:
+        return codes, found[0]
+    of_all, distinct = pd.factorize(np.concatenate(found))
+    ends = np.cumsum([len(part) for part in found])[:-1]
+    tables = dict(zip((block.start for block in blocks(len(values))), np.split(of_all, ends), strict=True))
+
+    def number_alike(block: slice) -> None:
+        codes[block] = np.append(tables[block.start], -1)[codes[block]]
+
+    each_block(number_alike, len(values))
+    return codes, distinct
+
+
+def _number_by_table(values: np.ndarray, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions (int32) of integers among the distinct ones, which ascend, and those."""
+    present = np.zeros(high - low + 1, dtype=bool)
+
+    def mark(block: slice) -> None:
+        # Written to only once each: threads would wait for each other's writes.
+        position = values[block].astype(np.int64) - low
+        present[position[~present[position]]] = True
+
+    each_block(mark, len(values))
+    distinct = np.flatnonzero(present) + low
+    if low == 0 and len(distinct) == len(present):  # positions already
+        return values.astype(np.int32, copy=False), distinct
+    rank = np.cumsum(present, dtype=np.int32) - np.int32(1)
+    return mapped(values, rank, low), distinct
+
+
+def mapped(codes: np.ndarray, table: np.ndarray, low: int = 0) -> np.ndarray:
+    """``table[codes - low]``, without NumPy's copy of all codes to 64 bits."""
+    out = np.empty(len(codes), dtype=table.dtype)
+
+    def look_up(block: slice) -> None:
+        out[block] = table[codes[block].astype(np.int64, copy=False) - low]
+
+    each_block(look_up, len(codes))
+    return out
+
+
+# ---- ids --------------------------------------------------------------------------------------
+
+_FEW = 64  # labels that a service may ask for at once
+
+
+@dataclass(frozen=True, eq=False)
+class Ids:
+    """The labels of users or of items; a position on this list is what models see.
+
+    Labels are distinct, int64 or str (dtype object), and in ascending order, so that they do not
+    depend on the order of the ratings.
+
+    Examples
+    --------
+    >>> ids = Ids(np.array(["anne", "carl"], dtype=object))
+    >>> ids.lookup(["carl", "bert"])
+    array([ 1, -1])
+    >>> ids.take([0, 0]).tolist()
+    ['anne', 'anne']
+    """
+
+    labels: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __contains__(self, label: Any) -> bool:
+        """Whether this is one of the ids.
+
+        Examples
+        --------
+        >>> "anne" in Ids(np.array(["anne", "carl"], dtype=object))
+        True
+        """
+        try:
+            return bool(self._index.get_indexer([label])[0] >= 0)
+        except (TypeError, ValueError):  # of another kind
+            return False
+
+    @property
+    def is_text(self) -> bool:
+        return self.labels.dtype.kind == "O"
+
+    def lookup(self, labels: Any, what: str = "id") -> np.ndarray:
+        """Positions (int64) of labels, -1 for unknown ones; text is not sought among integers."""
+        few = self.lookup_small(labels)
+        if few is not None:
+            return few
+        codes, distinct = number_ids(labels, what)
+        if not len(codes) or not len(self):
+            return np.full(len(codes), -1, dtype=np.int64)
+        return self.match(distinct, what)[codes]
+
+    def lookup_small(self, labels: Any) -> np.ndarray | None:
+        """Positions of a short list of plain ids, at once; None if it must be read as a column."""
+        kind = str if self.is_text else int
+        if type(labels) is not list or len(labels) > _FEW or not len(self):
+            return None
+        if any(type(label) is not kind for label in labels):
+            return None
+        return np.array([self._position(label) for label in labels], dtype=np.int64)
+
+    def _position(self, label: Any) -> int:
+        try:
+            return int(self._index.get_loc(label))
+        except KeyError:
+            return -1
+
+    def match(self, other: Ids, what: str = "id") -> np.ndarray:
+        """Positions of another list's labels on this one, -1 for those that are unknown."""
+        if self.is_text != other.is_text:
+            kinds = ("text", "integers") if self.is_text else ("integers", "text")
+            raise DataError(
+                f"The {what}s known here are {kinds[0]}, such as {shown(self.labels[0])}, but "
+                f"those asked for are {kinds[1]}, such as {shown(other.labels[0])}; convert them "
+                "first."
+            )
+        return self._index.get_indexer(_index_of(other.labels)).astype(np.int64, copy=False)
+
+    def encode(self, column: Column, what: str, where: Location) -> tuple[np.ndarray, Ids]:
+        """Positions (int32) of a column's ids, unknown ones numbered on, and those."""
+        codes, distinct = number_ids(column, what, where)
+        if not len(self) or not len(distinct):
+            return codes, distinct
+        position = self.match(distinct, what)
+        unknown = np.flatnonzero(position < 0)
+        position[unknown] = len(self) + np.arange(len(unknown))
+        return mapped(codes, position.astype(np.int32)), Ids(distinct.labels[unknown])
+
+    def with_new(self, new: Ids) -> Ids:
+        """These ids, and new ones after them."""
+        return Ids(np.concatenate([self.labels, new.labels])) if len(new) else self
+
+    @cached_property
+    def _index(self) -> pd.Index:
+        return _index_of(self.labels)
+
+    def take(self, positions: Any) -> np.ndarray:
+        """The labels at these positions."""
+        positions = np.asarray(positions)
+        if positions.size and not (positions.min() >= 0 and positions.max() < len(self)):
+            raise IndexError(
+                f"Positions must lie between 0 and {len(self) - 1}, but range from "
+                f"{positions.min()} to {positions.max()}."
+            )
+        return self.labels[positions.astype(np.int64, copy=False)]
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Arrays of numbers from which the ids can be restored, for a model file.
+
+        Examples
+        --------
+        >>> {name: a.tolist() for name, a in Ids(np.array(["a", "bc"], object)).to_arrays().items()}
+        {'text': [97, 98, 99], 'end': [1, 3]}
+        """
+        if not self.is_text:
+            return {"number": self.labels}
+        encoded = [label.encode("utf-8", "surrogatepass") for label in self.labels]
+        end = np.cumsum([len(label) for label in encoded], dtype=np.int64)
+        return {"text": np.frombuffer(b"".join(encoded), dtype=np.uint8), "end": end}
+
+    @classmethod
+    def from_stored(cls, stored: Stored) -> Ids:
+        """The ids whose arrays `to_arrays` made, from a model file; at least one, all distinct."""
+        if "number" in stored:
+            labels = stored.checked_array("number", np.int64, (None,))
+        else:
+            labels = read_text(stored)
+        if not len(labels) or len(pd.unique(labels)) < len(labels):
+            raise DataError("its lists of users and items are empty or name somebody twice")
+        return cls(labels)
+
+
+def read_text(stored: Stored) -> np.ndarray:
+    """Texts that are stored one after the other, by their ends."""
+    text = stored.checked_array("text", np.uint8, (None,)).tobytes()
+    end = stored.checked_array("end", np.int64, (None,), 0, len(text))
+    if not end.size or end[-1] != len(text) or (np.diff(end) < 0).any():
+        raise DataError("the ends of its ids are not in order")
+    bounds = pairwise([0, *end.tolist()])
+    labels = [text[start:stop].decode("utf-8", "surrogatepass") for start, stop in bounds]
+    return np.array(labels, dtype=object)
+
+
+def number_ids(
+    values: Any, what: str = "id", where: Location = "Row {} (counted from 0)".format
+) -> tuple[np.ndarray, Ids]:
+    """Number (int32) a column of ids on the sorted list of the distinct ones.
+
+    Examples
+    --------
+    >>> positions, ids = number_ids(["u", "w", "u"])
+    >>> positions.tolist(), ids.labels.tolist()
+    ([0, 1, 0], ['u', 'w'])
+    """
+    column = values if isinstance(values, Column) else read_column(as_column(values, f"The {what}s"), what)
+    if not len(column):
+        return np.empty(0, dtype=np.int32), Ids(np.empty(0, dtype=np.int64))
+    if column.kind in ("boolean", "list", "other"):
+        raise _not_an_id(column.value(column.wrong), what, where(column.wrong))
+    row = column.first_missing()
+    if row >= 0:
+        raise DataError(
+            f"{where(row)}: the {what} is missing; drop such rows, for example with dropna(), or "
+            "give each its id."
+        )
+    coded = column.coded()
+    codes, distinct = coded.codes, coded.distinct
+    if column.is_coded:  # of whose distinct values not all need occur
+        codes, used = _number_by_table(codes, 0, len(distinct) - 1)
+        distinct = np.array(distinct, dtype=object)[used]
+    labels = _plain_ids(column, distinct, what, lambda k: where(int((codes == k).argmax())))
+    if (labels[1:] > labels[:-1]).all():
+        return codes, Ids(labels)
+    order = np.argsort(labels, kind="stable")
+    rank = np.empty(len(order), dtype=np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return mapped(codes, rank), Ids(labels[order])
+
+
+def _plain_ids(column: Column, distinct: Any, what: str, where: Location) -> np.ndarray:
+    """Distinct ids as int64 or as objects that are str; `where` is that of the k-th."""
+    if distinct.dtype.kind in "iu":
+        if distinct.dtype == np.uint64 and distinct.max() > np.iinfo(np.int64).max:
+            raise _too_large(int(distinct.max()), what)
+        return distinct.astype(np.int64)
+    if distinct.dtype.kind == "f":
+        if column.types and all(issubclass(kind, numbers.Integral) for kind in column.types):
+            raise _too_large(int(max(distinct, key=abs)), what)
+        return _whole_ids(distinct, what, where)
+    is_text = isinstance(distinct[0], str)
+    for k, label in enumerate(distinct):
+        if isinstance(label, bool | np.bool_) or not isinstance(label, str | numbers.Real):
+            raise _not_an_id(label, what, where(k))
+        if isinstance(label, str) != is_text:
+            raise DataError(
+                f"{where(k)}: this {what} is {'a number' if is_text else 'text'}, while "
+                f"{distinct[0]!r} is {'text' if is_text else 'a number'}; give all {what}s one "
+                "type, for example with astype(str)."
+            )
+    if is_text:
+        distinct[:] = [str(label) for label in distinct]  # NumPy's text is a type of its own
+        return distinct
+    if all(isinstance(label, numbers.Integral) for label in distinct):
+        try:
+            return distinct.astype(np.int64)
+        except OverflowError as error:
+            raise _too_large(max(distinct, key=abs), what) from error
+    return _whole_ids(distinct.astype(np.float64), what, where)
+
+
+def _whole_ids(distinct: np.ndarray, what: str, where: Location) -> np.ndarray:
+    """Integers that became floats on their way; beyond 2**53 floats do not tell them apart."""
+    whole = np.isfinite(distinct) & (np.abs(distinct) < 2**53) & (distinct == np.round(distinct))
+    if not whole.all():
+        k = int(whole.argmin())
+        raise DataError(
+            f"{where(k)}: the {what} {float(distinct[k])!r} is not a whole number; give ids that "
+            "are integers or text."
+        )
+    return distinct.astype(np.int64)
+
+
+def _too_large(value: int, what: str) -> DataError:
+    return DataError(
+        f"The {what} {value} does not fit into 64 bits with a sign; make the {what}s text with astype(str)."
+    )
+
+
+def _not_an_id(value: Any, what: str, where: str) -> DataError:
+    return DataTypeError(
+        f"{where}: the {what} must be an integer or text, but {value!r} is of type "
+        f"{type(value).__name__}; convert the {what}s, for example with astype(str)."
+    )
+
+
+def _index_of(labels: np.ndarray) -> pd.Index:
+    if labels.dtype.kind == "i" and len(labels) > 1:
+        first, last = int(labels[0]), int(labels[-1])
+        # Looked up by arithmetic, without a hash table. Ids that came later need not be in order.
+        if last - first == len(labels) - 1 and (np.diff(labels) == 1).all():
+            return pd.RangeIndex(first, last + 1)
+    return pd.Index(labels, dtype=labels.dtype)

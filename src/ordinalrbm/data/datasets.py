@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
-from io import BytesIO
-from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Literal, cast, overload
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
 
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError
@@ -81,8 +80,7 @@ def load_food_world_cup(background: bool = False) -> pd.DataFrame | tuple[pd.Dat
 
 StrPath = str | os.PathLike[str]
 
-_CHUNK_LINES = 1 << 20
-_BLOCK_BYTES = 1 << 23
+_BLOCK_BYTES = 1 << 23  # read at a time, and up to the end of the line
 
 
 def read_movielens(path: StrPath) -> pd.DataFrame:
@@ -114,10 +112,10 @@ def read_movielens(path: StrPath) -> pd.DataFrame:
     0     1  1193       5  978300760
     1     1   661       3  978302109
     """
-    file = _find(path, ["ratings.dat", "ratings.csv", "u.data"])
+    file = _find(path, "ratings.dat", "ratings.csv", "u.data")[0]
     first = _first_line(file)
     for layout in (_DAT, _CSV, _CSV_WITHOUT_TIME, _TAB):
-        if layout.matches(first, is_first=True):
+        if layout.begins_with(first):
             return _read_lines(file, layout)
     raise DataError(
         f"File '{file}', line 1: {_shown(first)} begins none of MovieLens's layouts "
@@ -152,7 +150,11 @@ def read_libimseti(path: StrPath) -> pd.DataFrame:
     >>> read_libimseti(file.parent)["rating"].tolist()
     [8, 6]
     """
-    return _read_lines(_find(path, ["ratings.dat"]), _LIBIMSETI)
+    file = _find(path, "ratings.dat")[0]
+    first = _first_line(file)
+    if not _LIBIMSETI.begins_with(first):
+        raise _bad_line(file, 1, first, _LIBIMSETI.example)
+    return _read_lines(file, _LIBIMSETI)
 
 
 def read_netflix(path: StrPath) -> pd.DataFrame:
@@ -185,50 +187,41 @@ def read_netflix(path: StrPath) -> pd.DataFrame:
     0  1488844     1       3  1125964800
     1   822109     2       5  1115942400
     """
-    pieces = [piece for file in _netflix_files(Path(path)) for piece in _netflix_pieces(file)]
+    files = _find(path, "combined_data_*.txt", "mv_*.txt")
+    pieces = [piece for file in files for piece in _netflix_pieces(file)]
     return _joined(pieces, Path(path))
 
 
 # ---- finding files ----------------------------------------------------------------------------
 
 
-def _find(path: StrPath, names: Sequence[str]) -> Path:
-    """The file itself, or the first of these names in the folder, compressed or not."""
-    path = Path(path)
-    if not _is_folder(path, " or ".join(names)):
-        return path
-    for name in (*names, *(f"{name}.gz" for name in names)):
-        if (path / name).is_file():
-            return path / name
-    raise _not_in_folder(path, ", ".join(names))
-
-
-def _netflix_files(path: Path) -> list[Path]:
-    wanted = "combined_data_*.txt or mv_*.txt"
-    if not _is_folder(path, wanted):
+def _find(path: StrPath, *patterns: str) -> list[Path]:
+    """The file itself, or those of a folder that have the first of these names that there is."""
+    path, wanted = Path(path), " or ".join(patterns)
+    if path.is_file():
         return [path]
+    if not path.is_dir():
+        raise DataError(
+            f"File '{path}' does not exist; give the path of {wanted}, or of the folder it lies in."
+        )
     for folder in (path, path / "training_set"):
-        for name in wanted.split(" or "):
+        for pattern in patterns:
             # Of two forms of the same file, the one that need not be unpacked.
-            files = (*folder.glob(f"{name}.gz"), *folder.glob(name))
+            files = (*folder.glob(f"{pattern}.gz"), *folder.glob(pattern))
             found = {_number_in(file): file for file in files}
             if found:
                 return [found[number] for number in sorted(found)]
-    raise _not_in_folder(path, wanted)
+    there = sorted(file.name for file in path.iterdir())
+    raise DataError(
+        f"Folder '{path}' holds no {wanted} (compressed or not), only {shorten(there)}; give the "
+        "folder that holds it, or the path of the file."
+    )
 
 
 def _number_in(file: Path) -> tuple[int, str]:
     """By number, so that part 10 comes after part 2."""
     name = file.name.split(".")[0]
     return int(re.sub(r"\D", "", name) or 0), name
-
-
-def _is_folder(path: Path, wanted: str) -> bool:
-    if not path.is_file() and not path.is_dir():
-        raise DataError(
-            f"File '{path}' does not exist; give the path of {wanted}, or of the folder it lies in."
-        )
-    return path.is_dir()
 
 
 @contextmanager
@@ -241,23 +234,12 @@ def _open(path: Path) -> Iterator[BinaryIO]:
             with gzip.GzipFile(fileobj=file) if is_compressed else file as unpacked:
                 yield cast(BinaryIO, unpacked)
     except (OSError, EOFError, zlib.error) as error:
-        raise _unreadable(path, error) from error
-
-
-def _not_in_folder(path: Path, wanted: str) -> DataError:
-    there = sorted(file.name for file in path.iterdir())
-    return DataError(
-        f"Folder '{path}' holds no {wanted} (compressed or not), only {shorten(there)}; give the "
-        "folder that holds it, or the path of the file."
-    )
+        problem = f"File '{path}' cannot be read ({error}); give it as it was published."
+        raise DataError(problem) from error
 
 
 def _no_rating(path: Path) -> DataError:
     return DataError(f"File '{path}' holds no rating; give the file as it was published.")
-
-
-def _unreadable(path: Path, problem: object) -> DataError:
-    return DataError(f"File '{path}' cannot be read ({problem}); give it as it was published.")
 
 
 def _bad_line(path: Path, number: int, line: bytes, example: str) -> DataError:
@@ -272,47 +254,6 @@ def _shown(line: bytes) -> str:
     return repr(text if len(text) <= 80 else text[:77] + "...")
 
 
-# ---- one rating per line ----------------------------------------------------------------------
-
-
-_NUMBER = rb"\d+(?:\.\d+)?"
-
-
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """A layout with a rating on each line: user, item, rating and, if of four fields, time."""
-
-    example: str
-    separator: str
-    n_fields: int
-    rating: type
-    header: bytes = b""
-
-    @property
-    def types(self) -> dict[str, type]:
-        """What the fields are read into."""
-        every = {"user": np.int32, "item": np.int32, "rating": self.rating, "timestamp": np.int64}
-        return dict(islice(every.items(), self.n_fields))
-
-    def matches(self, line: bytes, is_first: bool) -> bool:
-        if is_first and self.header:
-            return line == self.header
-        fields = [_NUMBER if kind is np.float32 else rb"\d+" for kind in self.types.values()]
-        return re.fullmatch(self.separator.encode().join(fields), line) is not None
-
-    def fits(self, line: bytes) -> bool:
-        """Whether the numbers of a line fit into the types they are read into."""
-        numbers = zip(re.findall(_NUMBER, line), self.types.values(), strict=False)
-        return all(kind is np.float32 or float(n) <= np.iinfo(kind).max for n, kind in numbers)
-
-
-_DAT = _Layout("1::1193::5::978300760", "::", 4, np.float32)
-_CSV = _Layout("1,296,5.0,1147880044", ",", 4, np.float32, b"userId,movieId,rating,timestamp")
-_CSV_WITHOUT_TIME = _Layout("1,296,5.0", ",", 3, np.float32, b"userId,movieId,rating")
-_TAB = _Layout("196 242 3 881250949", "\t", 4, np.int8)
-_LIBIMSETI = _Layout("1,133,8", ",", 3, np.int8)
-
-
 def _first_line(path: Path) -> bytes:
     with _open(path) as file:
         first = file.readline(1000)  # of a file that is no text there may be no end
@@ -321,66 +262,107 @@ def _first_line(path: Path) -> bytes:
     return first.rstrip(b"\r\n")
 
 
-def _read_lines(path: Path, layout: _Layout) -> pd.DataFrame:
-    def is_good(line: bytes, number: int) -> bool:
-        return layout.matches(line, is_first=number == 1) and layout.fits(line)
+# ---- lines ------------------------------------------------------------------------------------
 
-    first = _first_line(path)
-    if not layout.matches(first, is_first=True):
-        raise _bad_line(path, 1, first, layout.example)
-    try:
-        pieces = list(_pieces(path, layout))
-    except DataError:
-        raise
-    except (ValueError, OverflowError, TypeError) as error:
-        raise _find_bad_line(path, is_good, layout.example, error) from error
-    return _joined(pieces, path)
+Piece = dict[str, np.ndarray]
 
 
-def _pieces(path: Path, layout: _Layout) -> Iterator[dict[str, np.ndarray]]:
-    types = layout.types
-    # pandas splits quickly only at single characters; between "::" there is an empty column.
-    fields = layout.separator.join(types).split(layout.separator[0])
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """A layout with a rating on each line: the fields with their types, and what separates them."""
+
+    example: str
+    separator: str
+    rating: pa.DataType
+    has_time: bool = True
+    header: bytes = b""
+
+    def begins_with(self, line: bytes) -> bool:
+        if self.header:
+            return line == self.header
+        try:
+            self.parse(line)
+        except ValueError:
+            return False
+        return True
+
+    def parse(self, lines: bytes) -> Piece:
+        """The fields of whole lines; a ValueError if one of these is not of the layout."""
+        types = {"user": pa.int32(), "item": pa.int32(), "rating": self.rating}
+        if self.has_time:
+            types["timestamp"] = pa.int64()
+        table = _split(lines, self.separator, types)
+        found = {name: table[name].to_numpy() for name in types}
+        if any(table[name].null_count or found[name].min() < 0 for name in types):
+            raise ValueError("a number is missing or negative")
+        return found
+
+
+def _split(lines: bytes, separator: str, types: dict[str, pa.DataType]) -> pa.Table:
+    """The fields of lines of numbers, null where empty."""
+    if lines.translate(None, b"0123456789.-\r\n" + separator.encode()):
+        raise ValueError("there are other characters than those of numbers")
+    # Lines are split at single characters; between "::" there is an empty column.
+    fields = separator.join(types).split(separator[0])
     names = [name or f"blank {k}" for k, name in enumerate(fields)]
-    with (
-        _open(path) as file,
-        pd.read_csv(
-            file,
-            sep=layout.separator[0],
-            header=None,
-            names=names,
-            index_col=False,
-            skiprows=1 if layout.header else 0,
-            # Not into narrower types, in which some versions of pandas let large numbers wrap.
-            dtype={name: kind if kind is np.float32 else np.int64 for name, kind in types.items()},
-            quoting=csv.QUOTE_NONE,
-            chunksize=_CHUNK_LINES,
-        ) as chunks,
-    ):
-        for chunk in chunks:
-            if chunk.drop(columns=list(types)).notna().any(axis=None):
-                raise ValueError("something stands between the two characters of a separator")
-            for name, kind in types.items():
-                most = np.inf if kind is np.float32 else np.iinfo(kind).max + 1
-                # An empty field is NaN where NaN can be, and not even that is 0 or more.
-                if not ((chunk[name] >= 0) & (chunk[name] < most)).all():
-                    raise ValueError("a number is missing, negative or too large")
-            yield {name: chunk[name].to_numpy(kind) for name, kind in types.items()}
+    return arrow_csv.read_csv(
+        pa.BufferReader(lines),
+        arrow_csv.ReadOptions(column_names=names),
+        arrow_csv.ParseOptions(delimiter=separator[0], quote_char=False),
+        arrow_csv.ConvertOptions(
+            column_types={name: types.get(name, pa.null()) for name in names}, null_values=[""]
+        ),
+    )
 
 
-def _find_bad_line(
-    path: Path, is_good: Callable[[bytes, int], bool], example: str, error: Exception
-) -> DataError:
-    """The line that is wrong: pandas says what is wrong, but seldom where."""
+_FLOAT, _INTEGER = pa.float32(), pa.int8()
+_DAT = _Layout("1::1193::5::978300760", "::", _FLOAT)
+_CSV = _Layout("1,296,5.0,1147880044", ",", _FLOAT, header=b"userId,movieId,rating,timestamp")
+_CSV_WITHOUT_TIME = _Layout("1,296,5.0", ",", _FLOAT, has_time=False, header=b"userId,movieId,rating")
+_TAB = _Layout("196 242 3 881250949", "\t", _INTEGER)
+_LIBIMSETI = _Layout("1,133,8", ",", _INTEGER, has_time=False)
+
+
+def _read_lines(path: Path, layout: _Layout) -> pd.DataFrame:
+    return _joined(list(_pieces(path, layout.parse, layout.example, bool(layout.header))), path)
+
+
+def _pieces(
+    path: Path, parse: Callable[[bytes], Piece], example: str, has_header: bool = False
+) -> Iterator[Piece]:
+    """What is parsed of the lines of a file, block by block."""
     with _open(path) as file:
-        for number, line in enumerate(file, start=1):
-            content = line.rstrip(b"\r\n")
-            if content and not is_good(content, number):
-                return _bad_line(path, number, content, example)
-    return _unreadable(path, error)
+        number = 1
+        if has_header:
+            file.readline()
+            number = 2
+        while block := file.read(_BLOCK_BYTES) + file.readline():
+            try:
+                piece = parse(block) if block.strip() else None
+            except ValueError as error:
+                k, line = _first_bad(block, parse)
+                raise _bad_line(path, number + k, line, example) from error
+            if piece is not None:
+                yield piece
+            number += block.count(b"\n")
 
 
-def _joined(pieces: list[dict[str, np.ndarray]], path: Path) -> pd.DataFrame:
+def _first_bad(block: bytes, parse: Callable[[bytes], Piece]) -> tuple[int, bytes]:
+    """The first line of a block that cannot be parsed, and how many are before it."""
+    lines = [(k, line) for k, line in enumerate(block.splitlines(keepends=True)) if line.strip(b"\r\n")]
+    first, stop = 0, len(lines)
+    while stop - first > 1:
+        middle = (first + stop) // 2
+        try:
+            parse(b"".join(line for _, line in lines[first:middle]))
+        except ValueError:
+            stop = middle
+        else:
+            first = middle
+    return lines[first]
+
+
+def _joined(pieces: list[Piece], path: Path) -> pd.DataFrame:
     if not sum(len(piece["user"]) for piece in pieces):
         raise _no_rating(path)
     # Column by column, each piece let go of when it is copied.
@@ -403,78 +385,43 @@ def _narrowed(name: str, values: np.ndarray) -> np.ndarray:
 # ---- Netflix ----------------------------------------------------------------------------------
 
 _NETFLIX = "1488844,3,2005-09-06 (or 1: to begin a movie)"
-_MOVIE = re.compile(rb"\d{1,9}:")
-_RATING = re.compile(rb"\d{1,9},\d,(\d{4}-\d\d-\d\d)")
-_DATE = r"\d{4}-\d\d-\d\d"
+_DAY = 24 * 60 * 60  # seconds
 
 
-def _netflix_pieces(path: Path) -> Iterator[dict[str, np.ndarray]]:
+def _netflix_pieces(path: Path) -> Iterator[Piece]:
     first = _first_line(path)
-    if not _MOVIE.fullmatch(first):
+    if not re.fullmatch(rb"\d{1,9}:", first):
         raise _bad_line(path, 1, first, "1: that begins a movie")
-    movie = 0
-    for block in _blocks_of_lines(path):
-        try:
-            piece, movie = _parse_block(block, movie)
-        except (ValueError, OverflowError) as error:
-            raise _find_bad_line(path, _is_netflix_line, _NETFLIX, error) from error
-        yield piece
+    movie = np.zeros(1, dtype=np.int32)
+    for lines in _pieces(path, _parse_netflix, _NETFLIX):
+        number, rating = lines["user"], lines["rating"]
+        is_movie = rating < 0
+        movies = np.append(movie, number[is_movie])
+        movie = movies[-1:]
+        yield {
+            "user": number[~is_movie],
+            "item": movies[np.cumsum(is_movie)][~is_movie],
+            "rating": rating[~is_movie],
+            "timestamp": lines["date"][~is_movie] * np.int32(_DAY),
+        }
 
 
-def _parse_block(block: bytes, movie: int) -> tuple[dict[str, np.ndarray], int]:
-    """Ratings of lines ``user,R,YYYY-MM-DD`` and ``movie:``, and the movie of the last of them.
-
-    A movie becomes a rating of -1, so that all lines have the same fields.
-    """
-    if block.translate(None, b"0123456789,-:\n"):  # signs, blanks and quotes that pandas allows
-        raise ValueError("there are other characters than digits")
-    lines = pd.read_csv(
-        BytesIO(block.replace(b":\n", b",-1,\n")),
-        header=None,
-        names=["user", "rating", "date"],
-        dtype={"user": np.int32, "rating": np.int8, "date": "category"},
-        quoting=csv.QUOTE_NONE,
+def _parse_netflix(lines: bytes) -> Piece:
+    """Lines ``user,R,YYYY-MM-DD`` and ``movie:``, which become ratings of -1; dates in days from 1970."""
+    lines = lines.replace(b"\r\n", b"\n").rstrip(b"\n") + b"\n"
+    n_movies = lines.count(b":\n")
+    table = _split(
+        lines.replace(b":\n", b",-1,\n"), ",", {"user": pa.int32(), "rating": pa.int8(), "date": pa.date32()}
     )
-    number, rating, date = lines["user"].to_numpy(), lines["rating"].to_numpy(), lines["date"].array
-    is_movie = rating == -1
-    is_rating = (rating >= 0) & (rating <= 9) & (date.codes >= 0)
-    in_range = (number >= 0) & (number < 10**9)
-    if is_movie.sum() != block.count(b":\n") or not ((is_movie ^ is_rating) & in_range).all():
-        raise ValueError("a number or a date is missing, negative or too large")
-    movies = np.append(np.int32(movie), number[is_movie])
-    piece = {
-        "user": number[is_rating],
-        "item": movies[np.cumsum(is_movie)][is_rating],
-        "rating": rating[is_rating],
-        "timestamp": _seconds(date.categories)[date.codes[is_rating]],
-    }
-    return piece, int(movies[-1])
-
-
-def _seconds(dates: pd.Index) -> np.ndarray:
-    """Seconds from 1970 to the beginning of each day."""
-    if not dates.astype(str).str.fullmatch(_DATE).all():
-        raise ValueError("a date is not of the form YYYY-MM-DD")
-    seconds = pd.to_datetime(dates, format="%Y-%m-%d").to_numpy("datetime64[s]").astype(np.int64)
-    if len(seconds) and not (seconds.min() >= 0 and seconds.max() <= np.iinfo(np.int32).max):
-        raise ValueError("a date is before 1970 or too late for 32 bits")
-    return seconds.astype(np.int32)
-
-
-def _is_netflix_line(line: bytes, number: int) -> bool:
-    rating = _RATING.fullmatch(line)
-    if rating is None:
-        return _MOVIE.fullmatch(line) is not None
-    try:
-        _seconds(pd.Index([rating[1].decode()]))
-    except ValueError:
-        return False
-    return True
-
-
-def _blocks_of_lines(path: Path) -> Iterator[bytes]:
-    """The file in pieces of whole lines."""
-    with _open(path) as file:
-        while block := file.read(_BLOCK_BYTES) + file.readline():
-            if block.strip():
-                yield block.rstrip(b"\r\n").replace(b"\r\n", b"\n") + b"\n"
+    rating, date = table["rating"], table["date"].cast(pa.int32())
+    found = {"user": table["user"].to_numpy(), "rating": rating.to_numpy()}
+    found["date"] = date.fill_null(-1).to_numpy()
+    is_movie = found["rating"] == -1
+    is_rating = (found["rating"] >= 0) & (found["rating"] <= 9) & (found["date"] >= 0)
+    if table["user"].null_count or rating.null_count or found["user"].min() < 0:
+        raise ValueError("a number is missing or negative")
+    if is_movie.sum() != n_movies or not (is_movie ^ is_rating).all():
+        raise ValueError("a rating or a date is missing or out of range")
+    if found["date"].max() > np.iinfo(np.int32).max // _DAY:
+        raise ValueError("a date is too late for 32 bits")
+    return found

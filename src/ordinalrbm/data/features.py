@@ -24,11 +24,10 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from ordinalrbm.data.column_roles import candidates
-from ordinalrbm.data.columns import Column, as_column, factorise, read_column, shown
+from ordinalrbm.data.columns import Column, Ids, as_column, factorise, number_ids, read_column, shown
 from ordinalrbm.data.frames import Frame, frame_of
-from ordinalrbm.data.ids import Ids, number_ids
 from ordinalrbm.data.scales import MANY_LEVELS, Name, place, shorten
+from ordinalrbm.data.triples import candidates
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 from ordinalrbm.storage.reader import Stored
 
@@ -100,7 +99,7 @@ def read_features(frame: Any, what: What) -> Features:
     ----------
     frame : DataFrame of any library (:mod:`ordinalrbm.data.frames`)
         A row for each user or item. The column "user" (or "item", or another usual name such as
-        customer_id or movieId, see `ordinalrbm.data.column_roles`) holds the ids, all others are
+        customer_id or movieId, see `ordinalrbm.data.triples`) holds the ids, all others are
         features: **numbers** in deviations from the mean, 0 where missing, with one more feature
         that tells where; **booleans**; **text** and categoricals, a feature for each category
         that `FEWEST` ids have, several in a cell by "|" or as a list; **ordered** categoricals

@@ -6,38 +6,150 @@ rows are users and whose columns are items, the ids behind rows and columns, and
 A hundred million ratings must fit beside their own arrays. So columns are worked on in blocks,
 ids and ratings are looked at once per distinct value, and nothing wider than 8 bytes per rating
 is made on the way.
+
+Several processes may each bring some of the ratings; one process is a group of one. They agree on
+ids and scales, and then send each rating to the one that has its user. In the end all know all
+ids, and each has all ratings of some users: users are cut where about equally many ratings lie
+between two cuts, in the order of their ids. So the ratings of process 0, 1 and so on, one after the
+other, are in the order in which one process would have them. Whatever is wrong with the ratings of
+one process is raised by all, and none waits for another.
 """
 
 from __future__ import annotations
 
 import math
-import numbers
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from hashlib import blake2b
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import scipy.sparse as sp
 
-from ordinalrbm.data.catalogue import Catalogue
-from ordinalrbm.data.column_roles import candidates
-from ordinalrbm.data.columns import as_column, factorise, shown, warn_of_padding
-from ordinalrbm.data.frames import FRAMES, as_frame
-from ordinalrbm.data.ids import Ids, find, number_ids
-from ordinalrbm.data.observations import Cells, Observations, is_any_twice, level_type
+from ordinalrbm.data.columns import Column, Ids, mapped, read_text, shown
+from ordinalrbm.data.observations import Cells, Observations, is_any_twice, level_type, starts
 from ordinalrbm.data.recency import add_to_rank, ages_by_cell, recency_rank
-from ordinalrbm.data.scales import MANY_LEVELS, MAX_LEVELS, Scale, check_labels, plain_categories, shorten
+from ordinalrbm.data.scales import MANY_LEVELS, MAX_LEVELS, OFF_SCALE, Scale, check_labels, shorten
+from ordinalrbm.data.triples import COLUMNS, Part, Triples, as_triples
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 from ordinalrbm.runtime.blocks import MANY, blocks, each_block
+from ordinalrbm.runtime.process_group import ALONE, Alone, Group, current
 from ordinalrbm.runtime.timing import stage
+from ordinalrbm.storage.reader import Stored
 
-COLUMNS = ("user", "item", "rating")
-
-OFF_SCALE = -2  # in a table of levels: the value is not on the scale
 _NO_LEVEL = -1  # in a table of levels: not a rating, or no scale to read it on
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Catalogue:
+    """The users, the items and the scales of a rating matrix.
+
+    Examples
+    --------
+    >>> ids = Ids(np.array([10, 20]))
+    >>> catalogue = Catalogue(ids, ids, Scale((1, 2, 3)), Scale((1, 2, 3)))
+    >>> catalogue.cells(20, [10, 30]).column.tolist()
+    [0, -1]
+    >>> catalogue.expected(np.array([[0.5, 0.1, 0.4]]), np.array([0])).tolist()
+    [1.9]
+    """
+
+    users: Ids
+    items: Ids
+    scales: Scale | tuple[Scale, ...]  # one for all items, or one per item where they differ
+    # What ratings of unknown items are read with; None when each item has a scale of its own.
+    default_scale: Scale | None
+
+    @property
+    def n_users(self) -> int:
+        """Number of users, those without ratings in a sparse matrix included."""
+        return len(self.users)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.items)
+
+    def lookup(self, labels: Any, what: str) -> np.ndarray:
+        """Positions of a single id or of many, -1 for the unknown; `what` is "user" or "item"."""
+        ids = self.users if what == "user" else self.items
+        return ids.lookup(as_list(labels), what)
+
+    def cells(self, users: Any, items: Any) -> Cells:
+        """The cells of users and items, pair by pair; a single id stands for all."""
+        row, column = self.lookup(users, "user"), self.lookup(items, "item")
+        if is_single(users):
+            row = np.repeat(row, column.size)
+        elif is_single(items):
+            column = np.repeat(column, row.size)
+        if row.size != column.size:
+            raise DataError(
+                f"There are {row.size} users and {column.size} items; give as many of each, pair "
+                "by pair, or a single id."
+            )
+        return Cells(row, column, np.zeros(row.size, dtype=np.int8))
+
+    def scale_of(self, item: int) -> Scale:
+        return self.scales if isinstance(self.scales, Scale) else self.scales[item]
+
+    def distinct(self, *further: Scale) -> tuple[list[Scale], np.ndarray]:
+        """The different scales, and which of them each item and each further scale is on."""
+        if isinstance(self.scales, Scale):
+            return [self.scales], np.zeros(self.n_items + len(further), dtype=np.int64)
+        known: dict[Scale, int] = {}
+        which = [known.setdefault(scale, len(known)) for scale in (*self.scales, *further)]
+        return list(known), np.array(which, dtype=np.int64)
+
+    def cold_start_scale(self) -> Scale:
+        """The scale on which an unknown item is predicted.
+
+        Of a scale that is longer than any item's, nothing could be learnt.
+        """
+        longest = max(self.distinct()[0], key=lambda scale: scale.n_levels)
+        common = self.default_scale
+        return longest if common is None or common.n_levels > longest.n_levels else common
+
+    def level_counts(self) -> np.ndarray:
+        """(items,) number of levels of each item."""
+        distinct, of_item = self.distinct()
+        return np.array([scale.n_levels for scale in distinct], dtype=np.int32)[of_item]
+
+    def decode(self, levels: Any, columns: Any) -> np.ndarray:
+        """The ratings behind levels of items (positions); level -1 becomes missing."""
+        distinct, which = self._scales_of(np.asarray(columns))
+        levels = np.asarray(levels)
+        if len(distinct) == 1:
+            return distinct[0].decode(levels)
+        numeric = all(scale.is_numeric for scale in distinct)
+        labels = np.empty(which.size, dtype=np.float64 if numeric else object)
+        for k, scale in enumerate(distinct):
+            labels[which == k] = scale.decode(levels[which == k])
+        return labels
+
+    def expected(self, distribution: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """(cells,) mean of each distribution (cells, L) over the levels of an item."""
+        distinct, which = self._scales_of(columns)
+        expected = np.empty(which.size)
+        for k, scale in enumerate(distinct):
+            chosen = which == k
+            expected[chosen] = distribution[chosen, : scale.n_levels] @ scale.values
+        return expected
+
+    def _scales_of(self, columns: np.ndarray) -> tuple[list[Scale], np.ndarray]:
+        distinct, of_item = self.distinct(self.cold_start_scale())
+        return distinct, of_item[columns]  # an unknown item, at -1, finds the last
+
+
+def is_single(labels: Any) -> bool:
+    """Whether this is one id rather than a list of them."""
+    return isinstance(labels, str | bytes | Set | Mapping) or not np.iterable(labels)
+
+
+def as_list(labels: Any) -> Any:
+    """Ids one after the other; of a generator, a list."""
+    if is_single(labels):
+        return [labels]
+    return list(labels) if isinstance(labels, Iterator) else labels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,12 +196,76 @@ class Ratings(Catalogue):
         return pd.DataFrame(dict(zip(columns, values, strict=True)))
 
 
+class RemoteRatings(Ratings):
+    """Users, items and scales of ratings that process 0 has; asking for more is an error."""
+
+    __slots__ = ()
+
+    def __init__(self, whole: Ratings) -> None:
+        for name in ("users", "items", "scales", "default_scale"):
+            object.__setattr__(self, name, getattr(whole, name))
+        object.__setattr__(self, "age", None)
+
+    def have_rated(self, rows: np.ndarray) -> np.ndarray:
+        """Whether each user has a rating: all whose ids the processes have read."""
+        return rows >= 0
+
+    @property
+    def observations(self) -> Observations:
+        """An error: they are not here."""
+        raise DataError(
+            "This process was given only some of the ratings, and what users have rated is known "
+            "to process 0 alone; ask there, or load the model file that it has saved."
+        )
+
+
+# ---- reading ----------------------------------------------------------------------------------
+
+
+def read_given(
+    ratings: Any, validation: Any, *, scale: Any, item_scales: Any
+) -> tuple[Ratings, Cells | None, Alone | Group]:
+    """What was given to a fit: ratings, validation ratings, and the processes that share them."""
+    group, is_part = current() or ALONE, isinstance(ratings, Part)
+    if not group.agree(is_part):
+        raise DataError(
+            "Some processes of this run were given a RatingsPart and others all ratings; give all "
+            "of them the same."
+        )
+    among = group if is_part else ALONE
+    known = read_ratings(ratings, scale=scale, item_scales=item_scales, among=among)
+    return known, _read_validation(known, validation, among), among
+
+
+def _read_validation(known: Ratings, ratings: Any, among: Alone | Group) -> Cells | None:
+    """Validation ratings, of which all processes have all."""
+    if not among.agree(type(ratings).__name__):
+        raise _different_validation()
+    if ratings is None:
+        return None
+    if isinstance(ratings, Part):
+        return encode(known, ratings, among=current() or ALONE)
+    with among.together():
+        given = encode(known, ratings)
+    if among.size > 1 and not among.agree(tuple(blake2b(part.tobytes()).hexdigest() for part in given)):
+        raise _different_validation()
+    return given
+
+
+def _different_validation() -> DataError:
+    return DataError(
+        "The processes of this run were given different validation ratings; give all of them the "
+        "same, or give each its own as a RatingsPart."
+    )
+
+
 def read_ratings(
     data: Any,
     *,
     scale: Any = None,
     item_scales: Mapping[Any, Any] | None = None,
     columns: Sequence[str] | None = None,
+    among: Alone | Group = ALONE,
 ) -> Ratings:
     """Read a rating matrix.
 
@@ -108,12 +284,15 @@ def read_ratings(
     columns : three names, optional
         Names of the columns of a DataFrame that are user, item and rating. By default those whose
         names say so: user, item and rating, or else other usual names, such as customer_id,
-        movieId and stars (`ordinalrbm.data.column_roles` has all of them). Capitals, blanks, hyphens and
+        movieId and stars (`ordinalrbm.data.triples` has all of them). Capitals, blanks, hyphens and
         underscores make no difference.
+    among : Group, optional
+        Processes that all call this, each with some of the ratings, perhaps none.
 
     Returns
     -------
     Ratings
+        All users, items and scales; of the ratings, those of this process's users.
 
     Raises
     ------
@@ -130,40 +309,79 @@ def read_ratings(
     >>> read_ratings(frame, scale=[1, 2, 3, 4, 5]).scales.n_levels
     5
     """
-    table = as_triples(data, columns)
-    if not len(table):
-        raise no_rating()
+    table = _own_table(data, columns, among)
+    known, cells = _read_cells(table, scale, item_scales, among)
+    if isinstance(among, Group):
+        del table  # the largest that there is
+        return _of_own_users(known, cells, among)
+    with stage("by user and item"):
+        observations = _by_user_and_item(known, cells, table)
+    if table.time is None:
+        return Ratings.of(known, observations)
+    with stage("how recent each is"):
+        return Ratings.of(known, observations, ages_by_cell(observations, cells, table.time))
+
+
+def _own_table(data: Any, columns: Sequence[str] | None, among: Alone | Group) -> Triples:
+    """What this process brings; rows are counted through the tables of all."""
+    with among.together():
+        table = as_triples(data, columns)
+        if table.is_sparse and among.size > 1:
+            raise DataTypeError(
+                "Part of the ratings must be a DataFrame or a tuple of three arrays (user, item, "
+                "rating), not a sparse matrix, whose rows are all users; convert it first."
+            )
+    return replace(table, first_row=among.before(len(table)))
+
+
+def _read_cells(
+    table: Triples, scale: Any, item_scales: Mapping[Any, Any] | None, among: Alone | Group
+) -> tuple[Catalogue, Cells]:
+    """Ids and scales of all ratings, and the cells of those that are brought here."""
     with stage("ids to positions"):
-        user, users = table.number_users()
-        item, items = table.number_items()
+        with among.together():
+            (user, users), (item, items) = table.number("user"), table.number("item")
+        user, users = _agreed_ids(user, users, "user", among)
+        item, items = _agreed_ids(item, items, "item", among)
     with stage("ratings to levels"):
-        values = read_values(table)
-        common, own = given_scales(scale, item_scales, items)
+        with among.together():
+            values = _read_values(table)
+            common, own = _given_scales(scale, item_scales, items)
+        values = _agreed_values(values, among)
         if common is None and len(own) < len(items):
-            common = infer_scale(values, values_seen(values, item, own), not table.is_sparse)
-        catalogue = catalogue_of(users, items, common, own)
-        cells = Cells(user, item, levels_of(table, values, item, catalogue))
-        del values
+            seen = among.summed(_values_seen(values, item, own).astype(np.int64)) > 0
+            common = _infer_scale(values, seen, zeros_count=not table.is_sparse)
+        scales: Any = tuple(own.get(j, common) for j in range(len(items))) if own else common
+        known = Catalogue(users, items, scales, common)
+        with among.together():
+            cells = Cells(user, item, _levels(table, values, item, known))
+    if not table.is_sparse:
+        return known, cells
     if cells.level.max() < 0:
         raise no_rating()
-    cells = _without_gaps(cells)
+    return known, _without_gaps(cells)
+
+
+def _by_user_and_item(known: Catalogue, cells: Cells, table: Triples | None = None) -> Observations:
     try:
-        with stage("by user and item"):
-            observations = Observations.from_triples(*cells, len(users), len(items), catalogue.level_counts())
+        return Observations.from_triples(*cells, known.n_users, known.n_items, known.level_counts())
     except DataError:
-        _refuse_repeated_cells(table, cells.row, cells.column)
+        _refuse_repeated(known, cells, table)
         raise
-    if table.time is None:
-        return Ratings.of(catalogue, observations)
-    with stage("how recent each is"):
-        return Ratings.of(catalogue, observations, ages_by_cell(observations, cells, table.time))
 
 
-def encode(known: Catalogue, data: Any, *, columns: Sequence[str] | None = None) -> Cells:
+def no_rating() -> DataError:
+    return DataError("There is no rating in the data; give at least one.")
+
+
+def encode(
+    known: Catalogue, data: Any, *, columns: Sequence[str] | None = None, among: Alone | Group = ALONE
+) -> Cells:
     """Read further ratings (validation, test), perhaps none, on known ids and scales.
 
     They stay in the order of the data. Unknown users and items have position -1; the level of an
-    unknown item is -1 when every known item has a scale of its own.
+    unknown item is -1 when every known item has a scale of its own. Where processes bring some of
+    them each, all have all of them then.
 
     Examples
     --------
@@ -172,25 +390,37 @@ def encode(known: Catalogue, data: Any, *, columns: Sequence[str] | None = None)
     >>> more.row.tolist(), more.column.tolist(), more.level.tolist()
     ([1, -1], [0, 1], [1, 0])
     """
-    return encode_triples(known, as_triples(data, columns))
-
-
-def encode_triples(known: Catalogue, table: Triples) -> Cells:
-    """What `encode` does, once it has found the three columns."""
-    cells, _, _ = _numbered_on(known, table)
+    table = _own_table(data, columns, among)
+    with among.together():
+        cells, _, _ = _encode_with_new(known, table)
     cells.row[cells.row >= known.n_users] = -1
     cells.column[cells.column >= known.n_items] = -1
+    if isinstance(among, Group):
+        cells = Cells(*map(among.all_gather, cells))
+        both = (cells.row >= 0) & (cells.column >= 0)
+        _refuse_repeated(known, Cells(*(part[both] for part in cells)))
     return cells
+
+
+def _encode_with_new(known: Catalogue, table: Triples) -> tuple[Cells, Ids, Ids]:
+    """Ratings with unknown ids numbered on after the known ones, and the new users and items."""
+    user, new_users = known.users.encode(table.user, "user", table.location)
+    item, new_items = known.items.encode(table.item, "item", table.location)
+    _refuse_repeated(known, Cells(user, item, user), table)
+    known_item = np.where(item < known.n_items, item, np.int32(-1)) if len(new_items) else item
+    cells = Cells(user, item, _levels(table, _read_values(table), known_item, known))
+    # In a sparse matrix a level of -1 may be a stored zero.
+    return _without_gaps(cells) if table.is_sparse else cells, new_users, new_items
 
 
 def encode_with_new_users(known: Catalogue, data: Any) -> tuple[Cells, Ids, np.ndarray]:
     """Cells of ratings, new users after the known ones, new items at −1; new users; ages."""
-    few = _encode_small(known, data)
-    if few is not None:
-        return *few, np.zeros(few[0].row.size, dtype=np.uint8)
+    small = _encode_small(known, data)
+    if small is not None:
+        return *small, np.zeros(small[0].row.size, dtype=np.uint8)
     table = as_triples(data)
-    cells, new_users, _ = _numbered_on(known, table)
-    column = np.where(cells.column < len(known.items), cells.column, -1)
+    cells, new_users, _ = _encode_with_new(known, table)
+    column = np.where(cells.column < known.n_items, cells.column, -1)
     return cells._replace(column=column), new_users, _ages_of_new(cells, table)
 
 
@@ -198,7 +428,7 @@ _FEW = 64  # ratings that a service may bring at once
 
 
 def _encode_small(known: Catalogue, data: Any) -> tuple[Cells, Ids] | None:
-    """The same of a few ratings in plain lists, at once; None if they must be looked at closely."""
+    """Fast path for a few ratings in plain lists; None if they must be read as columns."""
     lists = list(data) if type(data) is tuple else _plain_lists(data)
     scale = known.scales
     if len(lists) != len(COLUMNS) or not isinstance(scale, Scale):
@@ -206,15 +436,15 @@ def _encode_small(known: Catalogue, data: Any) -> tuple[Cells, Ids] | None:
     if any(type(part) is not list or not 0 < len(part) <= _FEW for part in lists):
         return None
     users, items, values = lists
-    row, column = known.users.few(users), known.items.few(items)
+    row, column = known.users.lookup_small(users), known.items.lookup_small(items)
     levels = {label: level for level, label in enumerate(scale.labels)}
     if row is None or column is None or not len(users) == len(items) == len(values):
         return None
     if len(set(zip(users, items, strict=True))) < len(users) or any(v not in levels for v in values):
         return None
     new = sorted({user for user, at in zip(users, row.tolist(), strict=True) if at < 0})
-    place = {user: len(known.users) + k for k, user in enumerate(new)}
-    at = [place.get(user, own) for user, own in zip(users, row.tolist(), strict=True)]
+    position = {user: len(known.users) + k for k, user in enumerate(new)}
+    at = [position.get(user, own) for user, own in zip(users, row.tolist(), strict=True)]
     level = np.array([levels[value] for value in values], dtype=np.int16)
     return Cells(np.array(at), column, level), Ids(np.array(new, dtype=known.users.labels.dtype))
 
@@ -226,253 +456,48 @@ def _plain_lists(data: Any) -> list[Any]:
     return [data[name].tolist() for name in COLUMNS if name in data]
 
 
-def _numbered_on(known: Catalogue, table: Triples) -> tuple[Cells, Ids, Ids]:
-    """Ratings with unknown ids numbered on after the known ones, and the new users and items."""
-    if not len(table):
-        none = np.empty(0, dtype=np.int32)
-        new_users, new_items = (Ids(ids.labels[:0]) for ids in (known.users, known.items))
-        return Cells(none, none, none.astype(np.int8)), new_users, new_items
-    user, new_users = find(table.user, known.users, "user", table.place)
-    item, new_items = find(table.item, known.items, "item", table.place)
-    _refuse_repeated_cells(table, user, item)
-    known_item = np.where(item < known.n_items, item, np.int32(-1)) if len(new_items) else item
-    cells = Cells(user, item, levels_of(table, read_values(table), known_item, known))
-    # In a sparse matrix a level of -1 may be a stored zero.
-    return _without_gaps(cells) if table.is_sparse else cells, new_users, new_items
+# ---- values and scales ------------------------------------------------------------------------
 
 
-# ---- reading containers -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Triples:
-    """Three columns of equal length, each an array, a Categorical or another pandas array."""
-
-    user: Any
-    item: Any
-    rating: Any
-    shape: tuple[int, int] | None = None  # of the sparse matrix they come from, if they do
-    first_row: int = 0  # how many rows there are before, where others have these
-    time: Any = None  # of each, in any form, where there is a column of times
-
-    def __len__(self) -> int:
-        return len(self.rating)
-
-    @property
-    def is_sparse(self) -> bool:
-        return self.shape is not None
-
-    def place(self, row: int) -> str:
-        """Where a row is, to begin an error message with."""
-        user, item, rating = (shown(c[row]) for c in (self.user, self.item, self.rating))
-        what = "Stored entry" if self.is_sparse else "Row"
-        number = self.first_row + row
-        return f"{what} {number} (counted from 0; user {user}, item {item}, rating {rating})"
-
-    def number_users(self) -> tuple[np.ndarray, Ids]:
-        """Positions of the users; of a sparse matrix, its rows, rated or not."""
-        if self.shape is not None:
-            return self.user, Ids(np.arange(self.shape[0]))
-        return number_ids(self.user, "user", self.place)
-
-    def number_items(self) -> tuple[np.ndarray, Ids]:
-        """Positions of the items; of a sparse matrix, its columns, rated or not."""
-        if self.shape is not None:
-            return self.item, Ids(np.arange(self.shape[1]))
-        return number_ids(self.item, "item", self.place)
-
-
-def as_triples(data: Any, columns: Sequence[str] | None = None) -> Triples:
-    """The three columns of whatever holds ratings, found by their names unless these are given."""
-    if sp.issparse(data):
-        return _from_sparse(data)
-    if isinstance(data, tuple):
-        return _from_arrays(data)
-    frame = as_frame(data)
-    if frame is None:
+def _read_values(table: Triples) -> Column:
+    """The ratings as codes of their distinct values, which are Python's own."""
+    column = table.rating
+    if column.kind in ("list", "other"):
+        value = column.values[column.wrong]
         raise DataTypeError(
-            f"Ratings must be {FRAMES}, a tuple of three arrays (user, item, rating) or a "
-            f"scipy.sparse matrix, not {type(data).__name__}; convert them first."
+            f"{table.location(column.wrong)}: a rating must be a real number or text, but {value!r} "
+            f"is of type {type(value).__name__}; convert the ratings."
         )
-    columns = found_columns(frame.names) if columns is None else columns
-    _check_columns(columns, frame.names)
-    times = [name for name in candidates(frame.names, "timestamp") if name not in columns]
-    time = frame.column(frame.names.index(times[0])) if len(times) == 1 else None
-    user, item, rating = (
-        as_column(frame.column(frame.names.index(name)), f"Column {name!r}") for name in columns
-    )
-    return Triples(user, item, rating, time=time)
-
-
-def found_columns(names: list[Any]) -> list[str]:
-    """The columns that are user, item and rating, by their names.
-
-    Examples
-    --------
-    >>> found_columns(["reviewerID", "asin", "overall", "summary"])
-    ['reviewerID', 'asin', 'overall']
-    """
-    found = {role: candidates(names, role) for role in COLUMNS}
-    for role, those in found.items():
-        if not those:
-            raise DataError(
-                f"The ratings have no column {role!r}, only {shorten(names)}; rename the columns "
-                f"to {shorten(COLUMNS)}."
-            )
-        if len(those) > 1:
-            raise unclear(those, role)
-    return [those[0] for those in found.values()]
-
-
-def unclear(columns: list[str], role: str) -> DataError:
-    """The error of several columns that could be the same."""
-    return DataError(
-        f"The columns {columns[0]!r} and {columns[1]!r} could both be the {role} of a rating; "
-        f"rename the right one to {role!r}."
-    )
-
-
-def _check_columns(columns: Sequence[str], names: list[Any]) -> None:
-    if isinstance(columns, str) or len(columns) != 3:
+    missing = column.first_missing()
+    if missing >= 0:
         raise DataError(
-            f"columns must name three columns, those of user, item and rating, not {columns!r}; "
-            f"write for example columns={COLUMNS}."
+            f"{table.location(missing)}: the rating is missing; drop such rows, for example with "
+            "dropna(), what is not rated needs no row."
         )
-    for name in columns:
-        if name not in names:
-            raise DataError(
-                f"The ratings have no column {name!r}, only {shorten(names)}; rename one, or say "
-                "which columns to read with columns=(user, item, rating)."
-            )
-        if names.count(name) > 1:
-            raise DataError(
-                f"The ratings have more than one column named {name!r}; rename or drop all but one."
-            )
+    coded = column.coded()
+    plain = np.asarray(coded.distinct).tolist() if not column.is_coded else list(coded.distinct)
+    if len(plain) > MAX_LEVELS:
+        raise _too_many_values(len(plain))
+    if not column.is_coded and column.values.dtype.kind == "f":
+        if column.values.dtype.itemsize < 8:  # at the written value: float32 0.1 is 0.1
+            plain = [float(str(value)) for value in coded.distinct]
+        for k, value in enumerate(plain):
+            if math.isinf(value):
+                raise DataError(
+                    f"{table.location(int((coded.codes == k).argmax()))}: the rating {value} is "
+                    "infinity, which is on no scale; correct or drop it."
+                )
+    return replace(coded, distinct=plain)
 
 
-def _from_arrays(data: tuple[Any, ...]) -> Triples:
-    if len(data) != 3:
-        raise DataError(f"The ratings are a tuple of {len(data)}; give three arrays, (user, item, rating).")
-    named = zip(data, ("users", "items", "ratings"), strict=True)
-    user, item, rating = (as_column(values, f"The {what}") for values, what in named)
-    if not len(user) == len(item) == len(rating):
-        raise DataError(
-            f"There are {len(user)} users, {len(item)} items and {len(rating)} ratings; give as many of each."
-        )
-    return Triples(user, item, rating)
-
-
-def _from_sparse(matrix: Any) -> Triples:
-    if matrix.ndim != 2:
-        raise DataError(f"The sparse ratings have shape {matrix.shape}; give users x items, two dimensions.")
-    coo = matrix.tocoo(copy=False)
-    if matrix.format == "bsr":  # which stores zeros only to fill its blocks
-        coo = coo.copy()
-        coo.eliminate_zeros()
-    warn_of_padding(matrix, coo.nnz, "not rated")
-    return Triples(coo.row, coo.col, coo.data, coo.shape)
-
-
-def no_rating() -> DataError:
-    return DataError("There is no rating in the data; give at least one.")
-
-
-# ---- scales -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Values:
-    """The ratings as codes of their distinct values."""
-
-    code: np.ndarray
-    distinct: list[Any]
-    is_ordered: bool  # whether `distinct` are the categories of an ordered categorical
-    is_unordered: bool  # ... of one without an order
-
-    def first(self, k: int) -> int:
-        """The first row with the k-th value."""
-        return int((self.code == k).argmax())
-
-
-def read_values(table: Triples) -> Values:
-    """The distinct ratings, and which of them each row has."""
-    ratings = table.rating
-    if isinstance(ratings, pd.Categorical):
-        distinct = list(plain_categories(ratings.categories))
-        if len(distinct) > MAX_LEVELS:
-            raise too_many_values(len(distinct))
-        code = ratings.codes.astype(np.int16, copy=False)
-        if code.min() < 0:
-            raise _missing_rating(table, int((code < 0).argmax()))
-        return Values(code, distinct, bool(ratings.ordered), not ratings.ordered)
-    code = np.empty(len(ratings), dtype=np.int16)
-
-    def number(block: slice) -> list[Any]:
-        """Number the values of a block for itself; returns them."""
-        own, found = factorise(ratings[block], "The ratings")
-        if len(own) and own.min() < 0:
-            raise _missing_rating(table, block.start + int((own < 0).argmax()))
-        if len(found) > MAX_LEVELS:
-            raise too_many_values(len(found))
-        code[block] = own
-        is_narrow = found.dtype.kind == "f" and found.dtype.itemsize < 8
-        # Narrow floats at their written value: float32 0.1 is 0.1.
-        return [float(str(value)) for value in found] if is_narrow else found.tolist()
-
-    known: dict[Any, int] = {}
-    of_blocks = {
-        block.start: np.array([known.setdefault(value, len(known)) for value in plain], np.int64)
-        for block, plain in zip(blocks(len(ratings)), each_block(number, len(ratings)), strict=True)
-    }
-    if len(known) > MAX_LEVELS:
-        raise too_many_values(len(known))
-
-    def number_alike(block: slice) -> None:
-        code[block] = of_blocks[block.start][code[block]]
-
-    each_block(number_alike, len(ratings))
-    values = Values(code, list(known), is_ordered=False, is_unordered=False)
-    _check_values(table, values)
-    return values
-
-
-def _check_values(table: Triples, values: Values) -> None:
-    for k, value in enumerate(values.distinct):
-        if not isinstance(value, str | bool | numbers.Real | Decimal):
-            raise DataTypeError(
-                f"{table.place(values.first(k))}: a rating must be a real number or text, but "
-                f"{value!r} is of type {type(value).__name__}; convert the ratings."
-            )
-        if isinstance(value, str):
-            continue
-        if math.isnan(value):  # among nullable floats NaN is not missing for pandas
-            raise _missing_rating(table, values.first(k))
-        if math.isinf(value):
-            raise DataError(
-                f"{table.place(values.first(k))}: the rating {value} is infinity, which is on no "
-                "scale; correct or drop it."
-            )
-
-
-def _missing_rating(table: Triples, row: int) -> DataError:
-    return DataError(
-        f"{table.place(row)}: the rating is missing; drop such rows, for example with dropna(), "
-        "what is not rated needs no row."
-    )
-
-
-def too_many_values(n: int) -> DataError:
+def _too_many_values(n: int) -> DataError:
     return DataError(
         f"There are {n:,} distinct ratings or more, and a scale can have {MAX_LEVELS:,} levels; "
         "bin the ratings, for example with pandas.qcut."
     )
 
 
-def _as_scale(labels: Any, where: str) -> Scale:
-    return labels if isinstance(labels, Scale) else Scale(check_labels(labels, where))
-
-
-def given_scales(
+def _given_scales(
     scale: Any, item_scales: Mapping[Any, Any] | None, items: Ids
 ) -> tuple[Scale | None, dict[int, Scale]]:
     """The common scale, if given, and those of single items by position."""
@@ -496,21 +521,26 @@ def given_scales(
     return common, {j: _as_scale(labels, f"item_scales[{item!r}]") for j, (item, labels) in named}
 
 
-def values_seen(values: Values, item: np.ndarray, own: dict[int, Scale]) -> np.ndarray:
+def _as_scale(labels: Any, where: str) -> Scale:
+    return labels if isinstance(labels, Scale) else Scale(check_labels(labels, where))
+
+
+def _values_seen(values: Column, item: np.ndarray, own: dict[int, Scale]) -> np.ndarray:
     """Which of the distinct ratings were given to items without a scale of their own."""
     seen = np.full(len(values.distinct), not own)
     for block in blocks(len(item) if own else 0):
-        seen[values.code[block][~np.isin(item[block], list(own))]] = True
+        seen[values.codes[block][~np.isin(item[block], list(own))]] = True
     return seen
 
 
-def infer_scale(values: Values, seen: np.ndarray, zeros_count: bool) -> Scale:
-    """The scale of the ratings that were seen; zeros may stand for no rating."""
-    if values.is_ordered:
+def _infer_scale(values: Column, seen: np.ndarray, zeros_count: bool) -> Scale:
+    """The scale of the ratings that were seen; zeros may mean no rating."""
+    if values.kind == "ordered":
         return Scale(check_labels(values.distinct, "The ratings' categorical"))
     found = [value for value, there in zip(values.distinct, seen, strict=True) if there]
-    if values.is_unordered or any(isinstance(value, str) for value in found):
-        what = "are a categorical without an order" if values.is_unordered else "are text"
+    is_unordered = values.kind == "category"
+    if is_unordered or any(isinstance(value, str) for value in found):
+        what = "are a categorical without an order" if is_unordered else "are text"
         raise DataError(
             f"The ratings {what} (found {shorten(sorted(map(str, found)))}) and their order cannot "
             "be guessed; give scale=[...] from lowest to highest, or make them an ordered "
@@ -532,32 +562,26 @@ def infer_scale(values: Values, seen: np.ndarray, zeros_count: bool) -> Scale:
     return Scale(labels)
 
 
-def catalogue_of(users: Ids, items: Ids, common: Scale | None, own: dict[int, Scale]) -> Catalogue:
-    """Users and items with one scale for all items, or one for each if some have their own."""
-    if not own:
-        assert common is not None
-        return Catalogue(users, items, common, common)
-    scales: Any = tuple(own.get(j, common) for j in range(len(items)))
-    return Catalogue(users, items, scales, common)
-
-
-# ---- levels -----------------------------------------------------------------------------------
-
-
-def levels_of(table: Triples, values: Values, item: np.ndarray, known: Catalogue) -> np.ndarray:
+def _levels(table: Triples, values: Column, item: np.ndarray, known: Catalogue) -> np.ndarray:
     """Level of each rating; an item of -1 is unknown, a level of -1 no rating or no scale."""
-    level_of, scale_of = _level_table(values.distinct, known)
+    own, scale_of = known.distinct()
+    scales: list[Scale | None] = [*own]
+    if not isinstance(known.scales, Scale):  # one more, so that an item of -1 finds the default
+        scale_of = np.append(scale_of, len(own))
+        scales.append(known.default_scale)
+    width = level_type([scale.n_levels for scale in (*scales, known.default_scale) if scale])
+    distinct = np.array(values.distinct, dtype=object)
+    no_level = np.full(len(distinct), _NO_LEVEL)
+    level_of = np.stack([scale.match(distinct) if scale else no_level for scale in scales])
     if table.is_sparse:  # there an off-scale zero is not a rating
-        zero = [value == 0 for value in values.distinct]
+        zero = [value == 0 for value in distinct]
         level_of[:, zero] = np.maximum(level_of[:, zero], _NO_LEVEL)
-    level = np.empty(len(item), dtype=level_of.dtype)
+    level_of = level_of.astype(width)
+    level = np.empty(len(item), dtype=width)
 
     def look_up(block: slice) -> None:
-        code = values.code[block]
-        if scale_of is None:
-            level[block] = level_of[0][code]
-        else:
-            level[block] = level_of[scale_of[item[block]], code]
+        scale = 0 if len(scales) == 1 else scale_of[item[block]]
+        level[block] = level_of[scale, values.codes[block]]
         if level[block].min() == OFF_SCALE:
             row = block.start + int((level[block] == OFF_SCALE).argmax())
             raise _off_scale(table, row, known, int(item[row]))
@@ -566,52 +590,32 @@ def levels_of(table: Triples, values: Values, item: np.ndarray, known: Catalogue
     return level
 
 
-def _level_table(distinct: list[Any], known: Catalogue) -> tuple[np.ndarray, np.ndarray | None]:
-    """Level of each distinct rating (columns) on each scale (rows), and the row of each item."""
-    scales, scale_of = known.distinct()
-    width = level_type([scale.n_levels for scale in (*scales, known.default_scale) if scale])
-    rows = [levels_of_values(scale, distinct) for scale in scales]
-    if isinstance(known.scales, Scale):
-        return np.stack(rows).astype(width), None
-    # One row more, so that an item of -1 finds the default, if there is one.
-    default, no_level = known.default_scale, np.full(len(distinct), _NO_LEVEL)
-    rows.append(no_level if default is None else levels_of_values(default, distinct))
-    return np.stack(rows).astype(width), np.append(scale_of, len(scales))
-
-
-def levels_of_values(scale: Scale, distinct: list[Any]) -> np.ndarray:
-    """Level of each rating, `OFF_SCALE` where it is not on the scale."""
-    try:
-        return scale.encode(np.array(distinct, dtype=object), "rating")
-    except DataError:
-        if len(distinct) == 1:
-            return np.array([OFF_SCALE])
-        return np.concatenate([levels_of_values(scale, [value]) for value in distinct])
-
-
 def _off_scale(table: Triples, row: int, known: Catalogue, item: int) -> DataError:
     scale, remedy = known.default_scale, "scale=[...]"
     if not isinstance(known.scales, Scale):
         scale = known.scales[item] if item >= 0 else known.default_scale
-        remedy = f"item_scales={{{shown(table.item[row])}: [...]}}"
+        remedy = f"item_scales={{{shown(table.item.value(row))}: [...]}}"
     assert scale is not None
     return DataError(
-        f"{table.place(row)}: the rating {shown(table.rating[row])} is not on the scale "
+        f"{table.location(row)}: the rating {shown(table.rating.value(row))} is not on the scale "
         f"{shorten(scale.labels)}; correct or drop it, or give the whole scale with {remedy}."
     )
 
 
 def _without_gaps(cells: Cells) -> Cells:
     """Only what has a level; a warning counts the others, which are stored zeros."""
-    if not len(cells.level) or cells.level.min() >= 0:
-        return cells
     kept = cells.level >= 0
+    if kept.all():
+        return cells
     warnings.warn(
         f"{np.count_nonzero(~kept):,} stored zeros are taken as not rated; if they are ratings, "
         "give a scale with 0, for example scale=[0, 1, 2, 3, 4, 5].",
         stacklevel=user_stacklevel(),
     )
     return Cells(*(part[kept] for part in cells))
+
+
+# ---- one rating per user and item -------------------------------------------------------------
 
 
 def repeated_cell(user: np.ndarray, item: np.ndarray) -> tuple[int, int] | None:
@@ -626,26 +630,106 @@ def repeated_cell(user: np.ndarray, item: np.ndarray) -> tuple[int, int] | None:
     return int((cell == cell[second]).argmax()), second
 
 
-def _refuse_repeated_cells(table: Triples, user: np.ndarray, item: np.ndarray) -> None:
+def _refuse_repeated(known: Catalogue, cells: Cells, table: Triples | None = None) -> None:
+    """Refuse two ratings of one cell; the table is that of the cells where it is here."""
+    user, item, level = cells
     twice = repeated_cell(user, item)
     if twice is None:
         return
     first, second = twice
+    if table is None:
+        ratings = known.decode(level[[first, second]], item[[first, second]])
+        raise DataError(
+            f"User {shown(known.users.labels[user[first]])} has rated item "
+            f"{shown(known.items.labels[item[first]])} more than once, with {shown(ratings[0])} and "
+            f"with {shown(ratings[1])}; keep one of them with drop_duplicates(), or average them."
+        )
     if table.is_sparse:
         # With zeros left out, rows are not those of the table; but then positions are ids.
-        users, items = (table.user, table.item) if len(user) == len(table) else (user, item)
+        if len(user) == len(table):
+            user, item = table.user.values, table.item.values
         raise DataError(
-            f"User {users[second]} has rated item {items[second]} more than once; store one entry "
+            f"User {user[second]} has rated item {item[second]} more than once; store one entry "
             "per user and item, or average them."
         )
     raise DataError(
-        f"{table.place(second)}: this user has rated this item before, in row "
-        f"{table.first_row + first} with {shown(table.rating[first])}; keep one of them with "
+        f"{table.location(second)}: this user has rated this item before, in row "
+        f"{table.first_row + first} with {shown(table.rating.value(first))}; keep one of them with "
         "drop_duplicates(), or average them."
     )
 
 
-# ---- new users and items -----------------------------------------------------------------------
+# ---- between processes ------------------------------------------------------------------------
+
+
+def _agreed_ids(position: np.ndarray, own: Ids, what: str, among: Alone | Group) -> tuple[np.ndarray, Ids]:
+    """Positions among the ids of all processes instead of the own ones, and those, ascending."""
+    said = among.all_gather_object((own.is_text, shown(own.labels[0])) if len(own) else None)
+    examples = dict(each for each in said if each is not None)  # by whether they are text
+    if not examples:
+        raise no_rating()
+    if len(examples) == 2:
+        raise DataError(
+            f"Some {what}s are text, such as {examples[True]}, and others are numbers, such as "
+            f"{examples[False]}; give all {what}s one type, for example with astype(str)."
+        )
+    if among.size == 1:
+        return position, own
+    if False in examples:
+        ids = Ids(np.unique(among.all_gather(own.labels)))
+    else:
+        arrays = Ids(own.labels.astype(object)).to_arrays()
+        length = among.all_gather(np.diff(arrays["end"], prepend=0))
+        text = {"text": among.all_gather(arrays["text"]), "end": np.cumsum(length)}
+        ids = Ids(np.array(sorted(set(read_text(Stored(text, {})))), dtype=object))
+    if not len(own):
+        return position, ids
+    return mapped(position, ids.match(own, what).astype(np.int32)), ids
+
+
+def _agreed_values(own: Column, among: Alone | Group) -> Column:
+    """The own ratings as codes of the distinct ratings of all processes."""
+    if among.size == 1:
+        return own
+    said = [each for each in among.all_gather_object((own.distinct, own.kind)) if each[0]]
+    known: dict[Any, int] = {}
+    for distinct, _ in said:
+        for value in distinct:
+            known.setdefault(value, len(known))
+    if len(known) > MAX_LEVELS:
+        raise _too_many_values(len(known))
+    table = np.array([known[value] for value in own.distinct], dtype=np.int32)
+    kinds = {kind for _, kind in said}
+    # Categories that are not the same everywhere have no order that all would agree on.
+    is_ordered = kinds == {"ordered"} and all(each == said[0] for each in said)
+    kind = "ordered" if is_ordered else "category" if kinds & {"ordered", "category"} else own.kind
+    return replace(own, kind=kind, codes=mapped(own.codes, table), distinct=list(known))
+
+
+def _of_own_users(known: Catalogue, cells: Cells, group: Group) -> Ratings:
+    """All ratings of this process's users, sent by the processes that have read them."""
+    user = cells.row
+    counts = group.summed(np.bincount(user, minlength=known.n_users))
+    before = np.cumsum(counts) - counts
+    owner = before * group.size // counts.sum()
+    own = Cells(*group.all_to_all(lambda block: owner[user[block]], *cells))
+    with group.together():
+        return Ratings.of(known, _by_user_and_item(known, own))
+
+
+def gather_on_rank_0(known: Ratings, among: Alone | Group) -> Ratings:
+    """All ratings on process 0; on the others `RemoteRatings`."""
+    if not isinstance(among, Group):
+        return known
+    own = known.observations
+    counts = among.summed(own.row_counts)
+    column, level = among.gather(own.column), among.gather(own.level)
+    if among.rank > 0:
+        return RemoteRatings(known)
+    return replace(known, observations=Observations(starts(counts), column, level, own.n_levels))
+
+
+# ---- new users and items ----------------------------------------------------------------------
 
 
 def merged(
@@ -670,7 +754,7 @@ def merged(
     3    a    10       2
     """
     table = as_triples(data)
-    new, new_users, new_items = _numbered_on(known, table)
+    new, new_users, new_items = _encode_with_new(known, table)
     _check_new(known, new, new_items, policy)
     wider = _widened(known, new_users, new_items)
     old, age = wider.observations, known.age
@@ -718,8 +802,6 @@ def with_ids(known: Ratings, users: Ids | None, items: Ids | None, *, is_learnt:
         Ids(ids.labels[:0]) if more is None else Ids(more.labels[ids.match(more, what) < 0])
         for ids, more, what in ((known.users, users, "user"), (known.items, items, "item"))
     )
-    if not len(new_users) and not len(new_items):
-        return known
     if len(new_items) and known.default_scale is None:
         raise DataError(
             f"The item {shown(new_items.labels[0])} has features and no rating, and every known "
@@ -732,14 +814,15 @@ def with_ids(known: Ratings, users: Ids | None, items: Ids | None, *, is_learnt:
 
 
 def _widened(known: Ratings, new_users: Ids, new_items: Ids) -> Ratings:
+    if not len(new_users) and not len(new_items):
+        return known
     scales, common = known.scales, known.default_scale
     if not isinstance(scales, Scale) and common is not None:
         scales = (*scales, *([common] * len(new_items)))
-    users, items = _joined(known.users, new_users), _joined(known.items, new_items)
-    wider, old = Catalogue(users, items, scales, common), known.observations
+    wider = Catalogue(known.users.with_new(new_users), known.items.with_new(new_items), scales, common)
+    old = known.observations
     start = np.concatenate([old.row_start, np.full(len(new_users), old.n_entries)])
-    seen = Observations(start, old.column, old.level, wider.level_counts())
-    return Ratings.of(wider, seen, known.age)
+    return Ratings.of(wider, Observations(start, old.column, old.level, wider.level_counts()), known.age)
 
 
 def _check_new(known: Ratings, new: Cells, new_items: Ids, policy: str) -> None:
@@ -772,7 +855,3 @@ def _check_learnt(known: Ratings, new_items: Ids) -> None:
             f"{shorten(common.labels)}, of which nothing has been learnt because no known item has "
             f"more than {longest} levels; fit() again with its ratings."
         )
-
-
-def _joined(known: Ids, new: Ids) -> Ids:
-    return Ids(np.concatenate([known.labels, new.labels])) if len(new) else known

@@ -26,6 +26,7 @@ from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 Label = str | int | float | bool
 
 MAX_LEVELS = 32_767  # levels are stored in at most 16 bits, and -1 is taken
+OFF_SCALE = -2  # instead of a level: the value is not on the scale
 MANY_LEVELS = 100  # beyond this, a column is more likely a measurement than an answer
 
 # A float label matches a value this close to it, relative to its size: a half star that went
@@ -107,19 +108,11 @@ class Scale:
         numpy.ndarray of int16
         """
         answers = _answers(values, column, rows)
-        if answers.is_coded:
-            position = {label: level for level, label in enumerate(self.labels)}
-            # One more entry than there are labels, so that the code -1 finds "unanswered".
-            of_distinct = [position.get(label, -2) for label in answers.distinct] + [-1]
-            levels = np.array(of_distinct, dtype=np.int16)[answers.codes]
-        elif self.is_numeric:
-            levels = _match_numbers(answers.values, self.labels)
-        else:
-            levels = np.where(np.isnan(answers.values.astype(np.float64)), -1, -2)
-        unknown = levels == -2
+        levels = self._match(answers)
+        unknown = levels == OFF_SCALE
         if known and answers.kind == "number" and unknown.any():
             self._take_nearest(levels, answers.values, set(known), column)
-            unknown = levels == -2
+            unknown = levels == OFF_SCALE
         if unknown.any():
             first = int(unknown.argmax())
             raise DataError(
@@ -129,9 +122,23 @@ class Scale:
             )
         return levels.astype(np.int16, copy=False)
 
+    def match(self, values: Any) -> np.ndarray:
+        """Levels of values that are on the scale, `OFF_SCALE` of others."""
+        return self._match(_answers(values, "value"))
+
+    def _match(self, answers: Column) -> np.ndarray:
+        if answers.is_coded:
+            position = {label: level for level, label in enumerate(self.labels)}
+            # One more entry than there are labels, so that the code -1 finds "unanswered".
+            of_distinct = [position.get(label, OFF_SCALE) for label in answers.distinct] + [-1]
+            return np.array(of_distinct, dtype=np.int16)[answers.codes]
+        if self.is_numeric:
+            return _match_numbers(answers.values, self.labels)
+        return np.where(np.isnan(answers.values.astype(np.float64)), -1, OFF_SCALE)
+
     def _take_nearest(self, levels: np.ndarray, values: np.ndarray, known: set[Label], column: Name) -> None:
         """Levels of numbers that only the battery has; in place, with a warning."""
-        for value in sorted(set(values[levels == -2].tolist()) & known):
+        for value in sorted(set(values[levels == OFF_SCALE].tolist()) & known):
             same = values == value
             level = int(np.abs(self.values - value).argmin())
             levels[same] = level
@@ -427,7 +434,7 @@ def _unknown_name(name: Any, keys: Sequence[Name]) -> DataError:
 
 
 def _match_numbers(values: np.ndarray, labels: tuple[Any, ...]) -> np.ndarray:
-    """Level of each number: -1 for NaN, -2 for a number that is not on the scale."""
+    """Level of each number: -1 for NaN, `OFF_SCALE` for a number that is not on the scale."""
     whole = not isinstance(labels[0], float)
     exact = whole and values.dtype.kind == "i" and max(map(abs, labels)) < 2**63
     kind = np.int64 if exact else np.float64
@@ -443,7 +450,7 @@ def _match_numbers(values: np.ndarray, labels: tuple[Any, ...]) -> np.ndarray:
         found = np.where(nearer_below, below, above)
         distance = np.abs(values - ascending[found])
         matches = distance <= _FLOAT_TOLERANCE * np.abs(ascending[found])
-    levels = np.where(matches, order[found], -2)
+    levels = np.where(matches, order[found], OFF_SCALE)
     if values.dtype.kind == "f":
         levels[np.isnan(values)] = -1
     return levels

@@ -13,9 +13,8 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.data.ratings import Ratings
+from ordinalrbm.data.ratings import Catalogue, Ratings
 from ordinalrbm.engine import memory
 from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators.persistence import rating_parameters

@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from ordinalrbm.data.catalogue import as_list
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.data.ratings import Ratings, encode
+from ordinalrbm.data.ratings import Ratings, as_list, encode
 from ordinalrbm.engine.memory import Fit
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 from sklearn.exceptions import ConvergenceWarning
 
-from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.data.ratings import Ratings
+from ordinalrbm.data.ratings import Catalogue, Ratings
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.engine.gaussian_state import NO_VALUES
 from ordinalrbm.engine.memory import Fit

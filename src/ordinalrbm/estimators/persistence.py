@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from ordinalrbm.data.catalogue import Catalogue
-from ordinalrbm.data.ids import Ids
+from ordinalrbm.data.columns import Ids
+from ordinalrbm.data.ratings import Catalogue
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.validation import check_parameters

@@ -13,10 +13,16 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ordinalrbm.data.catalogue import Catalogue
-from ordinalrbm.data.exchange import RemoteRatings, gather_on_rank_0, read_given
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.data.ratings import Ratings, encode, merged
+from ordinalrbm.data.ratings import (
+    Catalogue,
+    Ratings,
+    RemoteRatings,
+    encode,
+    gather_on_rank_0,
+    merged,
+    read_given,
+)
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.gpu.device import initialising_device, working_on_named
 from ordinalrbm.errors import DataError

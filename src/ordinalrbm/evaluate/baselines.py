@@ -11,9 +11,8 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from ordinalrbm.data.catalogue import as_list
 from ordinalrbm.data.observations import Cells, rows_of
-from ordinalrbm.data.ratings import Ratings, read_ratings
+from ordinalrbm.data.ratings import Ratings, as_list, read_ratings
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.hidden import level_values
 from ordinalrbm.evaluate.metrics import check_whole

@@ -10,9 +10,10 @@ import pandas as pd
 
 from ordinalrbm.data.columns import shown
 from ordinalrbm.data.observations import Cells, Observations, count_levels, rows_of
-from ordinalrbm.data.ratings import COLUMNS, Ratings, Triples, as_triples, encode_triples
+from ordinalrbm.data.ratings import Ratings, encode
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.data.tables import Encoded, read_table
+from ordinalrbm.data.triples import COLUMNS, Triples, as_triples
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.metrics import score
 
@@ -115,7 +116,7 @@ def read_test_ratings(known: Ratings, test: Any) -> TestRatings:
     """Read test ratings, without those of pairs of user and item that were learnt from."""
     table = as_triples(test, COLUMNS)
     table = Triples(table.user, table.item, table.rating)  # stored zeros are ratings here
-    cells = encode_triples(known, table)
+    cells = encode(known, table)
     if not len(table):
         raise DataError("There is no rating to test on; give at least one.")
     learnt = in_training(known, cells.row, cells.column)
@@ -125,12 +126,11 @@ def read_test_ratings(known: Ratings, test: Any) -> TestRatings:
             "from, so that nothing is left to test; give ratings that were not learnt from."
         )
     if (cells.level < 0).any():
-        item = table.item[int((cells.level < 0).argmax())]
+        item = table.item.value(int((cells.level < 0).argmax()))
         raise DataError(f"The item {shown(item)} is new, and items have different scales; leave it out.")
     if not learnt.any():
         return TestRatings(table, cells, 0)
-    table = Triples(*(part[~learnt] for part in (table.user, table.item, table.rating)))
-    return TestRatings(table, Cells(*(part[~learnt] for part in cells)), int(learnt.sum()))
+    return TestRatings(table.take(~learnt), Cells(*(part[~learnt] for part in cells)), int(learnt.sum()))
 
 
 def without(answers: Encoded, hidden: Cells) -> Encoded:

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from ordinalrbm.data.observations import Cells
-from ordinalrbm.data.ratings import COLUMNS, Ratings, as_triples
+from ordinalrbm.data.ratings import Ratings
+from ordinalrbm.data.triples import COLUMNS, as_triples
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.baselines import DampedBiases, marginal, popular
 from ordinalrbm.evaluate.hidden import distributions, hide_answers, level_values, read_test_ratings
@@ -95,7 +96,7 @@ def score_model(
         )
     new = read_test_ratings(known, test)
     task = RankingTask.of(known, new, k, liked)
-    users, items, values = new.table.user, new.table.item, level_values(known)
+    users, items, values = new.table.user.to_numpy(), new.table.item.to_numpy(), level_values(known)
     truth = values[new.cells.level]
     biases = DampedBiases().fit(known)
     predicted = {
@@ -114,8 +115,8 @@ def _rankings(model: RatingPredictor, task: RankingTask, validation: Any) -> dic
     users, watched, more = task.users.labels, None, 0
     if validation is not None and len(validation):
         table = as_triples(validation, COLUMNS)
-        watched = pd.MultiIndex.from_arrays([table.user, table.item])
-        more = int(pd.Series(table.user).value_counts().max())
+        watched = pd.MultiIndex.from_arrays([table.user.to_numpy(), table.item.to_numpy()])
+        more = int(np.bincount(table.user.coded().codes).max())
     lists = {
         "model": model.recommend(users, n=task.k + more),
         "popularity": popular(task.known, users, n=task.k + more),

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ordinalrbm.data.catalogue import Catalogue
-from ordinalrbm.data.columns import as_column, shown
+from ordinalrbm.data.columns import Ids, as_column, number_ids, shown
 from ordinalrbm.data.frames import frame_of
-from ordinalrbm.data.ids import Ids, number_ids
-from ordinalrbm.data.ratings import COLUMNS, Ratings, as_triples, read_ratings
+from ordinalrbm.data.ratings import Catalogue, Ratings, read_ratings
 from ordinalrbm.data.scales import Scale, shorten
+from ordinalrbm.data.triples import COLUMNS, as_triples
 from ordinalrbm.errors import DataError, DataTypeError
 from ordinalrbm.evaluate.hidden import TestRatings, in_training, read_test_ratings
 from ordinalrbm.evaluate.metrics import check_whole
@@ -250,10 +249,10 @@ def _read_train(train: Any, test: Any, scale: Any) -> Ratings:
         return train
     if scale is None:
         given = [as_triples(part, COLUMNS).rating for part in (train, test)]
-        if all(pd.api.types.is_any_real_numeric_dtype(part.dtype) for part in given):
+        if all(part.kind == "number" for part in given):
             # Missing ones are refused where they are read.
-            distinct = pd.unique(pd.concat([pd.Series(part) for part in given]).dropna())
-            scale = sorted(distinct[np.isfinite(distinct)].tolist()) or None
+            distinct = np.unique(np.concatenate([part.values for part in given]))
+            scale = distinct[np.isfinite(distinct)].tolist() or None
     return read_ratings(train, scale=scale)
 
 

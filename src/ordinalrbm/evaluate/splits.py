@@ -6,12 +6,11 @@ from typing import Literal, TypeVar, get_args
 
 import numpy as np
 
-from ordinalrbm.data.column_roles import candidates
+from ordinalrbm.data.columns import number_ids
 from ordinalrbm.data.frames import Frame, frame_of
-from ordinalrbm.data.ids import number_ids
-from ordinalrbm.data.ratings import COLUMNS, found_columns, unclear
 from ordinalrbm.data.recency import read_times
 from ordinalrbm.data.scales import shorten
+from ordinalrbm.data.triples import COLUMNS, candidates, found_columns, unclear
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.metrics import check_whole
 
@@ -45,7 +44,7 @@ def split(
     ratings : DataFrame of pandas or polars, Arrow table or DuckDB relation
         With the columns user, item, rating and, for the chronological protocol, timestamp
         (numbers, dates, or text such as 2024-05-01T12:00:00), or other usual names of these
-        (`ordinalrbm.data.column_roles`). Ratings of one user at the same time count in the order of the
+        (`ordinalrbm.data.triples`). Ratings of one user at the same time count in the order of the
         rows.
     protocol : {"chronological", "random"}
     min_ratings : int, default=30

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from ordinalrbm.data.column_roles import candidates
+from ordinalrbm.data.triples import candidates
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.ratings import Layout
 from ordinalrbm.schema.infer import MOST_LEVELS

@@ -1,4 +1,4 @@
-"""Files that hold ratings: which they are, and their columns under the names used here."""
+"""Files that hold ratings, and tables of users and items: their columns under the names used here."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from ordinalrbm.data.column_roles import candidates
-from ordinalrbm.data.columns import shown
-from ordinalrbm.data.duplicates import Duplicates, find_repeat, last_of_each, mean_of_each
-from ordinalrbm.data.ratings import COLUMNS, OFF_SCALE, levels_of_values
+from ordinalrbm.data.columns import read_column, shown
+from ordinalrbm.data.ratings import repeated_cell
 from ordinalrbm.data.recency import as_times, read_times
-from ordinalrbm.data.scales import Scale, shorten
+from ordinalrbm.data.scales import OFF_SCALE, Scale, shorten
+from ordinalrbm.data.triples import COLUMNS, candidates
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.formats import read
 from ordinalrbm.schema.source import Source, StrPath
 
 TIME = "timestamp"
+Duplicates = Literal["error", "last", "mean"]
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def read_rating_file(
         What `ordinalrbm.files.formats.read` reads.
     user, item, rating, time : str, optional
         Names of the columns. By default those whose names say so, such as customer_id, movieId,
-        stars and date; `ordinalrbm.data.column_roles` has all names that are known.
+        stars and date; `ordinalrbm.data.triples` has all names that are known.
     scale : labels from lowest to highest, optional
         Needed where ratings are text; ratings that are not on it are refused.
     duplicates : {"error", "last", "mean"}
@@ -276,7 +276,7 @@ def _on_scale(source: Source, values: pd.Series, layout: Layout) -> pd.Series:
     if scale is None:
         return values
     codes, distinct = pd.factorize(values)
-    levels = levels_of_values(scale, list(distinct))
+    levels = scale.match(np.asarray(distinct, dtype=object))
     if (levels == OFF_SCALE).any():
         row = int((levels[codes] == OFF_SCALE).argmax())
         raise DataError(
@@ -330,21 +330,61 @@ def _with_times(source: Source, ratings: pd.DataFrame, layout: Layout) -> pd.Dat
 
 
 def _without_repeats(source: Source, ratings: pd.DataFrame, layout: Layout) -> pd.DataFrame:
-    repeat = find_repeat(ratings)
+    cells = _cells(ratings)
+    repeat = repeated_cell(*cells)
     if repeat is None:
         return ratings
     if layout.duplicates == "error":
-        user, item = (shown(ratings[name].iloc[repeat.second]) for name in ("user", "item"))
+        first, second = repeat
+        user, item = (shown(ratings[name].iloc[second]) for name in ("user", "item"))
         last, mean = (layout.saying("duplicates", how) for how in ("last", "mean"))
         raise DataError(
-            f"{source.where}, row {repeat.second} (counted from 0): user {user} has rated item "
-            f"{item} before, in row {repeat.first}; remove one of them, or choose {last} or {mean}."
+            f"{source.where}, row {second} (counted from 0): user {user} has rated item "
+            f"{item} before, in row {first}; remove one of them, or choose {last} or {mean}."
         )
     times = read_times(ratings[TIME]) if TIME in ratings else None
-    if layout.duplicates == "last":
-        return last_of_each(ratings, times).reset_index(drop=True)
-    labels = _labels(source, ratings["rating"], layout)
-    return mean_of_each(ratings, times, labels).reset_index(drop=True)
+    labels = None if layout.duplicates == "last" else _labels(source, ratings["rating"], layout)
+    return one_of_each(ratings, times, labels).reset_index(drop=True)
+
+
+def one_of_each(
+    ratings: pd.DataFrame, times: np.ndarray | None, labels: np.ndarray | None = None
+) -> pd.DataFrame:
+    """Of each pair of user and item the latest row, or without times the last; rows keep their order.
+
+    With labels, its rating is the label nearest to the mean of all ratings of the pair, of two that
+    are equally near the higher one.
+
+    Examples
+    --------
+    >>> ratings = pd.DataFrame({"user": [1, 2, 1], "item": ["a", "a", "a"], "rating": [3, 4, 5]})
+    >>> one_of_each(ratings, None)["rating"].tolist()
+    [4, 5]
+    >>> one_of_each(ratings, np.array([9, 1, 2]))["rating"].tolist()
+    [3, 4]
+    >>> one_of_each(ratings, None, np.array([1, 2, 3, 4, 5]))["rating"].tolist()
+    [4, 4]
+    """
+    user, item = _cells(ratings)
+    cell = user.astype(np.int64) * (int(item.max(initial=0)) + 1) + item
+    if labels is not None:
+        mean = ratings["rating"].astype(float).groupby(cell).transform("mean").to_numpy()
+        ratings = ratings.assign(rating=_nearest(mean, np.sort(labels)))
+    order = np.arange(len(ratings)) if times is None else np.argsort(times, kind="stable")
+    repeated = pd.Series(cell[order]).duplicated(keep="last").to_numpy()
+    return ratings.iloc[np.sort(order[~repeated])]
+
+
+def _cells(ratings: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the users and of the items, in any order."""
+    user, item = (read_column(ratings[name], name).coded().codes for name in ("user", "item"))
+    return user, item
+
+
+def _nearest(values: np.ndarray, ascending: np.ndarray) -> np.ndarray:
+    above = np.searchsorted(ascending, values).clip(max=len(ascending) - 1)
+    below = np.maximum(above - 1, 0)
+    return ascending[np.where(values - ascending[below] < ascending[above] - values, below, above)]
 
 
 def _labels(source: Source, ratings: pd.Series, layout: Layout) -> np.ndarray:
@@ -356,3 +396,93 @@ def _labels(source: Source, ratings: pd.Series, layout: Layout) -> np.ndarray:
             f"mean, and the ratings are none; choose {layout.saying('duplicates', 'last')}."
         )
     return np.array(pd.unique(ratings.to_numpy()) if layout.scale is None else layout.scale.labels)
+
+
+# ---- tables of users and items ------------------------------------------------------------------
+
+
+def read_side_table(path: StrPath, what: str, rated: pd.Series, layout: Layout = AS_IT_IS) -> pd.DataFrame:
+    r"""A table of users or items, as ``fit`` takes it, from any file that is read.
+
+    Parameters
+    ----------
+    path : str or path
+        A line for each; ids are in the column that ratings have them in, or in one with a usual
+        name (`ordinalrbm.data.triples`). Codes that have labels in SPSS or Stata become these.
+    what : "user" or "item"
+    rated : Series
+        The ids of the ratings, whose type the ids of the table get.
+    layout : Layout, optional
+        What is said of the columns of the ratings.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "people.csv"
+    >>> _ = file.write_text("customer_id,age\n1,20\n2,30\n")
+    >>> read_side_table(file, "user", pd.Series(["1", "007"]))
+      user  age
+    0    1   20
+    1    2   30
+    """
+    source = read(path)
+    column = _id_column(source, what, layout)
+    ids = source.frame[column]
+    _check_ids(source, column, ids, what)
+    if what in source.frame and column != what:
+        raise DataError(
+            f"{source.where} has the columns {column!r} and {what!r}, which both look like ids; "
+            "rename or remove one."
+        )
+    frame = _with_labels(source).rename(columns={column: what})
+    return frame.assign(**{what: as_text_like(_is_text(rated), ids)})
+
+
+def _id_column(source: Source, what: str, layout: Layout) -> str:
+    """The column that ratings have the ids in, if there is one, else one whose name says so."""
+    said = layout.columns.get(what)
+    if said is not None and said in source.frame:
+        return said
+    return column_of(source, what, Layout(options=layout.options))
+
+
+def _check_ids(source: Source, column: str, ids: pd.Series, what: str) -> None:
+    refuse_nested(source, column, what)
+    where = f"{source.where}, column {column!r}, row"
+    missing, repeated = ids.isna().to_numpy(), ids.duplicated().to_numpy()
+    if missing.any():
+        raise DataError(
+            f"{where} {int(missing.argmax())} (counted from 0): the {what} is missing; fill it in "
+            "or remove the row."
+        )
+    if repeated.any():
+        row = int(repeated.argmax())
+        first = int((ids == ids.iloc[row]).to_numpy().argmax())
+        raise DataError(
+            f"{where} {row} (counted from 0): the {what} {shown(ids.iloc[row])} is there before, "
+            f"in row {first}; remove one of them."
+        )
+
+
+def _with_labels(source: Source) -> pd.DataFrame:
+    """Codes that all have labels as these: they are names of groups, and no amounts."""
+    frame = source.frame
+    for name, labels in source.value_labels.items():
+        if frame[name].dropna().isin(list(labels)).all():
+            frame = frame.assign(**{name: frame[name].map(labels)})
+    return frame
+
+
+def as_text_like(wants_text: bool, ids: pd.Series) -> pd.Series:
+    """Whole numbers as text, where others of the same ids are text; else as they are.
+
+    Examples
+    --------
+    >>> as_text_like(True, pd.Series([7, 12])).tolist()
+    ['7', '12']
+    """
+    return ids.astype(str) if wants_text and pd.api.types.is_integer_dtype(ids) else ids
+
+
+def _is_text(ids: pd.Series) -> bool:
+    return bool(pd.api.types.is_string_dtype(ids) or ids.dtype == object)

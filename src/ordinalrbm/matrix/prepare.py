@@ -105,7 +105,7 @@ def prepare(
     """Prepare ratings for learning, and those ``given`` to watch it by, else a fraction of them.
 
     Several processes, ``among`` which the known ratings are shared, each have all those of some
-    users, in the order of the processes (:mod:`ordinalrbm.data.exchange`). What is held out, and
+    users, in the order of the processes (:mod:`ordinalrbm.data.ratings`). What is held out, and
     the order of users and items, is what one process with all ratings finds.
     """
     rng = np.random.default_rng(seed)

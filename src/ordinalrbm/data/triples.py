@@ -1,0 +1,204 @@
+"""Tables of ratings, whatever holds them: which columns are users, items, ratings and times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from ordinalrbm.data.columns import Column, Ids, as_column, number_ids, read_column, shown, warn_of_padding
+from ordinalrbm.data.frames import FRAMES, as_frame
+from ordinalrbm.data.scales import shorten
+from ordinalrbm.errors import DataError, DataTypeError
+
+COLUMNS = ("user", "item", "rating")
+
+# The first name of each role is ours. Small letters; blanks, hyphens and underscores are the same
+# as nothing. Words that may as well be something else, such as value, id, name or title, are not
+# here: to take one for the other silently would be worse than to ask.
+NAMES: dict[str, tuple[str, ...]] = {
+    role: tuple(names.split())
+    for role, names in {
+        "user": "user users userid username uid customer customerid client clientid member memberid "
+        "reviewer reviewerid rater raterid account accountid person personid profileid visitorid",
+        "item": "item items itemid iid movie movieid film filmid product productid sku asin book "
+        "bookid isbn business businessid song songid track trackid artistid albumid animeid gameid "
+        "recipeid restaurantid hotelid courseid jokeid articleid",
+        "rating": "rating ratings stars starrating score overall grade preference userrating "
+        "bookrating movierating reviewscore ratingvalue",
+        "timestamp": "timestamp time date datetime unixreviewtime reviewedat createdat ratedat "
+        "ratingdate reviewdate ratingtime",
+    }.items()
+}
+
+
+def spelt(name: str) -> str:
+    """A name without what spellings differ in.
+
+    Examples
+    --------
+    >>> spelt("User-ID"), spelt("created at")
+    ('userid', 'createdat')
+    """
+    return "".join(c for c in name.casefold() if c.isalnum())
+
+
+def candidates(names: Iterable[Any], role: str) -> list[str]:
+    """The columns that can have a role: one where it is clear, several where it is not.
+
+    A column that has our own name is preferred to all others.
+
+    Examples
+    --------
+    >>> candidates(["Customer ID", "product_id", "stars", "score"], "user")
+    ['Customer ID']
+    >>> candidates(["stars", "score"], "rating"), candidates(["stars", "Rating"], "rating")
+    (['stars', 'score'], ['Rating'])
+    """
+    texts = [name for name in dict.fromkeys(names) if isinstance(name, str)]
+    ours = [name for name in texts if name == role] or [n for n in texts if spelt(n) == role]
+    return ours or [name for name in texts if spelt(name) in NAMES[role]]
+
+
+def found_columns(names: list[Any]) -> list[str]:
+    """The columns that are user, item and rating, by their names.
+
+    Examples
+    --------
+    >>> found_columns(["reviewerID", "asin", "overall", "summary"])
+    ['reviewerID', 'asin', 'overall']
+    """
+    found = {role: candidates(names, role) for role in COLUMNS}
+    for role, those in found.items():
+        if not those:
+            raise DataError(
+                f"The ratings have no column {role!r}, only {shorten(names)}; rename the columns "
+                f"to {shorten(COLUMNS)}."
+            )
+        if len(those) > 1:
+            raise unclear(those, role)
+    return [those[0] for those in found.values()]
+
+
+def unclear(columns: list[str], role: str) -> DataError:
+    """The error of several columns that could be the same."""
+    return DataError(
+        f"The columns {columns[0]!r} and {columns[1]!r} could both be the {role} of a rating; "
+        f"rename the right one to {role!r}."
+    )
+
+
+class Part:
+    """What a process brings of the ratings, where the others bring the rest."""
+
+    def table(self) -> Any:
+        """The ratings of this process."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Triples:
+    """Users, items and ratings, three columns of equal length."""
+
+    user: Column
+    item: Column
+    rating: Column
+    shape: tuple[int, int] | None = None  # of the sparse matrix they come from, if they do
+    first_row: int = 0  # how many rows other processes have before these
+    time: Any = None  # of each, in any form, where there is a column of times
+
+    def __len__(self) -> int:
+        return len(self.rating)
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.shape is not None
+
+    def location(self, row: int) -> str:
+        """Where a row is, to begin an error message with."""
+        user, item, rating = (shown(c.value(row)) for c in (self.user, self.item, self.rating))
+        what = "Stored entry" if self.is_sparse else "Row"
+        number = self.first_row + row
+        return f"{what} {number} (counted from 0; user {user}, item {item}, rating {rating})"
+
+    def number(self, role: Literal["user", "item"]) -> tuple[np.ndarray, Ids]:
+        """Positions of users or items, and their ids; of a sparse matrix, of all, rated or not."""
+        column, axis = (self.user, 0) if role == "user" else (self.item, 1)
+        if self.shape is not None:
+            return column.values, Ids(np.arange(self.shape[axis]))
+        return number_ids(column, role, self.location)
+
+    def take(self, rows: np.ndarray) -> Triples:
+        """The ratings of these rows, without times."""
+        return Triples(self.user.take(rows), self.item.take(rows), self.rating.take(rows))
+
+
+def as_triples(data: Any, columns: Sequence[str] | None = None) -> Triples:
+    """The three columns of whatever holds ratings, found by their names unless these are given."""
+    if isinstance(data, Triples):
+        return data
+    if isinstance(data, Part):
+        data = data.table()
+    if sp.issparse(data):
+        return _from_sparse(data)
+    if isinstance(data, tuple):
+        return _from_arrays(data)
+    frame = as_frame(data)
+    if frame is None:
+        raise DataTypeError(
+            f"Ratings must be {FRAMES}, a tuple of three arrays (user, item, rating) or a "
+            f"scipy.sparse matrix, not {type(data).__name__}; convert them first."
+        )
+    columns = found_columns(frame.names) if columns is None else columns
+    _check_columns(columns, frame.names)
+    times = [name for name in candidates(frame.names, "timestamp") if name not in columns]
+    time = frame.column(frame.names.index(times[0])) if len(times) == 1 else None
+    user, item, rating = (read_column(frame.column(frame.names.index(name)), name) for name in columns)
+    return Triples(user, item, rating, time=time)
+
+
+def _check_columns(columns: Sequence[str], names: list[Any]) -> None:
+    if isinstance(columns, str) or len(columns) != 3:
+        raise DataError(
+            f"columns must name three columns, those of user, item and rating, not {columns!r}; "
+            f"write for example columns={COLUMNS}."
+        )
+    for name in columns:
+        if name not in names:
+            raise DataError(
+                f"The ratings have no column {name!r}, only {shorten(names)}; rename one, or say "
+                "which columns to read with columns=(user, item, rating)."
+            )
+        if names.count(name) > 1:
+            raise DataError(
+                f"The ratings have more than one column named {name!r}; rename or drop all but one."
+            )
+
+
+def _from_arrays(data: tuple[Any, ...]) -> Triples:
+    if len(data) != 3:
+        raise DataError(f"The ratings are a tuple of {len(data)}; give three arrays, (user, item, rating).")
+    user, item, rating = (
+        read_column(as_column(values, f"The {name}s"), name)
+        for values, name in zip(data, COLUMNS, strict=True)
+    )
+    if not len(user) == len(item) == len(rating):
+        raise DataError(
+            f"There are {len(user)} users, {len(item)} items and {len(rating)} ratings; give as many of each."
+        )
+    return Triples(user, item, rating)
+
+
+def _from_sparse(matrix: Any) -> Triples:
+    if matrix.ndim != 2:
+        raise DataError(f"The sparse ratings have shape {matrix.shape}; give users x items, two dimensions.")
+    coo = matrix.tocoo(copy=False)
+    if matrix.format == "bsr":  # which stores zeros only to fill its blocks
+        coo = coo.copy()
+        coo.eliminate_zeros()
+    warn_of_padding(matrix, coo.nnz, "not rated")
+    user, item = read_column(coo.row, "user"), read_column(coo.col, "item")
+    return Triples(user, item, read_column(coo.data, "rating"), coo.shape)
