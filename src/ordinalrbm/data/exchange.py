@@ -111,7 +111,7 @@ def _read_validation(known: Ratings, ratings: Any, among: Alone | Group) -> Cell
         if group is not None:
             return encode_shared(known, ratings.table, group)
         return encode(known, ratings.table())
-    with among.together():
+    with among.raise_on_all_ranks():
         given = encode(known, ratings)
     if isinstance(among, Group) and not among.agree(digest(*given)):
         raise _different_validation()
@@ -164,19 +164,19 @@ def _own_levels(
     The table, which is the largest array that there is, is freed on return.
     """
     table = _own_table(table_of, group)
-    with group.together():
+    with group.raise_on_all_ranks():
         coded = _coded(table)
     users = _joined_ids(coded.users, "user", group)
     items = _joined_ids(coded.items, "item", group)
     values = _joined_values(coded.values, group)
     user, item = _on_lists(coded, users, items)
-    with group.together():
+    with group.raise_on_all_ranks():
         common, own = given_scales(scale, item_scales, items)
     if common is None and len(own) < len(items):
         seen = group.summed(values_seen(values, item, own).astype(np.int64)) > 0
         common = infer_scale(values, seen, zeros_count=True)
     known = catalogue_of(users, items, common, own)
-    with group.together():
+    with group.raise_on_all_ranks():
         level = levels_of(table, values, item, known)
     return known, Cells(user, item, level)
 
@@ -201,7 +201,7 @@ def encode_shared(known: Catalogue, table_of: Callable[[], Any], group: Group) -
     As `ordinalrbm.data.ratings.encode` does; unknown ids are -1.
     """
     table = _own_table(table_of, group)
-    with group.together():
+    with group.raise_on_all_ranks():
         part = encode_triples(known, table)
     cells = Cells(*map(group.all_gather, part))
     both = (cells.row >= 0) & (cells.column >= 0)
@@ -211,7 +211,7 @@ def encode_shared(known: Catalogue, table_of: Callable[[], Any], group: Group) -
 
 def _own_table(table_of: Callable[[], Any], group: Group) -> Triples:
     """What this process brings; rows are counted through the tables of all."""
-    with group.together():
+    with group.raise_on_all_ranks():
         table = _as_part(table_of())
     return replace(table, first_row=group.before(len(table)))
 
@@ -306,7 +306,7 @@ def _with_own_users(known: Catalogue, cells: Cells, group: Group) -> Ratings:
     owner = before * group.size // counts.sum()
     own = Cells(*group.all_to_all(lambda block: owner[user[block]], *cells))
 
-    with group.together():
+    with group.raise_on_all_ranks():
         _refuse_repeated(known, own)
         observations = Observations.from_triples(*own, known.n_users, known.n_items, known.level_counts())
     return Ratings.of(known, observations)

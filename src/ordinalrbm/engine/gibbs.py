@@ -207,7 +207,7 @@ def bounds(side, row, entry, mean):
     return low - mean, high - mean
 
 
-# All answers of a row are computed in float32; the few that are not ordinary there, because their
+# All answers of a row are computed in float32; the few that are not accurate there, because their
 # interval is narrow or far out, are computed again in float64.
 
 
@@ -228,7 +228,7 @@ def _draw_clamped(side, row, mean, lower, upper, uniform, utility):
         drawn = single.truncated_draw(lower[e], upper[e], np.float32(uniform[e]))
         utility[e] = np.float32(mean[e]) + drawn
     for e in range(n):
-        if not single.ordinary(lower[e], upper[e]):
+        if not single.is_accurate(lower[e], upper[e]):
             low, high = bounds(side, row, first + e, mean[e])
             utility[e] = np.float32(mean[e] + double.truncated_draw(low, high, uniform[e]))
     if categories.has_kinds(side):
@@ -276,7 +276,7 @@ def expect_clamped(side, row, mean, lower, upper, at_low, at_high, utility):
         at_low[e], at_high[e], shift = single.edge_densities(lower[e], upper[e])
         utility[e] = np.float32(mean[e]) + shift
     for e in range(n):
-        if not single.ordinary(lower[e], upper[e]):
+        if not single.is_accurate(lower[e], upper[e]):
             low, high = bounds(side, row, first + e, mean[e])
             exact_low, exact_high, exact_shift = double.edge_densities(low, high)
             at_low[e], at_high[e] = np.float32(exact_low), np.float32(exact_high)

@@ -13,7 +13,7 @@ from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.data.scales import shorten
-from ordinalrbm.engine.gaussian_state import NO_VALUES
+from ordinalrbm.engine.base import NO_VALUES
 from ordinalrbm.engine.memory import Fit
 from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators.ratings import RatingModel

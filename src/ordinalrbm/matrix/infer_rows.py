@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior, Prior
+from ordinalrbm.engine.base import NO_VALUES, FactorPosterior, Prior
 from ordinalrbm.matrix.variational import posterior_of
 
 _MOST_SWEEPS = 40

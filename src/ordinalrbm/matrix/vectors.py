@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from ordinalrbm.engine import thresholds
-from ordinalrbm.engine.gaussian_state import FactorPosterior
+from ordinalrbm.engine.base import FactorPosterior
 
 # Between which shares of the scale a curve is looked at, and utilities that are out of reach.
 _LOW, _HIGH, _FAR = 0.4, 0.8, 50.0

@@ -19,8 +19,8 @@ from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.gpu import cells as kernels
 from ordinalrbm.engine.gpu.cells import Factored
 from ordinalrbm.engine.gpu.device import torch_device, working_on
-from ordinalrbm.engine.gpu.half_sweep import tensor
 from ordinalrbm.engine.gpu.tables import padded
+from ordinalrbm.engine.gpu.transfer import tensor
 from ordinalrbm.errors import DataError
 from ordinalrbm.matrix.cpu import mapped
 from ordinalrbm.matrix.implicit_als import Demand
