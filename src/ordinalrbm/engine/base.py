@@ -23,6 +23,10 @@ from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.side import Array
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group
 
+# In the form of the engine: Observations on cores, in pieces on a GPU.
+Answers = Any
+# A FactorPosterior, or what the engine has made of it for all stages of a half-sweep.
+Columns = Any
 # Steps of conjugate gradients. The next sweep goes on where this one ends, so that few will do.
 STEPS = 2
 # A residual that is smaller than this share of the first is rounding.
@@ -132,7 +136,7 @@ class HalfSweepEngine(ABC):
 
     @abstractmethod
     def half_sweep(
-        self, answers: Any, this: FactorPosterior, other: FactorPosterior, prior: Prior, spread: bool = True
+        self, answers: Answers, this: FactorPosterior, other: Columns, prior: Prior, spread: bool = True
     ) -> Array:
         """Update the rows in place, given the columns; returns the variances of their cutpoints.
 
@@ -156,23 +160,23 @@ class HalfSweepEngine(ABC):
     # Sums over the answers that are here, without what the prior adds.
 
     @abstractmethod
-    def rated_sums_here(self, answers: Any, table: Array) -> Array:
+    def rated_sums_here(self, answers: Answers, table: Array) -> Array:
         """(rows, W): the lines of a table, of the columns that each row has rated, summed."""
 
     @abstractmethod
-    def rated_products_here(self, answers: Any, table: Array, of_rows: Array) -> Array:
+    def rated_products_here(self, answers: Answers, table: Array, of_rows: Array) -> Array:
         """(rows, W): Σ w (w · v) over the lines w that a row has rated, v being the row's own."""
 
     @abstractmethod
-    def gather(self, answers: Any, this: FactorPosterior, other: Any) -> tuple[Array, Array]:
+    def gather(self, answers: Answers, this: FactorPosterior, other: Columns) -> tuple[Array, Array]:
         """Slope and diagonal of the system, (rows, 2, 1 + R), and its ridge, (rows, 1 + R)."""
 
     @abstractmethod
-    def apply(self, answers: Any, other: Any, ridge: Array, direction: Array) -> Array:
+    def apply(self, answers: Answers, other: Columns, ridge: Array, direction: Array) -> Array:
         """The system times a direction."""
 
     @abstractmethod
-    def gap_sums(self, answers: Any, this: FactorPosterior, other: Any, rows: slice) -> Array:
+    def gap_sums(self, answers: Answers, this: FactorPosterior, other: Columns, rows: slice) -> Array:
         """(rows, M, M) systems of the log gaps that move, with slopes in place of column 0."""
 
     @abstractmethod
@@ -180,7 +184,7 @@ class HalfSweepEngine(ABC):
         """One Newton step on the log gaps of some rows; returns variances of their cutpoints."""
 
     def squared_error(
-        self, answers: Any, this: FactorPosterior, other: FactorPosterior, values: np.ndarray
+        self, answers: Answers, this: FactorPosterior, other: FactorPosterior, values: np.ndarray
     ) -> float:
         """Expected squared distance of the answers' values from their means, summed."""
         raise NotImplementedError("Levels with known utilities are learnt on cores only.")
@@ -207,10 +211,10 @@ class HalfSweepEngine(ABC):
         """(features, W): numbers of rows, times what each feature is there, summed."""
         return _all_reduced(self.rows_among, table.by_features @ of_rows)
 
-    def rated_sums(self, answers: Any, table: Array) -> Array:
+    def rated_sums(self, answers: Answers, table: Array) -> Array:
         return _all_reduced(self.answers_among, self.rated_sums_here(answers, table))
 
-    def rated_products(self, answers: Any, table: Array, of_rows: Array) -> Array:
+    def rated_products(self, answers: Answers, table: Array, of_rows: Array) -> Array:
         return _all_reduced(self.answers_among, self.rated_products_here(answers, table, of_rows))
 
     def moments(self, posterior: FactorPosterior) -> Moments:
@@ -279,7 +283,7 @@ class HalfSweepEngine(ABC):
     # ---- the half-sweep in stages ----------------------------------------------------------------
 
     def staged_half_sweep(
-        self, answers: Any, this: FactorPosterior, other: Any, prior: Prior, spread: bool = True
+        self, answers: Answers, this: FactorPosterior, other: Columns, prior: Prior, spread: bool = True
     ) -> Array:
         """The half-sweep where a row's answers are not all in one place.
 

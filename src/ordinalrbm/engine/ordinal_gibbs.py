@@ -25,6 +25,7 @@ from numba import prange
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import philox
+from ordinalrbm.engine.base import Answers
 from ordinalrbm.engine.normal import double, single
 from ordinalrbm.engine.philox import Purpose, split_seed, stream
 from ordinalrbm.engine.side import Array, row_view
@@ -110,7 +111,7 @@ class GibbsEngine(ABC):
     @abstractmethod
     def draw_rows(
         self,
-        answers: Any,
+        answers: Answers,
         this: DrawnSide,
         other: DrawnSide,
         thresholds: Array,
@@ -130,7 +131,7 @@ class GibbsEngine(ABC):
     @abstractmethod
     def move_widths(
         self,
-        answers: Any,
+        answers: Answers,
         this: DrawnSide,
         other: DrawnSide,
         thresholds: Array,
@@ -144,7 +145,7 @@ class GibbsEngine(ABC):
 
     @abstractmethod
     def threshold_sums(
-        self, answers: Any, this: DrawnSide, other: DrawnSide, thresholds: Array
+        self, answers: Answers, this: DrawnSide, other: DrawnSide, thresholds: Array
     ) -> ThresholdSums:
         """Sums over all answers for the draw of the thresholds."""
 
@@ -161,7 +162,7 @@ class GibbsEngine(ABC):
         """A small array of the host, on the device of ``like``, in float32."""
 
     @abstractmethod
-    def on_device(self, tree: Any, answers: Any) -> Any:
+    def on_device(self, tree: Any, answers: Answers) -> Any:
         """Arrays of the host, on the device of the answers; may be the same arrays."""
 
     @abstractmethod

@@ -291,7 +291,7 @@ def _columns_in(on: DeviceSide, part: Part) -> Pieces:
 
 @triton.jit
 def bounds_of(side, row, e, here, i):
-    """Levels of some answers of a row, and their bounds; see the CPU engine."""
+    """Levels of some answers of a row, and their bounds."""
     answer = tl.load(side.level + e, mask=here, other=0).to(tl.int32)
     bounds = side.thresholds + i * side.n_bounds
     row_gaps = side.row_gaps + row * side.n_row_gaps
