@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from netflix_shaped import made
 
-from ordinalrbm.engine.gaussian_state import NO_VALUES
+from ordinalrbm.engine.base import NO_VALUES
 from ordinalrbm.matrix import variational_learner
 from ordinalrbm.matrix.predict import log_probability
 from ordinalrbm.matrix.prepare import hold_out

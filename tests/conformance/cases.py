@@ -10,7 +10,7 @@ import numpy as np
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
-from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
+from ordinalrbm.engine.base import FactorPosterior, Prior
 from ordinalrbm.matrix.variational import GaussianState
 
 # Random sides are made as for the other tests of engines.

@@ -15,7 +15,7 @@ from in_processes import found_by_ranks
 from interpreter import use_interpreter
 from work import by_backend, by_engine
 
-from ordinalrbm.engine.gaussian_state import FactorPosterior
+from ordinalrbm.engine.base import FactorPosterior
 from ordinalrbm.engine.side import Statistics
 from ordinalrbm.matrix.model import Half
 

@@ -11,7 +11,7 @@ from random_sides import in_double
 
 from ordinalrbm.data.observations import Cells
 from ordinalrbm.engine import gibbs, reference, thresholds
-from ordinalrbm.engine.gaussian_state import FactorPosterior
+from ordinalrbm.engine.base import FactorPosterior
 from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.engine.side import Batch, Statistics
 from ordinalrbm.matrix import binary_learner, variational

@@ -11,7 +11,7 @@ import pytest
 from in_a_group import everything, fit_with_checkpoints, found_by, killed_after, sampled_fit
 
 import ordinalrbm as orbm
-from ordinalrbm.engine.gaussian_state import FactorPosterior
+from ordinalrbm.engine.base import FactorPosterior
 
 
 @pytest.fixture(scope="module")

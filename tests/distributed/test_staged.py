@@ -9,7 +9,7 @@ from test_half_sweep import setting
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import base
-from ordinalrbm.engine.gaussian_state import FactorPosterior
+from ordinalrbm.engine.base import FactorPosterior
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
 
 

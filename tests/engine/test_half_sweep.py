@@ -17,7 +17,7 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
+from ordinalrbm.engine.base import FactorPosterior, Prior
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
 from ordinalrbm.runtime.threads import threads
 

@@ -1,4 +1,4 @@
-"""In float32: right to 1e-5 where an interval is called ordinary, never NaN anywhere."""
+"""In float32: right to 1e-5 where an interval is_accurate, never NaN anywhere."""
 
 import numba
 import numpy as np
@@ -25,9 +25,9 @@ def draws(lower, upper, uniform, out):
 
 
 @compiled
-def are_ordinary(lower, upper, out):
+def are_accurate(lower, upper, out):
     for i in range(lower.size):
-        out[i] = single.ordinary(lower[i], upper[i])
+        out[i] = single.is_accurate(lower[i], upper[i])
 
 
 @compiled
@@ -49,16 +49,16 @@ def random_intervals(n, largest, seed):
 
 
 @pytest.fixture(scope="module")
-def ordinary_intervals():
+def accurate_intervals():
     lower, upper = random_intervals(400_000, 8.0, seed=1)
     chosen = np.empty(lower.size, dtype=bool)
-    are_ordinary(lower, upper, chosen)
+    are_accurate(lower, upper, chosen)
     assert 0.3 < chosen.mean() < 0.95  # both kinds occur
     return lower[chosen], upper[chosen]
 
 
-def test_densities_and_mean_to_1e5(ordinary_intervals):
-    lower, upper = ordinary_intervals
+def test_densities_and_mean_to_1e5(accurate_intervals):
+    lower, upper = accurate_intervals
     found = np.empty((3, lower.size), dtype=np.float32)
     densities(lower, upper, *found)
     a, b = lower.astype(np.float64), upper.astype(np.float64)
@@ -69,8 +69,8 @@ def test_densities_and_mean_to_1e5(ordinary_intervals):
         assert error[np.abs(exact) > 1e-20].max(initial=0.0) < 1e-5
 
 
-def test_draws_to_1e5_of_the_mass(ordinary_intervals):
-    lower, upper = ordinary_intervals
+def test_draws_to_1e5_of_the_mass(accurate_intervals):
+    lower, upper = accurate_intervals
     uniform = np.random.default_rng(2).random(lower.size).astype(np.float32)
     found = np.empty(lower.size, dtype=np.float32)
     draws(lower, upper, uniform, found)

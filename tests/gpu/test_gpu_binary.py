@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine import thresholds
-from ordinalrbm.engine.gpu import thresholds as on_device
+from ordinalrbm.engine.gpu.ascent import threshold_table
 from ordinalrbm.matrix import binary_learner
 from ordinalrbm.matrix import predict as pairs
 from ordinalrbm.matrix.binary_learner import BinarySettings
@@ -180,7 +180,7 @@ def test_thresholds(device, longest):
     cutpoints = rng.normal(size=(9, longest - 1))
     there, levels_there = (torch.from_numpy(part).to(device) for part in (cutpoints, n_levels))
     np.testing.assert_allclose(
-        on_device.table(there, levels_there).cpu().numpy(), thresholds.table(cutpoints, n_levels)
+        threshold_table(there, levels_there).cpu().numpy(), thresholds.table(cutpoints, n_levels)
     )
 
 

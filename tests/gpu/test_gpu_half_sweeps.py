@@ -16,7 +16,7 @@ import torch
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Cells
 from ordinalrbm.engine import base
-from ordinalrbm.engine.gaussian_state import FactorPosterior
+from ordinalrbm.engine.base import FactorPosterior
 from ordinalrbm.engine.gpu.device import torch_device
 from ordinalrbm.engine.gpu.half_sweep import GPU_ENGINE
 from ordinalrbm.engine.half_sweep import CPU_ENGINE

@@ -43,7 +43,7 @@ def test_weights_are_a_ridge_regression(device, n_rows, n_features):
     rng, ridge, n_draws = np.random.default_rng(2), 1.5, 1500
     table = rng.normal(size=(n_rows, n_features)).astype(np.float32)
     given = rng.normal(size=(n_rows, 2)).astype(np.float32)
-    features = gpu.FeatureTable.of(csr_array(table), device)
+    features = gpu.FeatureTable(csr_array(table), device)
     target = torch.from_numpy(given).to(device)
     weights, left, drawn = target.new_zeros((n_features, 2)), target, []
     for number in range(n_draws):

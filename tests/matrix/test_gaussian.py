@@ -6,7 +6,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import ndtr
 
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior, gaps_of
+from ordinalrbm.engine.base import FactorPosterior, Prior, gaps_of
 from ordinalrbm.engine.half_sweep import CPU_ENGINE, CpuEngine
 from ordinalrbm.matrix import variational
 from ordinalrbm.matrix.gaussian_model import GaussianModel

@@ -245,7 +245,7 @@ def _read_validation(known: Ratings, ratings: Any, among: Alone | Group) -> Cell
         return None
     if isinstance(ratings, Part):
         return encode(known, ratings, among=current() or ALONE)
-    with among.together():
+    with among.raise_on_all_ranks():
         given = encode(known, ratings)
     if among.size > 1 and not among.agree(tuple(blake2b(part.tobytes()).hexdigest() for part in given)):
         raise _different_validation()
@@ -324,7 +324,7 @@ def read_ratings(
 
 def _own_table(data: Any, columns: Sequence[str] | None, among: Alone | Group) -> Triples:
     """What this process brings; rows are counted through the tables of all."""
-    with among.together():
+    with among.raise_on_all_ranks():
         table = as_triples(data, columns)
         if table.is_sparse and among.size > 1:
             raise DataTypeError(
@@ -339,12 +339,12 @@ def _read_cells(
 ) -> tuple[Catalogue, Cells]:
     """Ids and scales of all ratings, and the cells of those that are brought here."""
     with stage("ids to positions"):
-        with among.together():
+        with among.raise_on_all_ranks():
             (user, users), (item, items) = table.number("user"), table.number("item")
         user, users = _agreed_ids(user, users, "user", among)
         item, items = _agreed_ids(item, items, "item", among)
     with stage("ratings to levels"):
-        with among.together():
+        with among.raise_on_all_ranks():
             values = _read_values(table)
             common, own = _given_scales(scale, item_scales, items)
         values = _agreed_values(values, among)
@@ -353,7 +353,7 @@ def _read_cells(
             common = _infer_scale(values, seen, zeros_count=not table.is_sparse)
         scales: Any = tuple(own.get(j, common) for j in range(len(items))) if own else common
         known = Catalogue(users, items, scales, common)
-        with among.together():
+        with among.raise_on_all_ranks():
             cells = Cells(user, item, _levels(table, values, item, known))
     if not table.is_sparse:
         return known, cells
@@ -391,7 +391,7 @@ def encode(
     ([1, -1], [0, 1], [1, 0])
     """
     table = _own_table(data, columns, among)
-    with among.together():
+    with among.raise_on_all_ranks():
         cells, _, _ = _encode_with_new(known, table)
     cells.row[cells.row >= known.n_users] = -1
     cells.column[cells.column >= known.n_items] = -1
@@ -713,7 +713,7 @@ def _of_own_users(known: Catalogue, cells: Cells, group: Group) -> Ratings:
     before = np.cumsum(counts) - counts
     owner = before * group.size // counts.sum()
     own = Cells(*group.all_to_all(lambda block: owner[user[block]], *cells))
-    with group.together():
+    with group.raise_on_all_ranks():
         return Ratings.of(known, _by_user_and_item(known, own))
 
 

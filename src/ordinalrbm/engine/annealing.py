@@ -6,7 +6,6 @@ import numba
 import numpy as np
 from numba import prange
 
-from ordinalrbm.engine import categories
 from ordinalrbm.engine.gibbs import (
     activations,
     bounds,
@@ -16,6 +15,10 @@ from ordinalrbm.engine.gibbs import (
     draws_of,
     entries_of,
     fill_uniforms,
+    has_kinds,
+    is_known,
+    known_utility,
+    log_sum,
     scratch_for,
 )
 from ordinalrbm.engine.normal import double
@@ -30,7 +33,7 @@ _LOG_ROOT_TWO_PI = 0.5 * np.log(2.0 * np.pi)
 @inlined
 def _is_ordinal(side, entry):
     """Whether all that is known of an answer is an interval."""
-    return not categories.has_kinds(side) or not categories.is_known(side, entry)
+    return not has_kinds(side) or not is_known(side, entry)
 
 
 @inlined
@@ -40,20 +43,20 @@ def _log_known(side, row, mean):
     total = 0.0
     for e in range(n):
         i = side.column[first + e]
-        if categories.is_known(side, first + e):
-            utility = categories.known_utility(side, first + e)
+        if is_known(side, first + e):
+            utility = known_utility(side, first + e)
             if side.members[i] == NUMBER:
                 beyond = utility - mean[e]
                 total += np.log(side.thresholds[i, 1]) - 0.5 * beyond * beyond - _LOG_ROOT_TWO_PI
             else:
                 total += utility * mean[e]
                 if side.members[i] > 0:
-                    total -= categories.log_sum(mean, e, side.members[i])
+                    total -= log_sum(mean, e, side.members[i])
     return total
 
 
 def log_levels(side: Side, factors: np.ndarray, start: int, stop: int, stretches: np.ndarray) -> np.ndarray:
-    """Return (rows, G) log P(answers | factors) of each row, for each stretch of its thresholds."""
+    """(rows, G) log P(answers | factors) of each row, for each stretch of its thresholds."""
     result = np.zeros((stop - start, stretches.size))
     scratch = scratch_for(side, start, stop)
     low, high = np.empty((2, *scratch.mean.shape))
@@ -75,7 +78,7 @@ def _log_levels_row(side, factors, row, stretches, scratch, all_low, all_high, r
     for k in range(active.size):
         active[k] = np.float32(factors[row, k])
     conditional_means(side, row, active, mean)
-    known = _log_known(side, row, mean) if categories.has_kinds(side) else 0.0
+    known = _log_known(side, row, mean) if has_kinds(side) else 0.0
     n = _gather_intervals(side, row, mean, low, high)
     for g in range(stretches.size):
         # Alone, without a branch or a sum, this becomes vector code.
@@ -90,10 +93,7 @@ def _log_levels_row(side, factors, row, stretches, scratch, all_low, all_high, r
 # Inlined, its loop and that over styles would count references to arrays again and again.
 @kernel_function
 def _gather_intervals(side, row, mean, low, high):
-    """Put a row's intervals and their means side by side, without answers that nobody knows.
-
-    Returns how many there are.
-    """
+    """Put a row's intervals and their means side by side, without unknown answers; returns how many."""
     first, n = entries_of(side, row)
     found = 0
     for e in range(n):
@@ -104,13 +104,13 @@ def _gather_intervals(side, row, mean, low, high):
             mean[found] = mean[e]
             if side.shift.size > 0:
                 mean[found] += np.float64(side.shift[entry])
-            is_known = low[found] != -np.inf or high[found] != np.inf
-            found += is_known
+            has_bound = low[found] != -np.inf or high[found] != np.inf
+            found += has_bound
     return found
 
 
 def half_squares(side: Side, factors: np.ndarray) -> np.ndarray:
-    """Return (rows,) half the sum of squared mean utilities, which couples factors in log P*(h).
+    """(rows,) half the sum of squared mean utilities, which couples factors in log P*(h).
 
     Of categories it is the logarithm of their summed exponentials instead.
     """
@@ -138,9 +138,9 @@ def _log_prior(side, row, mean):
     first, n = entries_of(side, row)
     total = 0.0
     for e in range(n):
-        kind = side.members[side.column[first + e]] if categories.has_kinds(side) else 0
+        kind = side.members[side.column[first + e]] if has_kinds(side) else 0
         if kind > 0:
-            total += categories.log_sum(mean, e, kind)
+            total += log_sum(mean, e, kind)
         elif kind in (ORDINAL, NUMBER):
             total += 0.5 * mean[e] * mean[e]
     return total
@@ -149,7 +149,7 @@ def _log_prior(side, row, mean):
 def log_importance_weights(
     side: Side, clamped: bool, inverse_temperatures: np.ndarray, n_chains: int, seed: int
 ) -> np.ndarray:
-    """Annealed importance sampling: return (rows, chains) log weights of Z over independence.
+    """Annealed importance sampling: (rows, chains) log weights of Z over independence.
 
     Weights are multiplied by a number that goes from 0 to 1 along ``inverse_temperatures``; at 0
     the factors are independent and their sum is known.
@@ -201,7 +201,7 @@ def _anneal_chain(side, clamped, betas, draws, scratch, all_active, row, stream)
             else:
                 drawn = double.standard_normal(uniform[e])
             utility[e] = np.float32(mean[e] + drawn)
-        if categories.has_kinds(side):
+        if has_kinds(side):
             draw_categories(side, row, clamped, mean, uniform, utility)
         # The annealed weights meet the utility again in the factors' activation.
         for e in range(n):
@@ -228,7 +228,7 @@ def log_row(side, clamped, row, mean):
     first, n = entries_of(side, row)
     total = _log_prior(side, row, mean)
     if clamped:
-        if categories.has_kinds(side):
+        if has_kinds(side):
             total += _log_known(side, row, mean)
         for e in range(n):
             if _is_ordinal(side, first + e):

@@ -14,7 +14,7 @@ import numpy as np
 from numba import prange
 from scipy.special import gammaln
 
-from ordinalrbm.engine import categories, philox, thresholds
+from ordinalrbm.engine import philox, thresholds
 from ordinalrbm.engine.normal import double, single
 from ordinalrbm.engine.philox import Purpose, split_seed
 from ordinalrbm.engine.side import CATEGORY, NUMBER, Batch, Side, Statistics, empty_statistics
@@ -82,17 +82,17 @@ def clamped_phase(
 
 
 def free_phase(side: Side, factors: np.ndarray, batch: Batch) -> Statistics:
-    """Gibbs steps with the answers forgotten, then the expectations given the last factors."""
+    """Gibbs steps without the answers, then the expectations given the last factors."""
     return _phase(side, factors, batch, False, NOT_WANTED, 0.0)
 
 
 def clamped_sweep(side: Side, factors: np.ndarray, batch: Batch) -> None:
-    """Gibbs steps with the answers given, and nothing else."""
+    """Gibbs steps with the answers given, without expectations."""
     _row_pass(side, factors, *_prepared(side, batch, True, n_expected=0))
 
 
 def free_sweep(side: Side, factors: np.ndarray, batch: Batch) -> None:
-    """Gibbs steps with the answers forgotten, and nothing else."""
+    """Gibbs steps without the answers and without expectations."""
     _row_pass(side, factors, *_prepared(side, batch, False, n_expected=0))
 
 
@@ -125,35 +125,88 @@ def _prepared(
 
 
 def draws_of(batch: Batch, keep: float = 0.0) -> _Draws:
-    """Return the names of a batch's random draws, in the types of the kernels."""
+    """The names of a batch's random draws, in the types of the kernels."""
     key0, key1 = split_seed(batch.seed)
     return _Draws(key0, key1, np.uint64(batch.sweep), batch.gibbs_steps, np.float32(keep))
 
 
 def scratch_for(side: Side, start: int, stop: int) -> _Scratch:
-    """Return working memory that is long enough for some rows."""
+    """Working memory that is long enough for some rows."""
     threads, n_factors = numba.get_num_threads(), side.factor_bias.size
     longest = int(np.diff(side.row_start[start : stop + 1]).max(initial=0)) + 4
+    in_double, uniform = np.empty((2, threads, longest)), np.empty((threads, max(longest, n_factors + 4)))
+    of_answers = np.empty((5, threads, longest), dtype=np.float32)
+    of_factors = np.empty((3, threads, n_factors), dtype=np.float32)
+    # In how many ways so many units are on, and by what that grows with one more.
     on = np.arange(side.units + 1.0)
-    lower, upper, utility, at_low, at_high = np.empty((5, threads, longest), dtype=np.float32)
-    activation, last_step, previous_step = np.empty((3, threads, n_factors), dtype=np.float32)
-    mean, warm = np.empty((2, threads, longest))
-    return _Scratch(
-        mean,
-        warm,
-        lower,
-        upper,
-        utility,
-        at_low,
-        at_high,
-        np.empty((threads, max(longest, n_factors + 4))),
-        activation,
-        last_step,
-        previous_step,
-        # In how many ways so many units are on, and by what that grows with one more.
-        gammaln(side.units + 1.0) - gammaln(on + 1.0) - gammaln(side.units - on + 1.0),
-        (side.units - on) / (on + 1.0),
-    )
+    log_ways = gammaln(side.units + 1.0) - gammaln(on + 1.0) - gammaln(side.units - on + 1.0)
+    odds = (side.units - on) / (on + 1.0)
+    return _Scratch._make([*in_double, *of_answers, uniform, *of_factors, log_ways, odds])
+
+
+# ---- categories of nominal questions: neighbours in a row, of which one is chosen ----------------
+# P(category l) is proportional to exp(mean_l), where the means are those that the columns of the
+# categories have given the factors.
+
+
+@inlined
+def log_sum(mean, first, n):
+    """Logarithm of the sum of exponentials of n means, the first of them at a place."""
+    largest = mean[first]
+    for e in range(first + 1, first + n):
+        largest = max(largest, mean[e])
+    total = 0.0
+    for e in range(first, first + n):
+        total += np.exp(mean[e] - largest)
+    return largest + np.log(total)
+
+
+@inlined
+def _expect_choice(mean, first, n, utility):
+    """Replace the utilities of n categories by their probabilities."""
+    whole = log_sum(mean, first, n)
+    for e in range(first, first + n):
+        utility[e] = np.exp(mean[e] - whole)
+
+
+@inlined
+def _draw_choice(mean, first, n, uniform, utility):
+    """Draw one of n categories: its utility is one, that of the others zero."""
+    whole = log_sum(mean, first, n)
+    rest, chosen = uniform, n - 1
+    for c in range(n):
+        rest -= np.exp(mean[first + c] - whole)
+        if rest < 0.0:
+            chosen = c
+            break
+    for c in range(n):
+        utility[first + c] = 1.0 if c == chosen else 0.0
+
+
+@inlined
+def known_utility(side, entry):
+    """Utility of a number, beyond what the row adds to it, or whether a category was chosen."""
+    value = np.float64(side.known[entry])
+    i = side.column[entry]
+    if side.members[i] == NUMBER:
+        value *= side.thresholds[i, 1]
+        if side.shift.size > 0:
+            value -= np.float64(side.shift[entry])
+    return value
+
+
+@inlined
+def is_known(side, entry):
+    return not np.isnan(side.known[entry])
+
+
+@inlined
+def has_kinds(side):
+    """Whether there are columns that are no ordered scales."""
+    return side.members.size > 0
+
+
+# ---- utilities and factors of a row -------------------------------------------------------------
 
 
 @inlined
@@ -207,7 +260,7 @@ def bounds(side, row, entry, mean):
     return low - mean, high - mean
 
 
-# All answers of a row are computed in float32; the few that are not ordinary there, because their
+# All answers of a row are computed in float32; the few that are not accurate there, because their
 # interval is narrow or far out, are computed again in float64.
 
 
@@ -228,10 +281,10 @@ def _draw_clamped(side, row, mean, lower, upper, uniform, utility):
         drawn = single.truncated_draw(lower[e], upper[e], np.float32(uniform[e]))
         utility[e] = np.float32(mean[e]) + drawn
     for e in range(n):
-        if not single.ordinary(lower[e], upper[e]):
+        if not single.is_accurate(lower[e], upper[e]):
             low, high = bounds(side, row, first + e, mean[e])
             utility[e] = np.float32(mean[e] + double.truncated_draw(low, high, uniform[e]))
-    if categories.has_kinds(side):
+    if has_kinds(side):
         draw_categories(side, row, True, mean, uniform, utility)
 
 
@@ -240,11 +293,11 @@ def draw_categories(side, row, clamped, mean, uniform, utility):
     """Draw the categories that are not given, and put in what is."""
     first, n = entries_of(side, row)
     for e in range(n):
-        if clamped and categories.is_known(side, first + e):
-            utility[e] = categories.known_utility(side, first + e)
+        if clamped and is_known(side, first + e):
+            utility[e] = known_utility(side, first + e)
         elif side.members[side.column[first + e]] > 0:
             n_categories = side.members[side.column[first + e]]
-            categories.draw(mean, e, n_categories, uniform[e], utility)
+            _draw_choice(mean, e, n_categories, uniform[e], utility)
 
 
 @kernel_function
@@ -256,15 +309,15 @@ def expect_categories(side, row, clamped, mean, at_low, at_high, utility):
     first, n = entries_of(side, row)
     for e in range(n):
         i = side.column[first + e]
-        if clamped and categories.is_known(side, first + e):
-            utility[e] = categories.known_utility(side, first + e)
+        if clamped and is_known(side, first + e):
+            utility[e] = known_utility(side, first + e)
             at_low[e], at_high[e] = np.float32(0.0), np.float32(0.0)
             if side.members[i] == NUMBER:
                 whole = side.thresholds[i, 1] * np.float64(side.known[first + e])
-                beyond = categories.known_utility(side, first + e) - mean[e]
+                beyond = known_utility(side, first + e) - mean[e]
                 at_high[e] = np.float32(1.0 - beyond * whole)
         elif side.members[i] > 0:
-            categories.expect(mean, e, side.members[i], utility)
+            _expect_choice(mean, e, side.members[i], utility)
 
 
 @inlined
@@ -276,12 +329,12 @@ def expect_clamped(side, row, mean, lower, upper, at_low, at_high, utility):
         at_low[e], at_high[e], shift = single.edge_densities(lower[e], upper[e])
         utility[e] = np.float32(mean[e]) + shift
     for e in range(n):
-        if not single.ordinary(lower[e], upper[e]):
+        if not single.is_accurate(lower[e], upper[e]):
             low, high = bounds(side, row, first + e, mean[e])
             exact_low, exact_high, exact_shift = double.edge_densities(low, high)
             at_low[e], at_high[e] = np.float32(exact_low), np.float32(exact_high)
             utility[e] = np.float32(mean[e] + exact_shift)
-    if categories.has_kinds(side):
+    if has_kinds(side):
         expect_categories(side, row, True, mean, at_low, at_high, utility)
 
 
@@ -328,13 +381,12 @@ def _sweep_row(side, factors, row, start, draws, clamped, scratch, answers):
         _move_factors(side, row, draws, step, clamped, scratch, activation, active, expected)
     for k in range(active.size):
         factors[row, k] = active[k]
-    if answers.utility.size > 0:  # a plain sweep asks for no expectations
+    if answers.utility.size > 0:  # a plain sweep needs no expectations
         _expect_row(side, row, start, clamped, scratch, answers)
 
 
 @inlined
 def _draw_utilities(side, row, draws, step, clamped, scratch, active):
-    """Draw the utilities of a row's answers given its factors, into the thread's memory."""
     thread = numba.get_thread_id()
     mean, utility, uniform = scratch.mean[thread], scratch.utility[thread], scratch.uniform[thread]
     n = entries_of(side, row)[1]
@@ -347,7 +399,7 @@ def _draw_utilities(side, row, draws, step, clamped, scratch, active):
     else:
         for e in range(n):
             utility[e] = np.float32(mean[e]) + single.standard_normal(np.float32(uniform[e]))
-        if categories.has_kinds(side):
+        if has_kinds(side):
             draw_categories(side, row, False, mean, uniform, utility)
 
 
@@ -428,7 +480,7 @@ def _expect_row(side, row, start, clamped, scratch, answers):
     else:
         for e in range(n):
             utility[e] = mean[e]
-        if categories.has_kinds(side):
+        if has_kinds(side):
             expect_categories(side, row, False, mean, at_low, at_high, utility)
     if clamped and side.covariates.size > 0:
         # Beyond the mean: only then do slopes meet no more than what is left to explain.
@@ -442,7 +494,7 @@ def _sum_column(side, i, start, stop, clamped, answers, statistics):
     weighted = side.row_weight.size > 0
     first_of_batch = side.row_start[start]
     total, thresholds = statistics.weights[i], statistics.thresholds[i]
-    kind = side.members[i] if categories.has_kinds(side) else 0
+    kind = side.members[i] if has_kinds(side) else 0
     is_number, is_category = kind == NUMBER, kind == CATEGORY or kind > 0
     first, end = side.column_start[i], side.column_start[i + 1]
     first += np.searchsorted(side.entry_row[first:end], start)
@@ -458,12 +510,12 @@ def _sum_column(side, i, start, stop, clamped, answers, statistics):
         statistics.answers[i] += weight
         if side.covariates.size > 0:
             whole = not clamped or is_category
-            told = weight * (answers.utility[entry] if whole else answers.beyond[entry])
-            add_scaled(statistics.slopes[i], told, side.covariates[row])
+            along = weight * (answers.utility[entry] if whole else answers.beyond[entry])
+            add_scaled(statistics.slopes[i], along, side.covariates[row])
         if clamped:
             level = np.intp(side.level[side.entry[place]])
             at_low, at_high = weight * answers.at_low[entry], weight * answers.at_high[entry]
-            if is_number and categories.is_known(side, side.entry[place]):
+            if is_number and is_known(side, side.entry[place]):
                 thresholds[1] += at_high  # styles of using a scale do not touch it
             elif side.row_gaps.size > 0:
                 _add_to_gaps(side.row_gaps[row], level, at_low, at_high, thresholds)

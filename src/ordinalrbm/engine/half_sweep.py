@@ -20,23 +20,24 @@ from typing import NamedTuple
 import numba
 import numpy as np
 from numba import prange
-from scipy.sparse import csr_array
 
-from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.base import (
     LARGEST_MOVE,
     LEAST_PIVOT,
     MEAN_FIELD_CORRECTION,
+    NO_VALUES,
     SOLVED,
     STEPS,
+    FactorPosterior,
     HalfSweepEngine,
 )
-from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior, Prior
 from ordinalrbm.engine.normal import double, single
 from ordinalrbm.engine.rated_sets import FeatureTable, add_lines
+from ordinalrbm.engine.side import answers_of, row_view
 from ordinalrbm.engine.thresholds import add_scaled, dot
 from ordinalrbm.runtime.jit import compiled, inlined, inlined_sum, kernel_function
+from ordinalrbm.runtime.process_group import Group
 
 # Answers of a row whose utilities are looked at together, so that they are computed side by side.
 _TILE = 64
@@ -63,83 +64,44 @@ class CpuEngine(HalfSweepEngine):
 
     library = np
 
-    def half_sweep(
-        self,
-        answers: Observations,
-        this: FactorPosterior,
-        other: FactorPosterior,
-        prior: Prior,
-        spread: bool = True,
-        values: np.ndarray = NO_VALUES,
-    ) -> np.ndarray:
+    def half_sweep(self, answers, this, other, prior, spread=True, values=NO_VALUES):
         """``values`` are (L,) float32, the utility that each level stands for, if known exactly."""
-        cutpoints_variance = np.zeros_like(this.cutpoints)
-        _half_sweep(
-            answers.row_start,
-            answers.column,
-            answers.level,
-            this,
-            other,
-            prior,
-            spread,
-            values,
-            _work(this),
-            cutpoints_variance,
-        )
-        return cutpoints_variance
+        if isinstance(self.answers_among, Group):
+            return self.staged_half_sweep(answers, this, other, prior, spread)
+        variance = np.zeros_like(this.cutpoints)
+        _half_sweep(row_view(answers), this, other, prior, spread, values, _work(this), variance)
+        return variance
 
-    def squared_error(
-        self, answers: Observations, this: FactorPosterior, other: FactorPosterior, values: np.ndarray
-    ) -> float:
+    def squared_error(self, answers, this, other, values):
         total = np.zeros(len(this.mean))
-        _squared_errors(
-            answers.row_start, answers.column, answers.level, this, other, values, _work(this), total
-        )
+        _squared_errors(row_view(answers), this, other, values, _work(this), total)
         return float(total.sum())
 
-    def array(self, values: np.ndarray, like: np.ndarray) -> np.ndarray:
-        return values  # is where the other one is
-
-    def host(self, values: np.ndarray) -> np.ndarray:
+    def array(self, values, like):
         return values
 
-    def gather(
-        self, answers: Observations, this: FactorPosterior, other: FactorPosterior
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def host(self, values):
+        return values
+
+    def gather(self, answers, this, other):
         n_rows, width = this.mean.shape
         sums = np.empty((n_rows, 2, width), dtype=np.float32)
-        ridge = np.empty((n_rows, width), dtype=np.float32)
-        no_prior = np.zeros(width, dtype=np.float32)
-        _gather_rows(
-            answers.row_start,
-            answers.column,
-            answers.level,
-            this,
-            other,
-            no_prior,
-            NO_VALUES,
-            _work(this),
-            sums,
-            ridge,
-        )
+        ridge, no_prior = np.empty((n_rows, width), dtype=np.float32), np.zeros(width, dtype=np.float32)
+        _gather_rows(row_view(answers), this, other, no_prior, NO_VALUES, _work(this), sums, ridge)
         return sums, ridge
 
-    def apply(
-        self, answers: Observations, other: FactorPosterior, ridge: np.ndarray, direction: np.ndarray
-    ) -> np.ndarray:
+    def apply(self, answers, other, ridge, direction):
         image = np.empty_like(direction)
         _apply_rows(answers.row_start, answers.column, other.mean, ridge, direction, image)
         return image
 
-    def gap_sums(
-        self, answers: Observations, this: FactorPosterior, other: FactorPosterior, rows: slice
-    ) -> np.ndarray:
+    def gap_sums(self, answers, this, other, rows):
         work = _work(this)
         system = np.zeros((rows.stop - rows.start, *work.system.shape[1:]))
-        _sum_gaps(answers.row_start, answers.column, answers.level, this, other, rows.start, work, system)
+        _sum_gaps(row_view(answers), this, other, rows.start, work, system)
         return system
 
-    def move_gaps(self, this: FactorPosterior, prior: Prior, system: np.ndarray, rows: slice) -> np.ndarray:
+    def move_gaps(self, this, prior, system, rows):
         precision, cutpoints = prior.cutpoints_precision, this.cutpoints[rows]
         first = thresholds.moving_gaps(cutpoints.shape[1])
         pull = precision[1:] * (prior.cutpoints[rows] - cutpoints)[:, 1:]
@@ -149,23 +111,18 @@ class CpuEngine(HalfSweepEngine):
         _move_rows(system, diagonal, first, cutpoints, this.gaps[rows], variance)
         return variance
 
-    def rated_sums(self, answers: Observations, table: np.ndarray) -> np.ndarray:
+    def rated_sums_here(self, answers, table):
         found = np.empty((answers.n_rows, table.shape[1]), dtype=np.float32)
         add_lines(answers.row_start, answers.column, np.ascontiguousarray(table), found)
         return found
 
-    def rated_products(self, answers: Observations, table: np.ndarray, of_rows: np.ndarray) -> np.ndarray:
+    def rated_products_here(self, answers, table, of_rows):
         found = np.empty((answers.n_rows, table.shape[1]), dtype=np.float32)
-        _add_products(
-            answers.row_start,
-            answers.column,
-            np.ascontiguousarray(table),
-            np.ascontiguousarray(of_rows),
-            found,
-        )
+        table, of_rows = np.ascontiguousarray(table), np.ascontiguousarray(of_rows)
+        _add_products(answers.row_start, answers.column, table, of_rows, found)
         return found
 
-    def feature_table(self, table: csr_array, like: np.ndarray) -> FeatureTable:
+    def feature_table(self, table, like):
         return FeatureTable.of(table)
 
 
@@ -183,23 +140,16 @@ def _work(this: FactorPosterior) -> _Work:
 
 # Numba's parallel loops remove stores into members of a tuple as dead code; a call is left alone.
 # Their counters are unsigned in one of two passes, and a body would be compiled for each.
+# Slices of rows are made in the loop where time counts: made in the call, it is optimised less.
 
 
 @compiled(parallel=True)
-def _half_sweep(row_start, column, level, this, other, prior, spread, values, work, cutpoints_variance):
+def _half_sweep(answers, this, other, prior, spread, values, work, found):
+    row_start, column, level = answers
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
         _half_sweep_row(
-            column[entries],
-            level[entries],
-            this,
-            other,
-            prior,
-            spread,
-            values,
-            work,
-            cutpoints_variance,
-            np.int64(d),
+            column[entries], level[entries], this, other, prior, spread, values, work, found, np.int64(d)
         )
 
 
@@ -294,7 +244,7 @@ def _expect(n, low, high, at_low, at_high, pull):
     for e in range(n):
         at_low[e], at_high[e], pull[e] = single.edge_densities(low[e], high[e])
     for e in range(n):
-        if not single.ordinary(low[e], high[e]):
+        if not single.is_accurate(low[e], high[e]):
             exact = double.edge_densities(np.float64(low[e]), np.float64(high[e]))
             at_low[e], at_high[e] = np.float32(exact[0]), np.float32(exact[1])
             pull[e] = np.float32(exact[2])
@@ -375,14 +325,8 @@ def _apply(column, features, ridge, direction, image):
         image[a] = ridge[a] * direction[a]
     last = column.size - column.size % 4
     for e in range(0, last, 4):
-        _add_projections(
-            features[column[e]],
-            features[column[e + 1]],
-            features[column[e + 2]],
-            features[column[e + 3]],
-            direction,
-            image,
-        )
+        x, y, z, w = column[e], column[e + 1], column[e + 2], column[e + 3]
+        _add_projections(features[x], features[y], features[z], features[w], direction, image)
     for e in range(last, column.size):
         _add_projection(features[column[e]], direction, image)
 
@@ -468,18 +412,8 @@ def _add_to_gaps(column, level, this, other, work, thread, d):
             low[e], high[e] = lower * scale[e], upper * scale[e]
         _expect(some.size, low, high, at_low, at_high, at)
         for e in range(some.size):
-            _add_answer(
-                np.int64(level[first + e]),
-                this.gaps[d],
-                other.gaps[some[e]],
-                scale[e],
-                low[e],
-                high[e],
-                at_low[e],
-                at_high[e],
-                work,
-                thread,
-            )
+            answer, bounds = np.int64(level[first + e]), (low[e], high[e], at_low[e], at_high[e])
+            _add_answer(answer, this.gaps[d], other.gaps[some[e]], scale[e], bounds, work, thread)
 
 
 @inlined
@@ -496,12 +430,13 @@ def _newton(system, slope, diagonal, first, cutpoints, gaps, variance):
 
 
 @inlined
-def _add_answer(level, gaps, other_gaps, scale, low, high, at_low, at_high, work, thread):
+def _add_answer(level, gaps, other_gaps, scale, bounds, work, thread):
     """Add one answer to a row's slope, and to its curvature without that of the exponential.
 
     The mass between the two bounds is log-concave in them, so that the system stays positive.
     """
     slope, below, above = work.gaps[thread, 0], work.gaps[thread, 1], work.gaps[thread, 2]
+    low, high, at_low, at_high = bounds
     system, first, last = work.system[thread], work.first, high == np.inf
     curved_low = at_low * (at_low - low) if level > 0 else 0.0
     curved_high = 0.0 if last else at_high * (at_high + high)
@@ -564,22 +499,15 @@ def _invert(factor, slope, diagonal):
 
 
 @compiled(parallel=True)
-def _squared_errors(row_start, column, level, this, other, values, work, total):
-    for d in prange(row_start.size - 1):
-        entries = slice(row_start[d], row_start[d + 1])
-        total[d] = _squared_error(
-            column[entries],
-            level[entries],
-            this,
-            other,
-            values,
-            work.square[numba.get_thread_id()],
-            np.int64(d),
-        )
+def _squared_errors(answers, this, other, values, work, total):
+    for d in prange(total.size):
+        total[d] = _squared_error(answers, np.int64(d), this, other, values, work)
 
 
 @inlined
-def _squared_error(column, level, this, other, values, square, d):
+def _squared_error(answers, d, this, other, values, work):
+    column, level = answers_of(answers, d)
+    square = work.square[numba.get_thread_id()]
     _square(this.mean[d], square)
     total = 0.0
     for e in range(column.size):
@@ -594,22 +522,16 @@ def _squared_error(column, level, this, other, values, square, d):
 
 
 @compiled(parallel=True)
-def _gather_rows(row_start, column, level, this, other, precision, values, work, sums, ridge):
-    for d in prange(row_start.size - 1):
-        entries = slice(row_start[d], row_start[d + 1])
-        _gather(
-            column[entries],
-            level[entries],
-            this,
-            other,
-            precision,
-            values,
-            sums[d, 0],
-            ridge[d],
-            sums[d, 1],
-            work.tile[numba.get_thread_id()],
-            np.int64(d),
-        )
+def _gather_rows(answers, this, other, precision, values, work, sums, ridge):
+    for d in prange(ridge.shape[0]):
+        _gather_row(answers, np.int64(d), this, other, precision, values, work, sums, ridge)
+
+
+@inlined
+def _gather_row(answers, d, this, other, precision, values, work, sums, ridge):
+    column, level = answers_of(answers, d)
+    slope, diagonal, tile = sums[d, 0], sums[d, 1], work.tile[numba.get_thread_id()]
+    _gather(column, level, this, other, precision, values, slope, ridge[d], diagonal, tile, d)
 
 
 @compiled(parallel=True)
@@ -620,14 +542,14 @@ def _apply_rows(row_start, column, features, ridge, direction, image):
 
 
 @compiled(parallel=True)
-def _sum_gaps(row_start, column, level, this, other, first, work, system):
+def _sum_gaps(answers, this, other, first, work, system):
     for k in prange(system.shape[0]):
-        entries = slice(row_start[first + k], row_start[first + k + 1])
-        _sum_gaps_of_row(column[entries], level[entries], this, other, work, system[k], np.int64(first + k))
+        _sum_gaps_of_row(answers, np.int64(first + k), this, other, work, system[k])
 
 
 @inlined
-def _sum_gaps_of_row(column, level, this, other, work, found, d):
+def _sum_gaps_of_row(answers, d, this, other, work, found):
+    column, level = answers_of(answers, d)
     thread = numba.get_thread_id()
     slope, system = work.gaps[thread, 0], work.system[thread]
     slope[:] = 0.0

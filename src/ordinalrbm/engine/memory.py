@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.errors import DataError, user_stacklevel
 
-# Beyond this share of what is free a fit may fail, or make everything slow: that is said.
+# Beyond this share of what is free a fit may fail, or make everything slow: a warning.
 _TIGHT = 0.8
 # Beyond this multiple it is sure to fail, even if the estimate is a third too high.
 _CERTAIN_FAILURE = 1.5
@@ -43,10 +43,10 @@ class Cost(NamedTuple):
     level: float = 0.0  # per row or column and level
     weight: float = 0.0  # per column, factor and level
     correlation: float = 0.0  # per pair of columns, unless they are too many to start from these
-    reading: float = 22.0  # per answer, before there is a model: what reading and ordering take
-    fixed: int = 4 * 2**20  # blocks of fixed size
 
 
+# Per answer, before there is a model of ratings: what reading and ordering take; blocks of fixed size.
+_READING, _FIXED = 22.0, 12 * 2**20
 # Means, variances and the best of both, and what a half-sweep makes of them, in float32;
 # cutpoints and gaps in float64.
 _GAUSSIAN = Cost(12.0, 19.0, 19.0, level=66.0)
@@ -59,8 +59,8 @@ COSTS = {
     "multinomial_rbm": Cost(22.0, 7.0, 7.0, weight=30.0),
     # Both views twice, and what a batch leaves; chains, of which rows have bits; weights,
     # gradients, moments, the best and the state to go back to; half a dozen matrices of
-    # correlations; what is watched are some thousand rows, and tables of counts come in blocks.
-    "survey": Cost(18.0, 4.2, 60.0, correlation=68.0, reading=0.0, fixed=12 * 2**20),
+    # correlations.
+    "survey": Cost(18.0, 4.2, 60.0, correlation=68.0),
 }
 # Per row and factor of several units, or of more than a byte counts: draws need more room too.
 _SEVERAL_UNITS, _MANY_UNITS = 16.2, 25.0
@@ -96,27 +96,16 @@ def needed(kind: str, size: Size, *, n_averaged: int = 1, units: int = 1) -> int
         # Every averaged epoch is a model more, with variances; they are put in order at the end.
         + (n_averaged - 1) * 3 * both * (4 * factors + 8 * size.levels)
     )
-    return int(cost.fixed + max(learning, cost.reading * size.answers))
+    reading = 0.0 if kind == "survey" else _READING * size.answers
+    return int(_FIXED + max(learning, reading))
 
 
-# On a GPU
-
-
-# Numbers of each row and column in float32: means and variances now, of the best epoch, and once
-# more while they are rotated; of their cutpoints in float64: cutpoints, gaps and where they are
-# drawn towards, now and of the best epoch, and variances.
-_COPIES, _CUTPOINTS = 3, 7
-# Tables of means and variances that a half-sweep makes of the other side.
-_TABLES = 2
-# Sums that a half-sweep keeps of a piece, and of a row twice.
-_SUMS = 3
-# Which row a piece is of, where it begins and ends; where the pieces of a row begin.
-_OF_PIECE, _OF_ROW = 20, 8
-# Tables have rows of a multiple of so many numbers; see `engine/gpu/tables.py`.
+# Tables on a GPU have rows of a multiple of so many numbers, and rows of answers are cut into pieces
+# (`engine/gpu/tables.py`, `pieces.py`).
 _MULTIPLE, _PIECE = 16, 256
-# Of an answer that is sorted by columns: itself, its row, keys and places before and after, and
-# itself again.
-_TO_TURN = 5 + 4 + 2 * (4 + 8) + 5
+# Of an answer that is sorted by columns on a GPU: itself, its row, keys and places before and after,
+# and itself again.
+_TO_TRANSPOSE = 5 + 4 + 2 * (4 + 8) + 5
 # A share of what is free is left to kernels, matrix products and gaps between arrays.
 _USABLE = 0.85
 
@@ -133,24 +122,27 @@ def on_gpu(size: Size, level_bytes: int = 1) -> int:
     True
     """
     both, larger = size.rows + size.columns, max(size.rows, size.columns)
-    numbers = 1 + size.row_factors + size.column_factors
+    numbers, pieces = 1 + size.row_factors + size.column_factors, size.answers // _PIECE
     table = 4 * -(-numbers // _MULTIPLE) * _MULTIPLE
-    pieces = size.answers // _PIECE
     return (
-        COSTS["ordinal_mf"].fixed
-        + both * (_COPIES * 2 * 4 * numbers + _CUTPOINTS * 8 * (size.levels - 1))
-        + _TABLES * table * larger
-        + _OF_PIECE * 2 * (both + pieces)
-        + _OF_ROW * both
-        + _SUMS * table * (3 * larger + pieces)
+        _FIXED
+        # Means and variances in float32 now, of the best epoch, and once more while they are rotated;
+        # cutpoints, gaps and where they are drawn towards, twice, and variances in float64.
+        + both * (3 * 2 * 4 * numbers + 7 * 8 * (size.levels - 1))
+        # Tables that a half-sweep makes of the other side; three sums of each piece, and of a row twice.
+        + 2 * table * larger
+        + 3 * table * (3 * larger + pieces)
+        # Which row a piece is of, where it begins and ends; where the pieces of a row begin.
+        + 20 * 2 * (both + pieces)
+        + 8 * both
         # Column and level, by rows and by columns; two numbers in float32.
         + (2 * (4 + level_bytes) + 2 * 4) * size.answers
     )
 
 
-def to_turn(n_answers: int) -> int:
+def bytes_to_transpose(n_answers: int) -> int:
     """What it takes on a GPU to sort answers by columns, with the answers and the result."""
-    return _TO_TURN * n_answers
+    return _TO_TRANSPOSE * n_answers
 
 
 def usable_on_gpu(free: int) -> int:
@@ -168,9 +160,6 @@ def check_on_gpu(ratings: Observations, n_factors: int, usable: int) -> None:
             f"only {format_bytes(usable)} can be had; take fewer factors, a GPU with more memory, "
             'several GPUs, or device="cpu".'
         )
-
-
-# What there is
 
 
 def available(root: str = "/") -> int | None:
@@ -206,7 +195,7 @@ def _left_to_group(base: Path, kinds: str, path: str) -> Iterator[int]:
     for group in (inner, *inner.parents):
         with suppress(OSError, ValueError):  # "max" is no number, and no limit
             limit, used = (int((base / group / name).read_text()) for name in names[:2])
-            # Pages of files that nobody has asked for lately are given back when needed.
+            # Pages of files that were not read lately are given back when needed.
             idle = _table(base / group / "memory.stat").get(names[2], 0)
             yield max(0, limit - used + idle)
 
@@ -233,13 +222,10 @@ def _table(path: Path) -> dict[str, int]:
     return found
 
 
-# What is said
-
-
 def check_survey(answers: Observations, n_factors: int, units: int, *, is_latent: bool) -> None:
     """Warn or refuse when there is not the memory to learn from answers; see :func:`check`."""
     size = size_of(answers, n_factors)
-    # An answer that nobody has given is one all the same when it is integrated over.
+    # A missing answer counts like any other when it is integrated over.
     counted = size._replace(answers=size.rows * size.columns) if is_latent else size
     check(needed("survey", counted, units=units), size, ("answers", "rows", "columns"))
 
@@ -295,7 +281,7 @@ def _task(size: Size, words: tuple[str, str, str]) -> str:
 
 
 def format_bytes(n_bytes: int) -> str:
-    """A number of bytes for people.
+    """A number of bytes in a unit of its size.
 
     Examples
     --------

@@ -4,13 +4,15 @@ Nothing here branches or calls a library: polynomials, divisions, selects and bi
 which LLVM turns into NEON, AVX2 or AVX-512 code alike. The functions come in two precisions.
 :data:`double` is right to about 1e-9, judged against :mod:`ordinalrbm.engine.normal_reference` and
 mpmath. :data:`single` computes twice as many answers at a time and is right to about 5e-6 for
-ordinary intervals; the kernels compute all answers by it, and those few that are not ordinary
-again by the other.
+intervals that are not narrow or far out (``is_accurate``); the kernels compute all answers by it, and
+the few others again by the other.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import namedtuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -67,29 +69,21 @@ NORMAL = (
 )
 
 
-class Functions(NamedTuple):
-    """The functions in one precision, for numbers of that type alone."""
-
-    ordinary: Any
-    exp_and_complement: Any
-    log: Any
-    mills_ratio: Any
-    logistic: Any
-    standard_normal: Any
-    interval: Any
-    edge_densities: Any
-    mass: Any
-    log_mass: Any
-    truncated_draw: Any
+# The functions in one precision, for numbers of that type alone.
+Functions = namedtuple(
+    "Functions",
+    "exp_and_complement log mills_ratio is_accurate logistic standard_normal interval edge_densities "
+    "mass log_mass truncated_draw",
+)
 
 
 class _Format(NamedTuple):
     """What differs between the precisions."""
 
-    real: Any
-    integer: Any
-    bits_of: Any  # the bits of a real number as an integer
-    from_bits: Any
+    real: type
+    integer: type
+    bits_of: Callable  # the bits of a real number as an integer
+    from_bits: Callable
     mantissa_bits: int
     exponent_bias: int
     root_half_bits: int  # of 1/√2
@@ -107,14 +101,14 @@ class _Format(NamedTuple):
     mills: tuple[float, ...]
 
 
-def _bitcast(real: Any, integer: Any) -> tuple[Any, Any]:
-    """Return two instructions: the bits of a real number as an integer, and back."""
+def _bitcast(real: type, integer: type) -> tuple[Callable, Callable]:
+    """Two instructions: the bits of a real number as an integer, and back."""
     if getattr(numba.config, "DISABLE_JIT", False):  # intrinsics do not run in plain Python
         return lambda value: real(value).view(integer), lambda bits: integer(bits).view(real)
 
-    def instruction(target: Any, result: Any) -> Any:
-        def typer(typing_context: Any, value: Any) -> Any:
-            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def instruction(target, result):
+        def typer(typing_context, value):
+            def generate(context, builder, signature, arguments):
                 return builder.bitcast(arguments[0], target)
 
             return result(value), generate
@@ -170,8 +164,8 @@ _SINGLE = _Format(
 MILLS_0 = float(np.polynomial.polynomial.polyval(-1.0, MILLS))
 
 
-def polynomial(real: Any, coefficients: tuple[float, ...]) -> Any:
-    """Return a function of x by Horner's rule; coefficients from the highest."""
+def polynomial(real: type, coefficients: tuple[float, ...]) -> Callable:
+    """A function of x by Horner's rule; coefficients from the highest."""
     first, *others = (real(c) for c in coefficients)
     rest = tuple(others)
 
@@ -185,8 +179,7 @@ def polynomial(real: Any, coefficients: tuple[float, ...]) -> Any:
     return horner
 
 
-def _elementary(form: _Format) -> tuple[Any, Any, Any]:
-    """Return exp_and_complement, log and mills_ratio."""
+def _elementary(form: _Format) -> tuple[Callable, Callable, Callable]:
     real, integer, bits_of, from_bits = form[:4]
     mantissa_bits, exponent_bias = integer(form.mantissa_bits), integer(form.exponent_bias)
     root_half_bits = integer(form.root_half_bits)
@@ -238,7 +231,7 @@ def _elementary(form: _Format) -> tuple[Any, Any, Any]:
 
 def _functions(form: _Format) -> Functions:
     real = form.real
-    exp_and_complement, log, mills_ratio = _elementary(form)
+    exp_and_complement, log, mills_ratio = elementary = _elementary(form)
     of_normal = polynomial(real, NORMAL[::-1])
     zero, quarter, third, half, one, two, four, tenth = (
         real(x) for x in (0.0, 0.25, 1 / 3, 0.5, 1.0, 2.0, 4.0, 0.1)
@@ -250,7 +243,7 @@ def _functions(form: _Format) -> Functions:
     single = real is np.float32
 
     @inlined
-    def ordinary(lower, upper):
+    def is_accurate(lower, upper):
         """Whether an interval is wide enough and near enough for this precision.
 
         If it is narrow, its mass is a small difference of numbers of size one; far out, the spacing
@@ -306,7 +299,7 @@ def _functions(form: _Format) -> Functions:
         mills_a = mills_ratio(abs(a))
         near = two * mills_0 - at_a * mills_a if inside else mills_a
         mass = near - at_b * mills_ratio(b)
-        if single:  # what is not ordinary need not be right, but must not be NaN
+        if single:  # what is not accurate need not be right, but must not be NaN
             mass = max(mass, tiny)
         return flipped, a, b, at_a, at_b, fall, mills_a, mass
 
@@ -375,19 +368,8 @@ def _functions(form: _Format) -> Functions:
         x = min(max(-x if negative else x, a), b)
         return -x if flipped else x
 
-    return Functions(
-        ordinary,
-        exp_and_complement,
-        log,
-        mills_ratio,
-        logistic,
-        standard_normal,
-        interval,
-        edge_densities,
-        mass,
-        log_mass,
-        truncated_draw,
-    )
+    others = logistic, standard_normal, interval, edge_densities, mass, log_mass, truncated_draw
+    return Functions(*elementary, is_accurate, *others)
 
 
 double = _functions(_DOUBLE)

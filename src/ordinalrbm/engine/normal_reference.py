@@ -26,7 +26,7 @@ def mills_ratio(x: ArrayLike) -> np.ndarray:
 
 
 class _Mirrored(NamedTuple):
-    """An interval moved to the side where its middle is not negative, and what follows from it."""
+    """An interval mirrored so that its middle is not negative, and what follows from it."""
 
     a: np.ndarray
     b: np.ndarray

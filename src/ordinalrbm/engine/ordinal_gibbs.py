@@ -25,8 +25,10 @@ from numba import prange
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import philox
+from ordinalrbm.engine.base import Answers
 from ordinalrbm.engine.normal import double, single
 from ordinalrbm.engine.philox import Purpose, split_seed, stream
+from ordinalrbm.engine.side import Array, row_view
 from ordinalrbm.engine.thresholds import dot
 from ordinalrbm.runtime.jit import compiled, inlined, inlined_sum, kernel_function
 
@@ -52,9 +54,9 @@ _PARTS = 256
 class DrawnSide(NamedTuple):
     """Rows or columns as they are in one sweep."""
 
-    factors: Any  # (n, 1 + F) float32, bias and factors
-    width: Any  # (n,) float32, by which thresholds are multiplied
-    scale: Any  # (n,) int32; that of a cell is the sum of both sides'
+    factors: Array  # (n, 1 + F) float32, bias and factors
+    width: Array  # (n,) float32, by which thresholds are multiplied
+    scale: Array  # (n,) int32; that of a cell is the sum of both sides'
 
 
 class Sweep(NamedTuple):
@@ -66,14 +68,14 @@ class Sweep(NamedTuple):
 
 
 class _Words(NamedTuple):
-    """The same as words of the generator."""
+    """A sweep as words of the generator."""
 
-    sweep: Any
-    utility: Any
-    factor: Any
-    width: Any
-    key0: Any
-    key1: Any
+    sweep: np.uint64
+    utility: np.uint64
+    factor: np.uint64
+    width: np.uint64
+    key0: np.uint64
+    key1: np.uint64
 
 
 class _Work(NamedTuple):
@@ -104,17 +106,17 @@ class RowSums(NamedTuple):
 
 
 class GibbsEngine(ABC):
-    """What a place must offer to draw ordinal factors; answers and arrays are in its own form."""
+    """What an engine must offer to draw ordinal factors; answers and arrays are in its own form."""
 
     @abstractmethod
     def draw_rows(
         self,
-        answers: Any,
+        answers: Answers,
         this: DrawnSide,
         other: DrawnSide,
-        thresholds: Any,
-        prior_mean: Any,
-        precision: Any,
+        thresholds: Array,
+        prior_mean: Array,
+        precision: Array,
         sweep: Sweep,
     ) -> None:
         """Draw the biases and factors of all rows, in place.
@@ -128,8 +130,14 @@ class GibbsEngine(ABC):
 
     @abstractmethod
     def move_widths(
-        self, answers: Any, this: DrawnSide, other: DrawnSide, thresholds: Any, precision: float, sweep: Sweep
-    ) -> Any:
+        self,
+        answers: Answers,
+        this: DrawnSide,
+        other: DrawnSide,
+        thresholds: Array,
+        precision: float,
+        sweep: Sweep,
+    ) -> Array:
         """Move the rows' widths, in place; returns (n,) whether each proposal was accepted.
 
         Their logarithms have a Gaussian prior around zero with this precision.
@@ -137,12 +145,12 @@ class GibbsEngine(ABC):
 
     @abstractmethod
     def threshold_sums(
-        self, answers: Any, this: DrawnSide, other: DrawnSide, thresholds: Any
+        self, answers: Answers, this: DrawnSide, other: DrawnSide, thresholds: Array
     ) -> ThresholdSums:
         """Sums over all answers for the draw of the thresholds."""
 
     @abstractmethod
-    def row_sums(self, numbers: Any) -> RowSums:
+    def row_sums(self, numbers: Array) -> RowSums:
         """Sums over the lines of a table, in float64, on the host."""
 
     @abstractmethod
@@ -150,12 +158,12 @@ class GibbsEngine(ABC):
         """Sums of the logarithms of widths, and of their squares."""
 
     @abstractmethod
-    def array(self, values: np.ndarray, like: Any) -> Any:
-        """A small array of the host, where ``like`` is, in float32."""
+    def array(self, values: np.ndarray, like: Array) -> Array:
+        """A small array of the host, on the device of ``like``, in float32."""
 
     @abstractmethod
-    def on_device(self, tree: Any, answers: Any) -> Any:
-        """Arrays of the host, where the answers are; may be the same arrays."""
+    def on_device(self, tree: Any, answers: Answers) -> Any:
+        """Arrays of the host, on the device of the answers; may be the same arrays."""
 
     @abstractmethod
     def on_host(self, tree: Any) -> Any:
@@ -163,7 +171,7 @@ class GibbsEngine(ABC):
 
     @abstractmethod
     def copied(self, side: DrawnSide) -> DrawnSide:
-        """A copy where it is, which the next sweep does not change."""
+        """A copy on the same device, which the next sweep does not change."""
 
     @abstractmethod
     def as_kept(self, side: DrawnSide) -> DrawnSide:
@@ -173,97 +181,42 @@ class GibbsEngine(ABC):
 class CpuGibbs(GibbsEngine):
     """Draws on the cores of this machine."""
 
-    def draw_rows(
-        self,
-        answers: Observations,
-        this: DrawnSide,
-        other: DrawnSide,
-        thresholds: np.ndarray,
-        prior_mean: np.ndarray,
-        precision: np.ndarray,
-        sweep: Sweep,
-    ) -> None:
-        work = _work(answers, this.factors.shape[1])
-        _draw_rows(
-            answers.row_start,
-            answers.column,
-            answers.level,
-            this,
-            other,
-            thresholds,
-            prior_mean,
-            precision,
-            _words(sweep),
-            work,
-        )
+    def draw_rows(self, answers, this, other, thresholds, prior_mean, precision, sweep):
+        work, words = _work(answers, this), _words(sweep)
+        _draw_rows(row_view(answers), this, other, thresholds, prior_mean, precision, words, work)
 
-    def move_widths(
-        self,
-        answers: Observations,
-        this: DrawnSide,
-        other: DrawnSide,
-        thresholds: np.ndarray,
-        precision: float,
-        sweep: Sweep,
-    ) -> np.ndarray:
-        work, taken = _work(answers, this.factors.shape[1]), np.zeros(answers.n_rows, dtype=bool)
-        _move_widths(
-            answers.row_start,
-            answers.column,
-            answers.level,
-            this,
-            other,
-            thresholds,
-            np.float64(precision),
-            _words(sweep),
-            work,
-            taken,
-        )
+    def move_widths(self, answers, this, other, thresholds, precision, sweep):
+        work, words, taken = _work(answers, this), _words(sweep), np.zeros(answers.n_rows, dtype=bool)
+        _move_widths(row_view(answers), this, other, thresholds, np.float64(precision), words, work, taken)
         return taken
 
-    def threshold_sums(
-        self, answers: Observations, this: DrawnSide, other: DrawnSide, thresholds: np.ndarray
-    ) -> ThresholdSums:
-        n_scales, n_bounds = thresholds.shape
-        work = _work(answers, this.factors.shape[1])
+    def threshold_sums(self, answers, this, other, thresholds):
         ends = np.linspace(0, answers.n_rows, _PARTS + 1).astype(np.int64)
-        total = np.zeros(_PARTS)
-        slope, squares = (np.zeros((_PARTS, n_scales, n_bounds)), np.zeros((_PARTS, n_scales, n_bounds, 2)))
-        _threshold_sums(
-            answers.row_start,
-            answers.column,
-            answers.level,
-            this,
-            other,
-            thresholds,
-            ends,
-            work,
-            total,
-            slope,
-            squares,
-        )
+        total, slope = np.zeros(_PARTS), np.zeros((_PARTS, *thresholds.shape))
+        squares, work = np.zeros((*slope.shape, 2)), _work(answers, this)
+        _threshold_sums(row_view(answers), this, other, thresholds, ends, work, total, slope, squares)
         return ThresholdSums(float(total.sum()), slope.sum(axis=0), squares.sum(axis=0))
 
-    def array(self, values: np.ndarray, like: np.ndarray) -> np.ndarray:
+    def array(self, values, like):
         return values.astype(np.float32)
 
-    def on_device(self, tree: Any, answers: Observations) -> Any:
+    def on_device(self, tree, answers):
         return tree
 
-    def on_host(self, tree: Any) -> Any:
+    def on_host(self, tree):
         return tree
 
-    def copied(self, side: DrawnSide) -> DrawnSide:
+    def copied(self, side):
         return side._replace(factors=side.factors.copy(), width=side.width.copy())
 
-    def as_kept(self, side: DrawnSide) -> DrawnSide:
+    def as_kept(self, side):
         return side._replace(factors=side.factors.astype(np.float16), width=side.width.copy())
 
-    def row_sums(self, numbers: np.ndarray) -> RowSums:
+    def row_sums(self, numbers):
         exact = numbers.astype(np.float64)
         return RowSums(len(exact), exact.sum(axis=0), exact.T @ exact)
 
-    def log_widths(self, side: DrawnSide) -> tuple[float, float]:
+    def log_widths(self, side):
         logs = np.log(side.width.astype(np.float64))
         return float(logs.sum()), float(np.square(logs).sum())
 
@@ -278,8 +231,8 @@ def _words(sweep: Sweep) -> _Words:
     return _Words(np.uint64(sweep.number), utility, factor, width, *split_seed(sweep.seed))
 
 
-def _work(answers: Observations, width: int) -> _Work:
-    threads = numba.get_num_threads()
+def _work(answers: Observations, this: DrawnSide) -> _Work:
+    threads, width = numba.get_num_threads(), this.factors.shape[1]
     longest = int(answers.row_counts.max(initial=1))
     room = max(longest, width) + 4  # uniform numbers come four at a time
     padded = -(-width // _LINES) * _LINES
@@ -297,7 +250,8 @@ def _work(answers: Observations, width: int) -> _Work:
 
 
 @compiled(parallel=True)
-def _draw_rows(row_start, column, level, this, other, thresholds, prior_mean, precision, words, work):
+def _draw_rows(answers, this, other, thresholds, means, precision, words, work):
+    row_start, column, level = answers
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
         _draw_row(
@@ -306,7 +260,7 @@ def _draw_rows(row_start, column, level, this, other, thresholds, prior_mean, pr
             this,
             other,
             thresholds,
-            prior_mean,
+            means,
             precision,
             words,
             work,
@@ -327,11 +281,12 @@ def _draw_row(column, level, this, other, thresholds, prior_mean, precision, wor
         for b in range(a + 1):
             system[a, b] = precision[a, b]
         right[a] = dot(precision[a], prior_mean[d])
+    numbers = work.numbers[thread]
     for first in range(0, column.size, _TILE):
-        n = min(_TILE, column.size - first)
-        numbers = work.numbers[thread]
-        _gather(column[first : first + n], other.factors, own, features, numbers)
-        _set_bounds(column[first : first + n], level[first : first + n], this, other, thresholds, d, numbers)
+        some, of_some = column[first : first + _TILE], level[first : first + _TILE]
+        n = some.size
+        _gather(some, other.factors, own, features, numbers)
+        _set_bounds(some, of_some, this, other, thresholds, d, numbers)
         _draw_utilities(n, uniform[first : first + n], numbers)
         _add_answers(features, numbers[5], n, system, right)
     _factorise(system, width)
@@ -378,7 +333,7 @@ def _draw_utilities(n, uniform, numbers):
     for e in range(n):
         # Beside one, float32 has too few numbers for what is far out.
         is_rare = uniform[e] < _RARE or uniform[e] > 1.0 - _RARE
-        if is_rare or not single.ordinary(low[e], high[e]):
+        if is_rare or not single.is_accurate(low[e], high[e]):
             drawn[e] = np.float32(double.truncated_draw(np.float64(low[e]), np.float64(high[e]), uniform[e]))
     for e in range(n):
         drawn[e] += mean[e] - offset[e]
@@ -392,28 +347,20 @@ def _add_answers(features, drawn, n, system, right):
     n = -(-n // _AT_A_TIME) * _AT_A_TIME
     for a in range(0, right.size, _LINES):
         for b in range(0, a + _LINES, _LINES):
-            _add_block(
-                features[a, :n],
-                features[a + 1, :n],
-                features[a + 2, :n],
-                features[a + 3, :n],
-                features[b, :n],
-                features[b + 1, :n],
-                features[b + 2, :n],
-                features[b + 3, :n],
-                system[a : a + _LINES, b : b + _LINES],
-            )
+            _add_block(features, n, a, b, system[a : a + _LINES, b : b + _LINES])
     for a in range(right.size):
         right[a] += dot(features[a, :n], drawn[:n])
 
 
 @inlined_sum
-def _add_block(x, y, z, w, p, q, r, s, block):
+def _add_block(features, n, a, b, block):
     """Sixteen sums at once, which stay in registers: four lines of features times four others."""
+    x, y, z, w = features[a, :n], features[a + 1, :n], features[a + 2, :n], features[a + 3, :n]
+    p, q, r, s = features[b, :n], features[b + 1, :n], features[b + 2, :n], features[b + 3, :n]
     zero = np.float32(0.0)
     xp = xq = xr = xs = yp = yq = yr = ys = zero
     zp = zq = zr = zs = wp = wq = wr = ws = zero
-    for e in range(x.size):
+    for e in range(n):
         xp += x[e] * p[e]
         xq += x[e] * q[e]
         xr += x[e] * r[e]
@@ -481,7 +428,8 @@ def _draw_gaussian(lower, right, uniform, found):
 
 
 @compiled(parallel=True)
-def _move_widths(row_start, column, level, this, other, thresholds, precision, words, work, taken):
+def _move_widths(answers, this, other, thresholds, precision, words, work, taken):
+    row_start, column, level = answers
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
         taken[d] = _move_width(
@@ -500,12 +448,12 @@ def _move_width(column, level, this, other, thresholds, precision, words, work, 
     at_here, forward, narrow = _of_width(column, level, this, other, thresholds, precision, work, d, here)
     forward *= 0.5
     there = here + forward + double.standard_normal(choice) / np.sqrt(narrow)
-    at_there, backward, narrow_there = _of_width(
+    at_there, backward, narrow_back = _of_width(
         column, level, this, other, thresholds, precision, work, d, there
     )
     away, back = there - here - forward, here - there - 0.5 * backward
     log_ratio = at_there - at_here
-    log_ratio += 0.5 * (np.log(narrow_there) - narrow_there * back * back)
+    log_ratio += 0.5 * (np.log(narrow_back) - narrow_back * back * back)
     log_ratio -= 0.5 * (np.log(narrow) - narrow * away * away)
     is_taken = np.log(chance) < log_ratio
     if is_taken:
@@ -563,7 +511,7 @@ def _measure(n, numbers):
         below, above = low[e], high[e]
         at_low[e], at_high[e], _ = single.edge_densities(below, above)
         low[e] = single.log_mass(below, above)
-        if not single.ordinary(below, above):
+        if not single.is_accurate(below, above):
             exact = double.edge_densities(np.float64(below), np.float64(above))
             at_low[e], at_high[e] = np.float32(exact[0]), np.float32(exact[1])
             low[e] = np.float32(double.log_mass(np.float64(below), np.float64(above)))
@@ -573,25 +521,19 @@ def _measure(n, numbers):
 
 
 @compiled(parallel=True)
-def _threshold_sums(row_start, column, level, this, other, thresholds, ends, work, total, slope, squares):
+def _threshold_sums(answers, this, other, thresholds, ends, work, total, slope, squares):
+    row_start, column, level = answers
     for part in prange(ends.size - 1):
         for d in range(ends[part], ends[part + 1]):
-            entries = slice(row_start[d], row_start[d + 1])
+            entries, sums = slice(row_start[d], row_start[d + 1]), (slope[part], squares[part])
             total[part] += _add_to_thresholds(
-                column[entries],
-                level[entries],
-                this,
-                other,
-                thresholds,
-                work,
-                slope[part],
-                squares[part],
-                np.int64(d),
+                column[entries], level[entries], this, other, thresholds, work, sums, np.int64(d)
             )
 
 
 @inlined
-def _add_to_thresholds(column, level, this, other, thresholds, work, slope, squares, d):
+def _add_to_thresholds(column, level, this, other, thresholds, work, sums, d):
+    slope, squares = sums
     thread = numba.get_thread_id()
     numbers, mean = work.numbers[thread], work.mean[thread]
     _set_means(column, this.factors[d], other.factors, mean)

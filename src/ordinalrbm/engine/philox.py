@@ -11,13 +11,11 @@ on any number of threads, and a run that was interrupted can go on as if it had 
 from __future__ import annotations
 
 import enum
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ordinalrbm.runtime.jit import inlined
-
-Words = tuple[Any, Any, Any, Any]
 
 
 class Purpose(enum.IntEnum):
@@ -48,7 +46,7 @@ _SHIFT = np.uint64(32)
 ROUNDS = 10
 
 
-def philox(c0: Any, c1: Any, c2: Any, c3: Any, key0: Any, key1: Any) -> Words:
+def philox(c0, c1, c2, c3, key0, key1):
     """Four random 32-bit words, held in uint64, for a counter of four words and a key of two.
 
     Examples
@@ -69,7 +67,9 @@ def philox(c0: Any, c1: Any, c2: Any, c3: Any, key0: Any, key1: Any) -> Words:
     return c0, c1, c2, c3
 
 
-def uniforms(seed: int, row: Any, position: Any, sweep: int, purpose: int, step: int) -> np.ndarray:
+def uniforms(
+    seed: int, row: ArrayLike, position: ArrayLike, sweep: int, purpose: int, step: int
+) -> np.ndarray:
     """Uniform numbers in (0, 1) for the given rows and positions (arrays that broadcast).
 
     Four neighbouring positions of a row share a block of the generator. This is the plain form;
@@ -99,8 +99,6 @@ def stream(purpose: int, step: int) -> int:
     """Last counter word: the purpose and, above it, the number of the Gibbs step."""
     return int(purpose) | (step << 8)
 
-
-# In kernels
 
 compiled_philox = inlined(philox)
 

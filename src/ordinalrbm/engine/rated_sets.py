@@ -1,9 +1,9 @@
 """Features of rows, by which their biases and factors are expected: products, draws of weights.
 
-Rated sets say who rated what, whatever the ratings. A row's feature vector has 1/√(n + 10) for each
-of the n columns that it has rated: nearly of length one (as in SVD++: Koren 2008), but shorter
-where a few ratings would explain themselves by their own presence. The table is never made: all
-that is needed are sums over ratings. Other features, such as somebody's age, come as a sparse
+Rated sets say which columns a row has rated, whatever the ratings. A row's feature vector has
+1/√(n + 10) for each of the n columns that it has rated: nearly of length one (as in SVD++: Koren
+2008), but shorter where a few ratings would explain themselves by their own presence. The table is
+never made: all that is needed are sums over ratings. Other features, such as age, come as a sparse
 table.
 """
 
@@ -31,33 +31,33 @@ _MOST_RATERS, _ALL_COUNT_AS = 256, 20.0
 _TOGETHER = 8
 
 
-def set_size_weight(counts: np.ndarray, usual: float) -> np.ndarray:
-    """From 0 to 1, how far rated sets of so many ratings are like those that were learnt from.
+def set_size_weight(counts: np.ndarray, median: float) -> np.ndarray:
+    """From 0 to 1, how far rated sets of so many ratings are like those of the training data.
 
-    Newcomers who have rated less than half of the others did, ``usual``, are not people who rate
-    little: the less there is, the less it tells that so much is missing.
+    New users have short rated sets because they are new, not because they rate little: sets count by
+    their length relative to that of a user with the median number of ratings.
 
     Examples
     --------
     >>> set_size_weight(np.array([0, 1, 100, 300]), 100.0).round(2).tolist()
     [0.0, 0.03, 1.0, 1.0]
     """
-    size, whole = counts / np.sqrt(counts + FEW), usual / np.sqrt(usual + FEW)
+    size, whole = counts / np.sqrt(counts + FEW), median / np.sqrt(median + FEW)
     return np.minimum(size / whole, 1.0) if whole > 0.0 else np.ones(len(counts))
 
 
 def usual_count(counts: np.ndarray) -> float:
-    """How many ratings half of those have who have any."""
+    """The median number of ratings, of rows that have any."""
     return float(np.median(counts[counts > 0])) if counts.any() else 0.0
 
 
 def raters_of(
     known: Observations, rows: Observations, factors: np.ndarray, average: np.ndarray
 ) -> np.ndarray:
-    """(rows, W) where those are on average who have rated what each row has.
+    """(rows, W) mean factors of the known rows that have rated what each row has.
 
-    ``known`` are the ratings of those with these ``factors``; who has rated nothing is expected
-    where they are on ``average``.
+    ``known`` are the ratings of the rows with these ``factors``; a row without ratings is expected at
+    their ``average``.
     """
     columns, place = np.unique(rows.column, return_inverse=True)
     of_columns = np.empty((columns.size, factors.shape[1]), dtype=np.float32)
@@ -96,10 +96,6 @@ class RatedSets(NamedTuple):
         return cls(answers, answers.transpose())
 
     @property
-    def n_features(self) -> int:
-        return self.answers.n_columns
-
-    @property
     def lengths(self) -> np.ndarray:
         """(rows,) float32, what each of a row's features is."""
         return (1.0 / np.sqrt(self.answers.row_counts + FEW)).astype(np.float32)
@@ -114,7 +110,7 @@ class RatedSets(NamedTuple):
     def draw_weights(
         self, weights: np.ndarray, left: np.ndarray, ridge: float, which: WeightDraws
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Weights drawn anew, and what they leave; see :func:`_drawn_weights`."""
+        """New draws of the weights, and what they leave; see :func:`_drawn_weights`."""
         by_features = _ByFeatures(self.transposed.row_start, self.transposed.column, self.lengths, True)
         return _drawn_weights(by_features, weights, left, ridge, which)
 
@@ -129,10 +125,6 @@ class FeatureTable(NamedTuple):
     def of(cls, table: csr_array) -> FeatureTable:
         return cls(table, csr_array(table.T))
 
-    @property
-    def n_features(self) -> int:
-        return self.by_rows.shape[1]
-
     def times(self, weights: np.ndarray) -> np.ndarray:
         """(rows, W): features times the weights of each, (features, W)."""
         return self.by_rows @ weights
@@ -140,7 +132,7 @@ class FeatureTable(NamedTuple):
     def draw_weights(
         self, weights: np.ndarray, left: np.ndarray, ridge: float, which: WeightDraws
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Weights drawn anew, and what they leave; see :func:`_drawn_weights`."""
+        """New draws of the weights, and what they leave; see :func:`_drawn_weights`."""
         table = self.by_features
         by_features = _ByFeatures(
             table.indptr.astype(np.int64), table.indices.astype(np.int32), table.data, False
@@ -207,7 +199,7 @@ def _draw_weights(features, ridge, parts, of_rows, words):
 
 @inlined
 def _draw_part(features, ridge, weights, left, words, part):
-    """One feature after the other: what it explains is given back, drawn anew, and taken again."""
+    """One feature after the other: what it explains is given back, drawn again, and taken off."""
     noise, along = np.empty(_TOGETHER), np.empty(_TOGETHER, dtype=np.float32)
     sweep, purpose, key0, key1 = words
     # A feature's draws are those of its number; each part has blocks of its own.

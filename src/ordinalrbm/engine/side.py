@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-# NumPy's, or torch's on a GPU.
-Array = Any
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.runtime.jit import inlined
+from ordinalrbm.runtime.process_group import Array
+
 _NO_NUMBERS = np.zeros(0, dtype=np.int32)
 _NOTHING = np.zeros(0, dtype=np.float32)
 _NO_TABLE = np.zeros((0, 0), dtype=np.float32)
@@ -99,7 +101,7 @@ class Side(NamedTuple):
         return len(self.row_start) - 1
 
     def rows(self, start: int, stop: int) -> Side:
-        """Return neighbouring rows, to be read only: answers are looked up where they were."""
+        """Neighbouring rows, to be read only: answers are looked up where they were."""
         return self._replace(
             row_start=self.row_start[start : stop + 1],
             **{name: getattr(self, name)[start:stop] for name in _OF_ROWS},
@@ -135,13 +137,22 @@ class Statistics(NamedTuple):
 
 
 def empty_statistics(side: Side) -> Statistics:
-    """Return statistics of no rows, in the shapes of a side."""
-    return Statistics(
-        weights=np.zeros_like(side.weights),
-        bias=np.zeros_like(side.bias),
-        thresholds=np.zeros_like(side.thresholds),
-        factor_bias=np.zeros_like(side.factor_bias),
-        answers=np.zeros_like(side.bias),
-        slopes=np.zeros((side.bias.size, side.covariates.shape[1]), dtype=side.bias.dtype),
-        factor_slopes=np.zeros((side.factor_bias.size, side.covariates.shape[1]), dtype=side.bias.dtype),
-    )
+    """Statistics of no rows, in the shapes of a side."""
+    parts = (side.weights, side.bias, side.thresholds, side.factor_bias, side.bias)
+    found = [np.zeros_like(part) for part in parts]
+    for part in (side.bias, side.factor_bias):
+        found.append(np.zeros((part.size, side.covariates.shape[1]), dtype=side.bias.dtype))
+    return Statistics(*found)
+
+
+def row_view(answers: Observations) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where rows begin, columns and levels, for kernels that need no more of the answers."""
+    return answers.row_start, answers.column, answers.level
+
+
+@inlined
+def answers_of(view, row):
+    """Columns and levels of a row."""
+    row_start, column, level = view
+    entries = slice(row_start[row], row_start[row + 1])
+    return column[entries], level[entries]

@@ -16,7 +16,7 @@ from ordinalrbm.runtime.jit import inlined, inlined_sum
 
 # Where they start: at the quantiles of the answers, or one apart.
 FirstThresholds = Literal["marginal", "even"]
-# A level that nobody chose is given half an answer, so that its gap is positive.
+# A level without answers is given half of one, so that its gap is positive.
 PSEUDO_COUNT = 0.5
 # Where evenly spaced thresholds end, if they are many.
 _FARTHEST = 2.0
@@ -34,7 +34,7 @@ MOST_MOVING = 32
 
 
 def moving_gaps(n_cutpoints: int) -> np.ndarray:
-    """Return where the groups of gaps that move together begin, by their number from 1, and end.
+    """Where the groups of gaps that move together begin, by their number from 1, and end.
 
     Examples
     --------
@@ -50,12 +50,12 @@ def moving_gaps(n_cutpoints: int) -> np.ndarray:
 
 
 def unknown_level(table: np.ndarray) -> int:
-    """Return the level that stands for an unknown answer: its interval is the whole line."""
+    """The level that stands for an unknown answer: its interval is the whole line."""
     return table.shape[1] - 2
 
 
 def table(cutpoints: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
-    """Return the bounds of all levels: −∞, θ_1, …, θ_{L−1}, +∞, padded, then the unknown level.
+    """The bounds of all levels: −∞, θ_1, …, θ_{L−1}, +∞, padded, then the unknown level.
 
     Examples
     --------
@@ -74,17 +74,17 @@ def table(cutpoints: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
 
 
 def unused(n_levels: np.ndarray, width: int) -> np.ndarray:
-    """Return where a column has no threshold, because its scale is shorter than the longest."""
+    """Where a column has no threshold, because its scale is shorter than the longest."""
     return np.arange(width) >= np.asarray(n_levels)[:, None] - 1
 
 
 def n_cutpoints(n_levels: np.ndarray) -> int:
-    """Return the number of cutpoints per column in a model of columns with these levels."""
+    """The number of cutpoints per column in a model of columns with these levels."""
     return max(int(n_levels.max()) - 1, 1)
 
 
 def at_marginals(counts: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
-    """Return cutpoints at which a standard normal has the observed share of each level.
+    """Cutpoints at which a standard normal has the observed share of each level.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def at_marginals(counts: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
 
 
 def even(n_levels: np.ndarray) -> np.ndarray:
-    """Return cutpoints at equal distances, whose middle is zero.
+    """Cutpoints at equal distances, whose middle is zero.
 
     One apart, or less on long scales, where none is further out than two.
 
@@ -120,7 +120,7 @@ def even(n_levels: np.ndarray) -> np.ndarray:
 
 
 def cutpoint_gradient(cutpoints: np.ndarray, table_gradient: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
-    """Return the gradient by the cutpoints, given the gradient by the bounds.
+    """The gradient by the cutpoints, given the gradient by the bounds.
 
     A cutpoint moves every threshold from its own upwards; the first does not move.
     """

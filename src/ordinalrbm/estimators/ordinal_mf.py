@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Catalogue, Ratings
 from ordinalrbm.data.scales import shorten
-from ordinalrbm.engine.gaussian_state import NO_VALUES
+from ordinalrbm.engine.base import NO_VALUES
 from ordinalrbm.engine.memory import Fit
 from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators.ratings import RatingModel

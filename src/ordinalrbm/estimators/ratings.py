@@ -291,7 +291,7 @@ class RatingModel(Serving, BaseEstimator):
             checkpoints.require_identity(
                 among.broadcast_object(lambda: identity_of_ratings(self, seed, whole, given, tables))
             )
-        with among.together():
+        with among.raise_on_all_ranks():
             memory.check_ratings(known.observations, *self._fit_sizes())
         return _Read(known, given, among, seed)
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from ordinalrbm.data.observations import Cells, Counted, Counts, Observations, SharedRows
 from ordinalrbm.engine import gibbs, thresholds
+from ordinalrbm.engine.base import sums_over_ranks
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
-from ordinalrbm.engine.sharded import Columns, Rows, sums_over_ranks
 from ordinalrbm.engine.side import Batch, Statistics
 from ordinalrbm.errors import DataError
 from ordinalrbm.matrix import cavity
@@ -228,11 +228,12 @@ class Distributed:
             refuse_different_ratings(group, observations)
             # Rows come in random order, so that equally many have about equally many ratings.
             own = observations.take_rows(np.arange(self.rows.start, self.rows.stop))
-        data = self.own.data(own, n_factors)
+        rows, columns, scales = self.own.data(own, n_factors)
+        engine = type(rows.engine)
         return Data(
-            data.rows._replace(engine=Rows(data.rows.engine, group)),
-            data.columns._replace(engine=Columns(data.columns.engine, group)),
-            data.scales,
+            rows._replace(engine=engine(rows_among=group)),
+            columns._replace(engine=engine(answers_among=group)),
+            scales,
         )
 
     def with_cells(self, observations: Observations | SharedRows, cells: Cells) -> Any:

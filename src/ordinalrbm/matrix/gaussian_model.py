@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Cells, Counted, Counts, Observations
 from ordinalrbm.engine import thresholds
-from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior
+from ordinalrbm.engine.base import NO_VALUES, FactorPosterior
 from ordinalrbm.engine.normal_reference import truncated_mean
 from ordinalrbm.engine.rated_sets import FEW
 from ordinalrbm.matrix import calibration, predict, top_n, update

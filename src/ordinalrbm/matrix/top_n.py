@@ -28,7 +28,7 @@ from scipy.special import ndtr
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
-from ordinalrbm.engine.gaussian_state import FactorPosterior
+from ordinalrbm.engine.base import FactorPosterior
 from ordinalrbm.engine.normal import polynomial
 from ordinalrbm.matrix.predict import chance_from, gaussian_moments
 from ordinalrbm.matrix.protocol import AddScores, Choose, Model, UtilityModel

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
+from ordinalrbm.engine.base import FactorPosterior, Prior
 from ordinalrbm.matrix.calibration import NO_SHIFTS
 from ordinalrbm.matrix.cold_start import cutpoints_by_levels
 from ordinalrbm.matrix.feature_priors import Tables, TrainedRows, Weights

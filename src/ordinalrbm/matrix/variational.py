@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ordinalrbm.data.observations import Counted, Observations
-from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior, Moments, Prior, Rotation, gaps_of
+from ordinalrbm.engine.base import NO_VALUES, FactorPosterior, Moments, Prior, Rotation, gaps_of
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
 from ordinalrbm.matrix.feature_priors import (
     NO_TABLES,

@@ -11,7 +11,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Cells, Counted, Counts, Observations, SharedRows
-from ordinalrbm.engine.gaussian_state import gaps_of
+from ordinalrbm.engine.base import gaps_of
 from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT
 from ordinalrbm.matrix.backends import CPU, backend_for
 from ordinalrbm.matrix.calibration import calibration, with_numbers

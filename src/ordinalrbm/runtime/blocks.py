@@ -1,4 +1,4 @@
-"""Work shared by threads where Python's lock is let go: in NumPy, in kernels, in checksums."""
+"""NumPy work, kernels and checksums on blocks of rows, in threads: Python's lock is let go there."""
 
 from __future__ import annotations
 

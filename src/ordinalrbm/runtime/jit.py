@@ -1,4 +1,4 @@
-"""Compiling with Numba: decorators, a cache of machine code on disk, a note to whoever waits."""
+"""Compiling with Numba: decorators, a cache of machine code on disk, a note while users wait."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _IMPORT = re.compile(r"^from ordinalrbm\.?(\S*) import (\([^)]*\)|.*)", re.MULTI
 
 @cache
 def _read(path: Path) -> tuple[bytes, list[Path]]:
-    """Return the source of a module, and the modules of the package that it imports when loaded."""
+    """The source of a module, and the modules of the package that it imports when loaded."""
     source = path.read_bytes()
     found = []
     for module, names in _IMPORT.findall(source.decode()):
@@ -43,7 +43,7 @@ def _read(path: Path) -> tuple[bytes, list[Path]]:
 
 @cache
 def _fingerprint(path: Path) -> str:
-    """Return a hash of a module and of all that it imports: kernels inline functions of these."""
+    """A hash of a module and of all that it imports: kernels inline functions of these."""
     sources: dict[Path, bytes] = {}
     waiting = [path]
     while waiting:
@@ -57,10 +57,10 @@ def _fingerprint(path: Path) -> str:
     return digest.hexdigest()
 
 
-def compiled(*, parallel: bool = False) -> Callable[[Callable], Any]:
-    """Return a decorator that compiles a kernel and keeps its machine code on disk if it can."""
+def compiled(*, parallel: bool = False) -> Callable[[Callable], Callable]:
+    """A decorator that compiles a kernel and keeps its machine code on disk if it can."""
 
-    def decorate(function: Callable) -> Any:
+    def decorate(function: Callable) -> Callable:
         if getattr(numba.config, "DISABLE_JIT", False):
             return function
         return Parallel(function) if parallel else _dispatcher(function)
@@ -70,12 +70,9 @@ def compiled(*, parallel: bool = False) -> Callable[[Callable], Any]:
 
 def _dispatcher(function: Callable, **options: Any) -> Any:
     dispatcher = numba.njit(fastmath=FUSED, nogil=True, **_COMMON, **options)(function)
-    with suppress(RuntimeError):  # no folder can be written to: compiled anew each time
+    with suppress(RuntimeError):  # no folder can be written to: compiled again each time
         dispatcher._cache = _Cache(function)
     return dispatcher
-
-
-# Machine code on disk
 
 
 class _Folders(caching.CompileResultCacheImpl):
@@ -120,12 +117,9 @@ class _Cache(caching.FunctionCache):
 
 
 def cache_folder(kernel: Any) -> str | None:
-    """Return the folder with the machine code of a kernel; None if it is not kept."""
+    """The folder with the machine code of a kernel; None if it is not kept."""
     own = kernel.threaded if isinstance(kernel, Parallel) else kernel
     return own._cache.cache_path if isinstance(getattr(own, "_cache", None), _Cache) else None
-
-
-# Threads
 
 
 class Parallel:
@@ -141,7 +135,6 @@ class Parallel:
         self.threaded = _dispatcher(function, parallel=True)
 
     def __call__(self, *arguments: Any) -> Any:
-        """Run the kernel."""
         if _state.forked_off or getattr(_own, "is_alone", False):
             if getattr(_own, "compiles_both", False):
                 self.threaded.compile(tuple(map(numba.typeof, arguments)))
@@ -186,14 +179,14 @@ def compiling_both() -> Iterator[None]:
 
 
 class _State:
-    """Whether this process may use threads, and a lock for those who must not at once."""
+    """Whether this process may use threads, and a lock for threads that must not run at once."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.forked_off = False  # from a process that had started GNU OpenMP
 
     def after_fork(self) -> None:
-        self.lock = threading.Lock()  # somebody in the other process may have held the old one
+        self.lock = threading.Lock()  # a thread of the other process may have held the old one
         with suppress(ValueError):  # threads had not been started
             self.forked_off |= numba.threading_layer() == "omp" and sys.platform == "linux"
 
@@ -204,7 +197,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def threading_layer() -> str:
-    """Return what Numba's threads are made of, "tbb", "omp" or "workqueue"; starts them."""
+    """What Numba's threads are made of, "tbb", "omp" or "workqueue"; starts them."""
     try:
         return numba.threading_layer()
     except ValueError:
@@ -212,29 +205,23 @@ def threading_layer() -> str:
         return numba.threading_layer()
 
 
-# Functions that kernels call
-
-
-def inlined(function: Callable) -> Any:
+def inlined(function: Callable) -> Callable:
     """Compile a scalar function that becomes part of every kernel calling it."""
     return numba.njit(fastmath=FUSED, forceinline=True, **_COMMON)(function)
 
 
-def kernel_function(function: Callable) -> Any:
+def kernel_function(function: Callable) -> Callable:
     """Compile a function that kernels call: for long code over arrays, compiled once for all."""
     return numba.njit(fastmath=FUSED, nogil=True, **_COMMON)(function)
 
 
-def inlined_sum(function: Callable) -> Any:
+def inlined_sum(function: Callable) -> Callable:
     """Compile a sum over factors that becomes part of every kernel calling it."""
     return numba.njit(fastmath=REORDERED, forceinline=True, **_COMMON)(function)
 
 
-# A note to whoever waits
-
-
 class _Announcement(event.Listener):
-    """Says once per process that kernels are being compiled."""
+    """Prints once per process that kernels are being compiled."""
 
     def __init__(self) -> None:
         self.said = False
@@ -250,7 +237,7 @@ class _Announcement(event.Listener):
             print_to_stderr(f"ordinalrbm: compiling the sampler for this machine ({kept}) ...")
 
     def on_end(self, happening: event.Event) -> None:
-        """Nothing to say when it is over."""
+        pass
 
 
 _announcement = _Announcement()
@@ -264,5 +251,5 @@ def print_to_stderr(text: str) -> None:
 
 
 def compile_silently() -> None:
-    """Say nothing when compiling, for programs that should be quiet."""
+    """Print no note when compiling, for programs that should be quiet."""
     _announcement.said = True

@@ -17,6 +17,8 @@ import numpy as np
 from ordinalrbm.errors import DataError, DataTypeError, LostError
 
 Found = TypeVar("Found")
+# NumPy's, or torch's on any device.
+Array = Any
 # Entries that a rank sends at a time: so many need some dozen megabytes on the way.
 _AT_A_TIME = 1 << 20
 
@@ -25,6 +27,11 @@ class Alone:
     """One process: what it has is all there is. Methods are those of :class:`Group`."""
 
     rank, size = 0, 1
+
+    def all_reduce(self, *parts: Array) -> None:
+        pass
+
+    complete = all_reduce
 
     def share(self, n: int) -> slice:
         return slice(0, n)
@@ -47,14 +54,11 @@ class Alone:
     def all_gather(self, part: np.ndarray) -> np.ndarray:
         return part
 
-    def together(self) -> AbstractContextManager[None]:
+    def raise_on_all_ranks(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def reduce_scatter(self, part: Any) -> Any:
+    def reduce_scatter(self, part: Array) -> Array:
         return part
-
-    def complete(self, *parts: Any) -> None:
-        pass
 
 
 ALONE = Alone()
@@ -63,8 +67,7 @@ ALONE = Alone()
 class Group:
     """Two processes or more, which call the same methods in the same order.
 
-    Arrays are NumPy's or tensors on any device; what the group's backend cannot carry is copied to
-    where it can.
+    What the group's backend cannot carry is copied to where it can.
     """
 
     def __init__(self, torch: Any) -> None:
@@ -74,27 +77,26 @@ class Group:
 
     def own_gpu(self) -> str:
         """The GPU that torch uses in this process, by ``torch.cuda.set_device``."""
-        there = self.torch.cuda.is_available()
-        return f"cuda:{self.torch.cuda.current_device()}" if there else "cuda"
+        cuda = self.torch.cuda
+        return f"cuda:{cuda.current_device()}" if cuda.is_available() else "cuda"
 
-    def all_reduce(self, *parts: Any) -> None:
+    def all_reduce(self, *parts: Array) -> None:
         """Replace each array by its sum over the ranks, in place; they have one type.
 
         Every rank gets the same bytes: each piece is summed in one place and handed on from there.
         """
         self._in_one(parts, self.dist.all_reduce)
 
-    def broadcast(self, *parts: Any) -> None:
+    def broadcast(self, *parts: Array) -> None:
         """Replace each array by that of rank 0, in place; they have one type."""
         self._in_one(parts, self.dist.broadcast, 0)
 
-    def _in_one(self, parts: tuple[Any, ...], send: Callable, *options: Any) -> None:
+    def _in_one(self, parts: tuple[Array, ...], send: Callable, *options: int) -> None:
         """Send all arrays in one, so that the ranks wait for one another once."""
         tensors = [self.torch.as_tensor(part) for part in parts]
         sent = self.torch.cat([part.reshape(-1).to(self.device) for part in tensors])
         with_others(send, sent, *options)
-        sizes = [part.numel() for part in tensors]
-        for part, found in zip(tensors, sent.split(sizes), strict=True):
+        for part, found in zip(tensors, sent.split([part.numel() for part in tensors]), strict=True):
             part.copy_(found.view(part.shape))
 
     def share(self, n: int) -> slice:
@@ -108,7 +110,7 @@ class Group:
         shares = (self._share_of(rank, n) for rank in range(self.size))
         return [share.stop - share.start for share in shares]
 
-    def reduce_scatter(self, part: Any) -> Any:
+    def reduce_scatter(self, part: Array) -> Array:
         """Sums over the ranks, of the lines of an array that are this rank's by :meth:`share`.
 
         They are added in the order of the ranks, so that nothing depends on who comes first.
@@ -124,7 +126,7 @@ class Group:
         total = total.to(given.device)
         return total.numpy() if isinstance(part, np.ndarray) else total
 
-    def complete(self, *parts: Any) -> None:
+    def complete(self, *parts: Array) -> None:
         """Fill in the lines that are other ranks' by :meth:`share`, as they have them; in place."""
         given = [self.torch.as_tensor(part) for part in parts]
         sent = [part.to(self.device) for part in given]
@@ -195,20 +197,15 @@ class Group:
     def all_to_all(self, owner: Callable[[slice], np.ndarray], *columns: np.ndarray) -> list[np.ndarray]:
         """Columns of those entries of all ranks that are this rank's, in any order.
 
-        Parameters
-        ----------
-        owner : ``owner(block)`` says to which rank each entry of a block goes
-        columns : of this rank's entries, with a number for each
+        ``owner(block)`` is the rank to which each entry of a block of ``columns`` goes.
         """
-        n = len(columns[0])
-        n_rounds = -(-int(self.counts(n).max()) // _AT_A_TIME)
+        n, ones = len(columns[0]), np.ones(self.size, dtype=np.int64)
         found: list[list[np.ndarray]] = [[column[:0]] for column in columns]
-        for number in range(n_rounds):
-            block = slice(min(number * _AT_A_TIME, n), min((number + 1) * _AT_A_TIME, n))
+        for start in range(0, int(self.counts(n).max()), _AT_A_TIME):
+            block = slice(min(start, n), min(start + _AT_A_TIME, n))
             of_block = owner(block)
             order = np.argsort(of_block, kind="stable")
             sizes = np.bincount(of_block, minlength=self.size)
-            ones = np.ones(self.size, dtype=np.int64)
             there = self._all_to_all(sizes, ones, ones)
             for received, column in zip(found, columns, strict=True):
                 received.append(self._all_to_all(column[block][order], sizes, there))
@@ -227,32 +224,32 @@ class Group:
         )
         return received.cpu().numpy().view(sent.dtype)
 
-    def _as_bytes(self, array: np.ndarray) -> Any:
+    def _as_bytes(self, array: np.ndarray) -> Array:
         """A tensor of bytes: backends do not carry every type of numbers."""
         plain = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         plain = plain if plain.flags.writeable else plain.copy()
         return self.torch.from_numpy(plain).to(self.device)
 
     def agree(self, what: Any) -> bool:
-        """Whether all ranks say the same."""
+        """Whether all ranks have the same."""
         return len(set(self.all_gather_object(what))) == 1
 
     def all_gather_object(self, what: Any) -> list[Any]:
-        """What each rank says: anything small."""
-        said: list[Any] = [None] * self.size
-        with_others(self.dist.all_gather_object, said, what)
-        return said
+        """The object of each rank: anything small."""
+        found: list[Any] = [None] * self.size
+        with_others(self.dist.all_gather_object, found, what)
+        return found
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """What may fail on some ranks stands inside: all raise the error of the first of them.
+    def raise_on_all_ranks(self) -> Iterator[None]:
+        """A context for what may fail on some ranks: all raise the error of the first of them.
 
-        Without this, those on which nothing fails would wait for the others for ever.
+        Without this, ranks on which nothing fails would wait for the others for ever.
         """
         error = mine = None
         try:
             yield
-        except LostError:  # nobody is there to be told
+        except LostError:  # the others cannot be reached
             raise
         except DataError as raised:
             error, mine = raised, (isinstance(raised, TypeError), str(raised))
@@ -262,7 +259,7 @@ class Group:
             raise (DataTypeError if is_type_error else DataError)(text) from error
 
     def broadcast_object(self, work: Callable[[], Found]) -> Found:
-        """What rank 0 finds, which alone does the work; anything small."""
+        """The result of the work, which rank 0 alone does; anything small."""
         found: list[Any] = [work() if self.rank == 0 else None]
         with_others(self.dist.broadcast_object_list, found, 0)
         return found[0]
@@ -273,8 +270,8 @@ def _blocks(n: int) -> Iterator[slice]:
         yield slice(start, min(start + _AT_A_TIME, n))
 
 
-def with_others(work: Callable, *given: Any, **options: Any) -> Any:
-    """Do what needs the other ranks; if one is lost, say so in one sentence."""
+def with_others(work: Callable[..., Found], *given: Any, **options: Any) -> Found:
+    """Do what needs the other ranks; raise a LostError if one of them is lost."""
     began = time.monotonic()
     try:
         return work(*given, **options)
@@ -283,7 +280,6 @@ def with_others(work: Callable, *given: Any, **options: Any) -> Any:
 
 
 def _what_is_lost(error: RuntimeError, waited: float) -> str:
-    """What has happened to another rank, as far as can be known here, and what to do."""
     if not re.search("timed out|timeout", str(error), re.IGNORECASE):
         return (
             "Another process of this run has ended or cannot be reached; see what it has said, and "

@@ -16,7 +16,7 @@ _MAX_THREADS: int = vars(numba.config)["NUMBA_NUM_THREADS"]
 
 
 def seed_from(random_state: Any, known: int | None = None) -> int:
-    """Return the seed of all that a call draws; a given generator moves on by one number.
+    """The seed of all that a call draws; a given generator moves on by one number.
 
     ``known`` is the seed when ``random_state`` is None.
 
@@ -43,7 +43,7 @@ def threads(n_jobs: int | None) -> Iterator[None]:
 
 
 def report_interruption(n_epochs: int, best_epoch: int) -> None:
-    """Say which model is kept when learning was stopped by hand."""
+    """Print which model is kept when learning was stopped by hand."""
     print_to_stderr(
         f"ordinalrbm: learning was stopped after epoch {n_epochs}; "
         f"the model of epoch {best_epoch}, the best so far, is kept."

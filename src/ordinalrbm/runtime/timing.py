@@ -1,4 +1,4 @@
-"""What a long call spends its time on, stage by stage: logged, and kept for whoever asks."""
+"""What a long call spends its time on, stage by stage: logged, and kept inside `timings`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _kept: ContextVar[dict[str, float] | None] = ContextVar("kept", default=None)
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Take the time of what is done inside, if anybody wants to know; stages do not contain stages.
+    """Log the time of what is done inside, and add it to `timings`; stages do not contain stages.
 
     Examples
     --------

@@ -148,7 +148,7 @@ class Checkpoints:
         self._lock: Any = None
         if self.folder is None:
             return
-        with among.together():
+        with among.raise_on_all_ranks():
             self._lock = None if among.rank else _prepare(self.folder)
         try:
             self._load_existing(self.folder, resume)
@@ -265,7 +265,7 @@ class CheckpointWriter:
         """Let a learner go on where the newest checkpoint has left off, if there is one."""
         if self._found is None:
             return
-        with self._checkpoints.among.together():
+        with self._checkpoints.among.raise_on_all_ranks():
             _restore(learner, self._found)
         self._written_epoch = len(learner.history)
         self._found = None  # its arrays are as large as the model

@@ -16,7 +16,7 @@ import triton.language as tl
 from ordinalrbm.engine.gpu import normal
 
 # Cells, and numbers of each, that a program looks at together.
-_FOR_MEANS = (32, 32)
+_CELLS, _NUMBERS = tl.constexpr(32), tl.constexpr(32)
 _BLOCK = tl.constexpr(256)
 _COLUMNS = tl.constexpr(1024)
 _FAR = tl.constexpr(1e5)  # standard deviations, as on the cores
@@ -49,61 +49,29 @@ def add_products(
     ``weighing`` and ``acting`` are the positions of a cell's weights and of its factors.
     """
     n, n_factors = mean.numel(), half.weights.shape[1]
-    if not n or not n_factors:
-        return
-    has_doubts = half.weights_variance.numel() > 0
-    _add_products[(triton.cdiv(n, _FOR_MEANS[0]),)](
-        weighing,
-        acting,
-        n,
-        half.weights,
-        half.factors,
-        half.weights_variance if has_doubts else half.weights,
-        half.factors_variance if has_doubts else half.factors,
-        n_factors,
-        half.gain,
-        half.middle,
-        mean,
-        variance,
-        has_doubts,
-        *_FOR_MEANS,
-    )
+    if n and n_factors:
+        grid, has_doubts = (triton.cdiv(n, _CELLS.value),), half.weights_variance.numel() > 0
+        _add_products[grid](half, weighing, acting, n, n_factors, mean, variance, has_doubts)
 
 
 @triton.jit
-def _add_products(
-    weighing,
-    acting,
-    n,
-    weights,
-    factors,
-    weights_variance,
-    factors_variance,
-    n_factors,
-    gain_of,
-    middle,
-    mean,
-    variance,
-    has_doubts: tl.constexpr,
-    cells: tl.constexpr,
-    numbers: tl.constexpr,
-):
-    cell = tl.program_id(0).to(tl.int64) * cells + tl.arange(0, cells)
+def _add_products(half, weighing, acting, n, n_factors, mean, variance, has_doubts: tl.constexpr):
+    cell = tl.program_id(0).to(tl.int64) * _CELLS + tl.arange(0, _CELLS)
     here = cell < n
     i = tl.load(weighing + cell, mask=here, other=0)[:, None] * n_factors
     d = tl.load(acting + cell, mask=here, other=0)[:, None] * n_factors
-    gain = tl.load(gain_of)
-    total = tl.zeros((cells, numbers), dtype=tl.float64)
-    doubt = tl.zeros((cells, numbers), dtype=tl.float64)
-    for start in range(0, n_factors, numbers):
-        k = (start + tl.arange(0, numbers))[None, :]
+    gain = tl.load(half.gain)
+    total = tl.zeros((_CELLS, _NUMBERS), dtype=tl.float64)
+    doubt = tl.zeros((_CELLS, _NUMBERS), dtype=tl.float64)
+    for start in range(0, n_factors, _NUMBERS):
+        k = (start + tl.arange(0, _NUMBERS))[None, :]
         inside = here[:, None] & (k < n_factors)
-        w = tl.load(weights + i + k, mask=inside, other=0.0).to(tl.float64)
-        f = tl.load(factors + d + k, mask=inside, other=0.0).to(tl.float64)
-        total += w * (middle + gain * (f - middle))
+        w = tl.load(half.weights + i + k, mask=inside, other=0.0).to(tl.float64)
+        f = tl.load(half.factors + d + k, mask=inside, other=0.0).to(tl.float64)
+        total += w * (half.middle + gain * (f - half.middle))
         if has_doubts:
-            of_w = tl.load(weights_variance + i + k, mask=inside, other=0.0).to(tl.float64)
-            of_f = tl.load(factors_variance + d + k, mask=inside, other=0.0).to(tl.float64)
+            of_w = tl.load(half.weights_variance + i + k, mask=inside, other=0.0).to(tl.float64)
+            of_f = tl.load(half.factors_variance + d + k, mask=inside, other=0.0).to(tl.float64)
             doubt += of_w * (f * f + of_f) + w * w * of_f
     before = tl.load(mean + cell, mask=here, other=0.0)
     tl.store(mean + cell, before + tl.sum(total, axis=1), mask=here)
@@ -126,20 +94,9 @@ def add_masses(
     """Add a share of the probability of every level of every cell; in place."""
     n = mean.numel()
     if n:
-        _add_masses[(triton.cdiv(n, _BLOCK.value),)](
-            row,
-            column,
-            n,
-            mean,
-            deviation,
-            row_gaps,
-            column_cutpoints,
-            column_cutpoints.shape[1],
-            n_levels,
-            share,
-            total,
-            total.shape[1],
-        )
+        cutpoints = row_gaps, column_cutpoints, column_cutpoints.shape[1], n_levels
+        grid = (triton.cdiv(n, _BLOCK.value),)
+        _add_masses[grid](row, column, n, mean, deviation, *cutpoints, share, total, total.shape[1])
 
 
 @triton.jit
@@ -165,7 +122,7 @@ def _add_masses(
         after = before + share * normal.mass(low, high)
         tl.store(total + cell * width + level, after, mask=exists)
         low = high
-        # Above the last threshold there is none, and nobody asks for it.
+        # Above the last threshold there is none, and none is needed.
         m = tl.minimum(level + 1, n_cutpoints - 1)
         log_gap = tl.load(column_cutpoints + i * n_cutpoints + m, mask=here, other=0.0)
         bound += tl.exp(log_gap + tl.load(row_gaps + d * n_cutpoints + m, mask=here, other=0.0))
@@ -197,49 +154,26 @@ def add_worth(
     """
     (n_rows, n_columns), n_cutpoints = scores.shape, len(worth.gain)
     if n_rows and n_columns and n_cutpoints:
-        _add_worth[(n_rows, triton.cdiv(n_columns, _COLUMNS.value))](
-            mean,
-            mean if variance is None else variance,
-            spread,
-            row_gaps,
-            worth.gaps,
-            worth.gain,
-            share,
-            scores,
-            n_columns,
-            n_cutpoints,
-            variance is not None,
-        )
+        grid = (n_rows, triton.cdiv(n_columns, _COLUMNS.value))
+        _add_worth[grid](mean, variance, spread, row_gaps, worth, share, scores, n_columns, n_cutpoints)
 
 
 @triton.jit
-def _add_worth(
-    mean,
-    variance,
-    spread,
-    row_gaps,
-    gaps,
-    gains,
-    share,
-    scores,
-    n_columns,
-    n_cutpoints,
-    has_doubts: tl.constexpr,
-):
+def _add_worth(mean, variance, spread, row_gaps, worth, share, scores, n_columns, n_cutpoints):
     row = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * _COLUMNS + tl.arange(0, _COLUMNS)
     here = i < n_columns
     cell = row * n_columns + i
     x = tl.load(mean + cell, mask=here, other=0.0)
     per_deviation = tl.zeros((_COLUMNS,), dtype=tl.float32) + 1.0 / spread
-    if has_doubts:
+    if variance is not None:
         per_deviation = per_deviation / tl.sqrt(tl.load(variance + cell, mask=here, other=1.0))
     x = x * per_deviation
     score = tl.load(scores + cell, mask=here, other=0.0)
     for m in range(0, n_cutpoints):
         own = tl.load(row_gaps + row * n_cutpoints + m)
-        x -= own * per_deviation * tl.load(gaps + m * n_columns + i, mask=here, other=0.0)
-        gain = tl.load(gains + m * n_columns + i, mask=here, other=0.0)
+        x -= own * per_deviation * tl.load(worth.gaps + m * n_columns + i, mask=here, other=0.0)
+        gain = tl.load(worth.gain + m * n_columns + i, mask=here, other=0.0)
         score += share * gain * normal.below(x)
     tl.store(scores + cell, score, mask=here)
 
@@ -267,7 +201,7 @@ def _leave_out(scores, n_columns, rows, row_start, n_rows, column):
 
 
 def best(scores: torch.Tensor, n: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the n best columns of each row in order, of equal ones the first, and their scores.
+    """The n best columns of each row in order, of equal ones the first, and their scores.
 
     Scores and columns make one whole number each, no two of which are equal, so that it does not
     matter which of equal numbers ``topk`` finds.

@@ -11,13 +11,7 @@ from ordinalrbm.errors import DataError
 
 
 def torch_device(name: str) -> Any:
-    """Return the torch device of a name such as "cuda" or "cuda:1"; never another one.
-
-    Raises
-    ------
-    DataError
-        Without torch, Triton or a GPU, with what is missing.
-    """
+    """The torch device of a name such as "cuda" or "cuda:1"; a DataError if something is missing."""
     try:
         import torch
         import triton
@@ -43,7 +37,7 @@ def torch_device(name: str) -> Any:
 
 
 def free_memory(device: Any) -> int | None:
-    """Return the bytes that are free on a GPU, or kept by torch for reuse; None if it is no GPU."""
+    """Bytes that are free on a GPU, or kept by torch for reuse; None if it is no GPU."""
     import torch
 
     if device.type != "cuda":
@@ -53,7 +47,7 @@ def free_memory(device: Any) -> int | None:
 
 
 def working_on(device: Any) -> AbstractContextManager:
-    """Return a context in which kernels are launched on this device."""
+    """A context in which kernels are launched on this device."""
     import torch
 
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
@@ -61,14 +55,14 @@ def working_on(device: Any) -> AbstractContextManager:
 
 @contextmanager
 def initialising_device(name: str) -> Iterator[None]:
-    """Return a context beside which the named device is got ready: seconds for a first use.
+    """Initialise the named device in a background thread while the block runs: it takes seconds.
 
-    What is wrong with it is said when it is used.
+    Its errors are raised when it is used.
     """
     if name == "cpu":
         yield
         return
-    thread = Thread(target=_begin, args=(name,))
+    thread = Thread(target=_initialise, args=(name,))
     thread.start()
     try:
         yield
@@ -76,7 +70,7 @@ def initialising_device(name: str) -> Iterator[None]:
         thread.join()
 
 
-def _begin(name: str) -> None:
+def _initialise(name: str) -> None:
     with suppress(Exception):
         device = torch_device(name)
         import torch
@@ -85,5 +79,5 @@ def _begin(name: str) -> None:
 
 
 def working_on_named(name: str) -> AbstractContextManager:
-    """Return a context in which kernels are launched on the named device; none for "cpu"."""
+    """A context in which kernels are launched on the named device; none for "cpu"."""
     return nullcontext() if name == "cpu" else working_on(torch_device(name))

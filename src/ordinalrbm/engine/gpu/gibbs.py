@@ -49,30 +49,25 @@ class DeviceSide(NamedTuple):
     def n_factors(self) -> int:
         return self.side.factor_bias.numel()
 
-    def with_parameters(self, **parameters: Any) -> DeviceSide:
-        """Return the same answers with other parameters."""
+    def with_parameters(self, **parameters: torch.Tensor) -> DeviceSide:
+        """The same answers with other parameters."""
         if "weights" in parameters:
             parameters["weights"] = padded(parameters["weights"])
         return self._replace(side=self.side._replace(**parameters))
 
 
 def factors_on(factors: np.ndarray, device: torch.device) -> torch.Tensor:
-    """Return factors on a device, in a table of bytes."""
+    """Factors on a device, in a table of bytes."""
     return padded(torch.from_numpy(np.ascontiguousarray(factors, dtype=np.uint8)).to(device))
 
 
 def side_on(side: Side, device: torch.device) -> DeviceSide:
-    """Return a side on a device."""
     arrays = side._asdict()
     units = arrays.pop("units")
     there = {name: torch.from_numpy(np.ascontiguousarray(part)).to(device) for name, part in arrays.items()}
     there["weights"] = padded(there["weights"])
-    return DeviceSide(
-        Side(**there, units=units),
-        pieces_of(side.row_start, device),
-        pieces_of(side.column_start, device),
-        np.asarray(side.row_start),
-    )
+    rows, columns = (pieces_of(start, device) for start in (side.row_start, side.column_start))
+    return DeviceSide(Side(**there, units=units), rows, columns, np.asarray(side.row_start))
 
 
 class Part(NamedTuple):
@@ -107,7 +102,7 @@ def both_phases(
 
 
 def offsets(on: DeviceSide, weights: torch.Tensor, bias: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
-    """Return what the rows' weights and the columns' factors add to each answer's mean."""
+    """What the rows' weights and the columns' factors add to each answer's mean."""
     part = part_of(on)
     found = products(part.pieces, 0, on.side.column, padded(factors), padded(weights), part.n_entries)
     launch(_add_to_row, on, part, bias, found)
@@ -119,7 +114,7 @@ def mean_field(
 ) -> torch.Tensor:
     """Move factors to the fixed point of mean-field, in place; return each row's last change.
 
-    Without jumps: whoever asks for it here wants a few rounds only.
+    Without extrapolation: only a few rounds are done here.
     """
     side, part = on.side, part_of(on)
     change = torch.full((side.n_rows,), torch.inf, device=probabilities.device)
@@ -158,7 +153,7 @@ def _phase(
 
 
 def part_of(on: DeviceSide, batch: Batch | None = None) -> Part:
-    """Return a batch, or all rows, in pieces."""
+    """A batch, or all rows, in pieces."""
     batch = batch or Batch(0, on.side.n_rows, 0, 0, 0)
     pieces = on.rows.of_rows(slice(batch.start, batch.stop))
     first, stop = (int(on.host_row_start[row]) for row in (batch.start, batch.stop))
@@ -185,18 +180,9 @@ class View(NamedTuple):
 
 
 def view_of(on: DeviceSide) -> View:
-    """Return the view of a side."""
     side = on.side
-    return View(
-        side.column,
-        side.level,
-        side.bias,
-        side.thresholds,
-        side.thresholds.shape[1],
-        side.offset,
-        side.row_gaps,
-        side.row_gaps.shape[-1],
-    )
+    table, gaps = side.thresholds, side.row_gaps
+    return View(side.column, side.level, side.bias, table, table.shape[1], side.offset, gaps, gaps.shape[-1])
 
 
 def factor_products(on: DeviceSide, factors: torch.Tensor, part: Part) -> torch.Tensor:
@@ -238,22 +224,14 @@ def _gibbs(
             running = expected[part.rows, : on.n_factors]
             torch.add(new, running, alpha=keep, out=running)
         if activation.numel():
-            grid = (triton.cdiv(activation.numel(), _MANY.value),)
-            _draw_factors[grid](
-                activation,
-                factors,
-                factors.shape[1],
-                seed,
-                batch.start,
-                *activation.shape,
-                batch.sweep,
-                stream(of_factor, step),
-            )
+            grid, of_rows = (triton.cdiv(activation.numel(), _MANY.value),), (batch.start, *activation.shape)
+            draws = seed, *of_rows, batch.sweep, stream(of_factor, step)
+            _draw_factors[grid](activation, factors, factors.shape[1], *draws)
 
 
 @lru_cache(maxsize=8)
 def seed_on(seed: int, device: torch.device) -> torch.Tensor:
-    """A seed as a tensor, so that kernels are not compiled anew for every one."""
+    """A seed as a tensor, so that kernels are not compiled again for every one."""
     return torch.tensor([seed & _WHOLE_WORD], dtype=torch.uint64).view(torch.int64).to(device)
 
 
@@ -265,31 +243,22 @@ def _summed(
     utility: torch.Tensor,
     bounds: tuple[torch.Tensor, torch.Tensor] | None,
 ) -> Statistics:
-    """Sum the batch's answers of each column, in the order of the rows."""
+    """Sums over the batch's answers of each column, in the order of the rows."""
     side = on.side
     width, n_bounds = factors.shape[1], side.thresholds.shape[1]
     weights = side.weights.new_empty((pieces.n, width))
     numbers = side.thresholds.new_zeros((pieces.n, 2 + n_bounds))
-    entries = (side.entry_row, side.entry, part.first)
+    entries = (*pieces[1:3], side.entry_row, side.entry, part.first)
     at_low, at_high = bounds or (None, None)
     if pieces.n:
-        _sum_columns[(pieces.n,)](
-            *pieces[1:3], *entries, utility, factors, weights, width, *shape(width, _TILE)
-        )
-        _sum_numbers[(pieces.n,)](*pieces[1:3], *entries, view_of(on), utility, at_low, at_high, numbers)
-    numbers = summed(numbers, pieces)
+        _sum_columns[(pieces.n,)](*entries, utility, factors, weights, width, *shape(width, _TILE))
+        _sum_numbers[(pieces.n,)](*entries, view_of(on), utility, at_low, at_high, numbers)
+    of_weights, numbers = summed(weights, pieces)[:, : on.n_factors], summed(numbers, pieces)
     bias, factor_bias = numbers[:, 0].float(), factors[part.rows, : on.n_factors].float().sum(0)
     # Rows of ratings have no covariates.
-    slopes, factor_slopes = (part.new_zeros((part.numel(), 0)) for part in (bias, factor_bias))
-    return Statistics(
-        summed(weights, pieces)[:, : on.n_factors],
-        bias,
-        numbers[:, 2:].contiguous(),
-        factor_bias,
-        numbers[:, 1].float(),
-        slopes,
-        factor_slopes,
-    )
+    slopes = (part.new_zeros((part.numel(), 0)) for part in (bias, factor_bias))
+    bounds_moved, answers = numbers[:, 2:].contiguous(), numbers[:, 1].float()
+    return Statistics(of_weights, bias, bounds_moved, factor_bias, answers, *slopes)
 
 
 def _columns_in(on: DeviceSide, part: Part) -> Pieces:
@@ -322,7 +291,7 @@ def _columns_in(on: DeviceSide, part: Part) -> Pieces:
 
 @triton.jit
 def bounds_of(side, row, e, here, i):
-    """Levels of some answers of a row, and their bounds; see the CPU engine."""
+    """Levels of some answers of a row, and their bounds."""
     answer = tl.load(side.level + e, mask=here, other=0).to(tl.int32)
     bounds = side.thresholds + i * side.n_bounds
     row_gaps = side.row_gaps + row * side.n_row_gaps

@@ -9,7 +9,7 @@ answer per thread.
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,8 +18,7 @@ import triton.language as tl
 from scipy.sparse import csr_array
 
 from ordinalrbm.engine import thresholds
-from ordinalrbm.engine.base import LARGEST_MOVE, LEAST_PIVOT, HalfSweepEngine
-from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
+from ordinalrbm.engine.base import LARGEST_MOVE, LEAST_PIVOT, FactorPosterior, HalfSweepEngine
 from ordinalrbm.engine.gpu import normal
 from ordinalrbm.engine.gpu.device import working_on
 from ordinalrbm.engine.gpu.pieces import Answers, of_piece, summed
@@ -27,7 +26,7 @@ from ordinalrbm.engine.gpu.tables import padded, products, shape, squares_times,
 
 # Numbers of features that a program looks at together, when it keeps three sums of them; answers
 # and numbers of each, for sums along features.
-_TILE, _FOR_DOUBTS = 2048, (64, 32)
+_TILE, _ENTRIES, _NUMBERS = 2048, tl.constexpr(64), tl.constexpr(32)
 # Rows whose gaps one program solves for.
 _ROWS = tl.constexpr(64)
 _LEAST_PIVOT = tl.constexpr(LEAST_PIVOT)
@@ -38,83 +37,43 @@ class GpuEngine(HalfSweepEngine):
 
     library = torch
 
-    def half_sweep(
-        self, answers: Answers, this: FactorPosterior, other: Any, prior: Prior, spread: bool = True
-    ) -> torch.Tensor:
+    def half_sweep(self, answers, this, other, prior, spread=True):
         with working_on(this.mean.device):
             return self.staged_half_sweep(answers, this, facing(other), prior, spread)
 
-    def array(self, values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
+    def array(self, values, like):
         return torch.from_numpy(np.ascontiguousarray(values)).to(like.device, non_blocking=True)
 
-    def host(self, values: torch.Tensor) -> np.ndarray:
+    def host(self, values):
         return values.cpu().numpy()
 
-    def gather(self, answers: Answers, this: FactorPosterior, other: Any) -> tuple[Any, Any]:
+    def gather(self, answers, this, other):
         seen, pieces = facing(other), answers.pieces
-        at = _products(answers, seen, this.mean)
-        width = seen.features.shape[1]
-        partial = at.new_empty((pieces.n, 3 * width))
+        view, at = _view(answers, this, seen), _products(answers, seen, this.mean)
+        partial = at.new_empty((pieces.n, 3 * view.width))
         if pieces.n:
-            _set_pulls[(pieces.n,)](
-                *pieces[:3], *_levels_of(answers, this, seen), seen.bias, at, this.gaps.shape[1]
-            )
-            _gather[(pieces.n,)](
-                *pieces[:3],
-                answers.column,
-                seen.features,
-                seen.variance,
-                at,
-                partial,
-                width,
-                *shape(width, _TILE),
-            )
-        found = summed(partial, pieces).split(width, dim=1)
+            _set_pulls[(pieces.n,)](*pieces[:3], view, at)
+            _gather[(pieces.n,)](*pieces[1:3], view, at, partial, *shape(view.width, _TILE))
+        found = summed(partial, pieces).split(view.width, dim=1)
         slope, ridge, squares = (part[:, : this.mean.shape[1]].contiguous() for part in found)
         return torch.stack((slope - ridge * this.mean, squares + ridge), dim=1), ridge
 
-    def apply(
-        self, answers: Answers, other: Any, ridge: torch.Tensor, direction: torch.Tensor
-    ) -> torch.Tensor:
+    def apply(self, answers, other, ridge, direction):
         image = squares_times(answers.pieces, answers.column, facing(other).features, direction)
         return image[:, : direction.shape[1]] + ridge * direction
 
-    def gap_sums(self, answers: Answers, this: FactorPosterior, other: Any, rows: slice) -> Any:
-        n_cutpoints, answers, seen = this.gaps.shape[1], answers.of_rows(rows), facing(other)
-        pieces, width, n_mean = answers.pieces, seen.features.shape[1], this.mean.shape[1]
-        at = _products(answers, seen, this.mean)
+    def gap_sums(self, answers, this, other, rows):
+        answers, seen = answers.of_rows(rows), facing(other)
+        pieces, view, at = answers.pieces, _view(answers, this, seen), _products(answers, seen, this.mean)
         doubt = torch.empty_like(at)
-        n_groups = thresholds.moving_gaps(n_cutpoints).size - 1
+        n_groups = thresholds.moving_gaps(view.n_cutpoints).size - 1
         partial = torch.zeros((pieces.n, n_groups**2), dtype=torch.float64, device=at.device)
         if pieces.n:
-            _set_doubts[(pieces.n,)](
-                *pieces[:3],
-                answers.column,
-                this.mean,
-                this.variance,
-                n_mean,
-                seen.features,
-                seen.variance,
-                width,
-                doubt,
-                *_FOR_DOUBTS,
-            )
-            _sum_gaps[(pieces.n,)](
-                *pieces[:3],
-                *_levels_of(answers, this, seen),
-                seen.bias,
-                seen.bias_variance,
-                at,
-                doubt,
-                partial,
-                n_cutpoints,
-                n_groups,
-            )
+            _set_doubts[(pieces.n,)](*pieces[:3], view, this.mean, this.variance, this.mean.shape[1], doubt)
+            _sum_gaps[(pieces.n,)](*pieces[:3], view, at, doubt, partial, n_groups)
         return summed(partial, pieces).view(-1, n_groups, n_groups)
 
-    def move_gaps(
-        self, this: FactorPosterior, prior: Prior, system: torch.Tensor, rows: slice
-    ) -> torch.Tensor:
+    def move_gaps(self, this, prior, system, rows):
         cutpoints, gaps = this.cutpoints[rows], this.gaps[rows]
         first = thresholds.moving_gaps(cutpoints.shape[1])
         members = self.array(np.repeat(np.arange(first.size - 2), np.diff(first[1:])), system)
@@ -132,11 +91,11 @@ class GpuEngine(HalfSweepEngine):
         variance[:, 1:] = variance_of_groups[:, 1:][:, members]
         return variance
 
-    def rated_sums(self, answers: Answers, table: torch.Tensor) -> torch.Tensor:
+    def rated_sums_here(self, answers, table):
         """Numbers of the table are read as float16, which is what the time of a sum goes by.
 
         They keep three digits: those of a column are scaled to where float16 has most numbers, by a
-        power of two, so that they are rounded alike whatever stands beside them.
+        power of two, so that they are rounded alike whatever is beside them.
         """
         if not len(table):
             return table.new_zeros((answers.pieces.start.numel() - 1, table.shape[1]))
@@ -144,11 +103,11 @@ class GpuEngine(HalfSweepEngine):
         found = sums(answers.pieces, 0, answers.column, padded((table / size).half()), None)
         return found[:, : table.shape[1]] * size
 
-    def rated_products(self, answers: Answers, table: torch.Tensor, of_rows: torch.Tensor) -> torch.Tensor:
+    def rated_products_here(self, answers, table, of_rows):
         found = squares_times(answers.pieces, answers.column, padded(table), of_rows)
         return found[:, : table.shape[1]].contiguous()
 
-    def feature_table(self, table: csr_array, like: torch.Tensor) -> Table:
+    def feature_table(self, table, like):
         return Table(_sparse(table, like), _sparse(csr_array(table.T), like))
 
 
@@ -158,8 +117,8 @@ GPU_ENGINE = GpuEngine()
 class KnownColumns(NamedTuple):
     """What rows see of the columns, ready for all stages of a half-sweep.
 
-    Features and their variances are in tables. The other's bias is no feature: where it stands, a
-    row's own bias has a one.
+    Features and their variances are in tables. The other's bias is no feature: a row's own bias has
+    a one in its place.
     """
 
     features: torch.Tensor
@@ -180,6 +139,28 @@ def facing(other: FactorPosterior | KnownColumns) -> KnownColumns:
     return KnownColumns(features, variance, bias, bias_variance, other.gaps, other.n_levels)
 
 
+class _View(NamedTuple):
+    """What kernels read of the answers and of both sides."""
+
+    column: torch.Tensor
+    level: torch.Tensor
+    gaps: torch.Tensor  # of rows
+    n_cutpoints: int
+    n_levels: torch.Tensor
+    width: int  # of the tables
+    features: torch.Tensor
+    variance: torch.Tensor
+    bias: torch.Tensor
+    bias_variance: torch.Tensor
+    other_gaps: torch.Tensor
+    other_n_levels: torch.Tensor
+
+
+def _view(answers: Answers, this: FactorPosterior, seen: KnownColumns) -> _View:
+    own = this.gaps, this.gaps.shape[1], this.n_levels
+    return _View(answers.column, answers.level, *own, seen.features.shape[1], *seen)
+
+
 # ---- bias and factors -------------------------------------------------------------------------
 
 
@@ -188,41 +169,24 @@ def _products(answers: Answers, seen: KnownColumns, vectors: torch.Tensor) -> to
     return products(answers.pieces, 0, answers.column, seen.features, vectors, n_entries)
 
 
-def _levels_of(answers: Answers, this: FactorPosterior, seen: KnownColumns) -> tuple[Any, ...]:
-    """What kernels need to know about the bounds of an answer's level."""
-    return answers.column, answers.level, this.gaps, seen.gaps, this.n_levels, seen.n_levels
-
-
 @triton.jit
-def _gather(
-    row_of,
-    first_of,
-    stop_of,
-    column,
-    features,
-    variance,
-    pull,
-    partial,
-    width,
-    tile: tl.constexpr,
-    block: tl.constexpr,
-):
+def _gather(first_of, stop_of, view, pull, partial, tile: tl.constexpr, block: tl.constexpr):
     """Sums of a piece: pull times feature, variance of the feature, its square."""
     piece = tl.program_id(0)
     first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
-    a = tl.arange(0, block)
+    a, width = tl.arange(0, block), view.width
     slope = tl.zeros((tile, block), dtype=tl.float32)
     ridge = tl.zeros((tile, block), dtype=tl.float32)
     diagonal = tl.zeros((tile, block), dtype=tl.float32)
     for begin in range(first, stop, tile):
         e = begin + tl.arange(0, tile)
-        i = tl.load(column + e, mask=e < stop, other=0).to(tl.int64)
+        i = tl.load(view.column + e, mask=e < stop, other=0).to(tl.int64)
         p = tl.load(pull + e, mask=e < stop, other=0.0)[:, None]
         inside = (e < stop)[:, None] & (a < width)[None, :]
         place = i[:, None] * width + a[None, :]
-        q = tl.load(features + place, mask=inside, other=0.0)
+        q = tl.load(view.features + place, mask=inside, other=0.0)
         slope += p * q
-        ridge += tl.load(variance + place, mask=inside, other=0.0)
+        ridge += tl.load(view.variance + place, mask=inside, other=0.0)
         diagonal += q * q
     out = partial + piece.to(tl.int64) * 3 * width + a
     tl.store(out, tl.sum(slope, axis=0), mask=a < width)
@@ -241,7 +205,7 @@ def _sparse(table: csr_array, like: torch.Tensor) -> torch.Tensor:
     parts = (table.indptr.astype(np.int64), table.indices.astype(np.int64), table.data)
     there = (torch.from_numpy(part).to(like.device) for part in parts)
     with warnings.catch_warnings():
-        # Releases of torch warn of different things here: that CSR is in beta, that nobody checks.
+        # Releases of torch warn of different things here: that CSR is in beta, that it is unchecked.
         warnings.simplefilter("ignore")
         return torch.sparse_csr_tensor(*there, size=table.shape, dtype=like.dtype)
 
@@ -250,68 +214,29 @@ def _sparse(table: csr_array, like: torch.Tensor) -> torch.Tensor:
 
 
 @triton.jit
-def _at_answers(
-    row_of,
-    first_of,
-    stop_of,
-    column,
-    level,
-    gaps,
-    other_gaps,
-    n_levels,
-    other_n_levels,
-    bias,
-    at,
-    n_cutpoints,
-):
+def _at_answers(row_of, first_of, stop_of, view, at):
     """Answers of a piece: row, places, which exist, columns, levels, means, bounds of levels."""
-    row, e, here, i = of_piece(row_of, first_of, stop_of, column)
-    answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
-    mean = tl.load(at + e, mask=here, other=0.0) + tl.load(bias + i, mask=here, other=0.0)
-    own, others = gaps + row * n_cutpoints, other_gaps + i * n_cutpoints
+    row, e, here, i = of_piece(row_of, first_of, stop_of, view.column)
+    answer = tl.load(view.level + e, mask=here, other=0).to(tl.int32)
+    mean = tl.load(at + e, mask=here, other=0.0) + tl.load(view.bias + i, mask=here, other=0.0)
+    own, others = view.gaps + row * view.n_cutpoints, view.other_gaps + i * view.n_cutpoints
     bound = tl.load(own) + tl.load(others, mask=here, other=0.0)
     low = tl.where(answer == 0, float("-inf"), bound)
     high = bound
-    for m in range(1, n_cutpoints):
+    for m in range(1, view.n_cutpoints):
         low = tl.where(answer == m, bound, low)
         bound += tl.load(own + m) * tl.load(others + m, mask=here, other=0.0)
         high = tl.where(answer == m, bound, high)
-    low = tl.where(answer == n_cutpoints, bound, low)
-    most = tl.minimum(tl.load(n_levels + row), tl.load(other_n_levels + i, mask=here, other=2))
+    low = tl.where(answer == view.n_cutpoints, bound, low)
+    most = tl.minimum(tl.load(view.n_levels + row), tl.load(view.other_n_levels + i, mask=here, other=2))
     high = tl.where(answer == most - 1, float("inf"), high)
     return row, e, here, i, answer, mean.to(tl.float64), low, high
 
 
 @triton.jit
-def _set_pulls(
-    row_of,
-    first_of,
-    stop_of,
-    column,
-    level,
-    gaps,
-    other_gaps,
-    n_levels,
-    other_n_levels,
-    bias,
-    at,
-    n_cutpoints,
-):
+def _set_pulls(row_of, first_of, stop_of, view, at):
     """How far the expected utility of every answer is from its mean, in place of products."""
-    _, e, here, _, _, mean, low, high = _at_answers(
-        row_of,
-        first_of,
-        stop_of,
-        column,
-        level,
-        gaps,
-        other_gaps,
-        n_levels,
-        other_n_levels,
-        bias,
-        at,
-        n_cutpoints,
-    )
+    _, e, here, _, _, mean, low, high = _at_answers(row_of, first_of, stop_of, view, at)
     _, _, pull = normal.edge_densities(low - mean, high - mean)
     tl.store(at + e, pull.to(tl.float32), mask=here)
 
@@ -329,77 +254,33 @@ def _means_of_groups(values: torch.Tensor, members: torch.Tensor) -> torch.Tenso
 
 
 @triton.jit
-def _set_doubts(
-    row_of,
-    first_of,
-    stop_of,
-    column,
-    mean,
-    variance,
-    n_mean,
-    features,
-    features_variance,
-    width,
-    doubt,
-    entries: tl.constexpr,
-    numbers: tl.constexpr,
-):
+def _set_doubts(row_of, first_of, stop_of, view, mean, variance, n_mean, doubt):
     """Variance of the mean of every answer, but for what the other's bias adds."""
     piece = tl.program_id(0)
     row = tl.load(row_of + piece).to(tl.int64)
-    first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
-    for begin in range(first, stop, entries):
-        e = begin + tl.arange(0, entries)
+    first, stop, width = tl.load(first_of + piece), tl.load(stop_of + piece), view.width
+    for begin in range(first, stop, _ENTRIES):
+        e = begin + tl.arange(0, _ENTRIES)
         here = e < stop
-        place = tl.load(column + e, mask=here, other=0).to(tl.int64)[:, None] * width
-        total = tl.zeros((entries, numbers), dtype=tl.float32)
-        for start in range(0, width, numbers):
-            a = start + tl.arange(0, numbers)
+        place = tl.load(view.column + e, mask=here, other=0).to(tl.int64)[:, None] * width
+        total = tl.zeros((_ENTRIES, _NUMBERS), dtype=tl.float32)
+        for start in range(0, width, _NUMBERS):
+            a = start + tl.arange(0, _NUMBERS)
             x = tl.load(mean + row * n_mean + a, mask=a < n_mean, other=0.0)[None, :]
             own = tl.load(variance + row * n_mean + a, mask=a < n_mean, other=0.0)[None, :]
             inside = here[:, None] & (a < width)[None, :]
-            q = tl.load(features + place + a[None, :], mask=inside, other=0.0)
-            v = tl.load(features_variance + place + a[None, :], mask=inside, other=0.0)
+            q = tl.load(view.features + place + a[None, :], mask=inside, other=0.0)
+            v = tl.load(view.variance + place + a[None, :], mask=inside, other=0.0)
             total += own * (q * q + v) + x * x * v
         tl.store(doubt + e, tl.sum(total, axis=1), mask=here)
 
 
 @triton.jit
-def _sum_gaps(
-    row_of,
-    first_of,
-    stop_of,
-    column,
-    level,
-    gaps,
-    other_gaps,
-    n_levels,
-    other_n_levels,
-    bias,
-    bias_variance,
-    at,
-    doubt,
-    partial,
-    n_cutpoints,
-    n_groups,
-):
+def _sum_gaps(row_of, first_of, stop_of, view, at, doubt, partial, n_groups):
     """A piece's slope and curvature by the log gaps; see the CPU engine."""
-    row, e, here, i, answer, mean, low, high = _at_answers(
-        row_of,
-        first_of,
-        stop_of,
-        column,
-        level,
-        gaps,
-        other_gaps,
-        n_levels,
-        other_n_levels,
-        bias,
-        at,
-        n_cutpoints,
-    )
+    row, e, here, i, answer, mean, low, high = _at_answers(row_of, first_of, stop_of, view, at)
     unknown = tl.load(doubt + e, mask=here, other=0.0)
-    unknown += tl.load(bias_variance + i, mask=here, other=0.0)
+    unknown += tl.load(view.bias_variance + i, mask=here, other=0.0)
     scale = 1.0 / tl.sqrt(1.0 + unknown.to(tl.float64))
     low, high = (low - mean) * scale, (high - mean) * scale
     at_low, at_high, _ = normal.edge_densities(low, high)
@@ -408,7 +289,8 @@ def _sum_gaps(
     at_high = tl.where(is_last, 0.0, at_high)
     curved_low = tl.where(answer > 0, at_low * (at_low - low), 0.0)
     curved_high = tl.where(is_last, 0.0, at_high * (at_high + high))
-    own, others = gaps + row * n_cutpoints, other_gaps + i * n_cutpoints
+    n_cutpoints = view.n_cutpoints
+    own, others = view.gaps + row * n_cutpoints, view.other_gaps + i * n_cutpoints
     out = partial + tl.program_id(0).to(tl.int64) * n_groups * n_groups
     for g in range(1, n_groups):
         below, above = _widths(own, others, here, answer, scale, is_last, g, n_cutpoints, n_groups)
@@ -492,11 +374,3 @@ def _newton(system, variance, n_rows, n_groups):
 @triton.jit
 def _number(place, here):
     return tl.load(place, mask=here, other=1.0)
-
-
-# ---- sums over rows or columns, and what is made of them --------------------------------------
-
-
-def tensor(values: np.ndarray, device: torch.device) -> torch.Tensor:
-    """A copy of an array on a device."""
-    return torch.from_numpy(np.ascontiguousarray(values)).to(device, copy=True)

@@ -40,7 +40,7 @@ _LINES = 32
 # of squares; in parts (tf32x3) they leave all of them, but are no faster than this.
 _PRECISION = tl.constexpr("ieee")
 # Answers whose features are multiplied together.
-_ANSWERS = 32
+_ANSWERS = tl.constexpr(32)
 # With more pieces than this a row's systems are summed by several warps, before it is solved for.
 _MANY_PIECES = 16
 # Pieces whose vectors are added at a time.
@@ -57,31 +57,14 @@ _SIZES = ["size", "work_size"]
 class GpuGibbs(GibbsEngine):
     """Draws on a GPU, the same as those of the cores up to rounding."""
 
-    def draw_rows(
-        self,
-        answers: Answers,
-        this: DrawnSide,
-        other: DrawnSide,
-        thresholds: torch.Tensor,
-        prior_mean: torch.Tensor,
-        precision: torch.Tensor,
-        sweep: Sweep,
-    ) -> None:
+    def draw_rows(self, answers, this, other, thresholds, prior_mean, precision, sweep):
         shape = _shape(this.factors.shape[1] - 1)
         with working_on(this.factors.device):
             view, right = _view(answers, this, other, thresholds), prior_mean @ precision.T
             for part in _parts(answers, 4 * shape.system, 4 * (shape.system + shape.work)):
                 _draw_part(part, view, this.factors, precision, right, shape, sweep)
 
-    def move_widths(
-        self,
-        answers: Answers,
-        this: DrawnSide,
-        other: DrawnSide,
-        thresholds: torch.Tensor,
-        precision: float,
-        sweep: Sweep,
-    ) -> torch.Tensor:
+    def move_widths(self, answers, this, other, thresholds, precision, sweep):
         taken = torch.zeros_like(this.width, dtype=torch.bool)
         with working_on(this.factors.device):
             view = _view(answers, this, other, thresholds)
@@ -89,7 +72,7 @@ class GpuGibbs(GibbsEngine):
                 at, rows = _products(part, view), part.rows
                 here = torch.log(this.width[rows].double())
                 there = torch.empty_like(here)
-                grid, draws = ((triton.cdiv(len(here), _ROWS.value),), _draws(sweep, Purpose.WIDTH, at))
+                grid, draws = (triton.cdiv(len(here), _ROWS.value),), _draws(sweep, Purpose.WIDTH, at)
                 row_arguments = here, there, len(here), float(precision), rows.start, *draws
                 at_here = _width_sums(part, view, at, here)
                 _propose[grid](at_here, *row_arguments)
@@ -97,9 +80,7 @@ class GpuGibbs(GibbsEngine):
                 _accept[grid](at_here, at_there, this.width, taken, *row_arguments)
         return taken
 
-    def threshold_sums(
-        self, answers: Answers, this: DrawnSide, other: DrawnSide, thresholds: torch.Tensor
-    ) -> ThresholdSums:
+    def threshold_sums(self, answers, this, other, thresholds):
         (n_scales, n_bounds), n_places = thresholds.shape, thresholds.numel()
         total = torch.zeros(1 + 3 * n_places, dtype=torch.float64, device=thresholds.device)
         with working_on(this.factors.device):
@@ -112,29 +93,29 @@ class GpuGibbs(GibbsEngine):
         slope, own_squares, squares_beside = found[1:].reshape(3, n_scales, n_bounds)
         return ThresholdSums(float(found[0]), slope, np.stack([own_squares, squares_beside], axis=2))
 
-    def array(self, values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
+    def array(self, values, like):
         return torch.from_numpy(values.astype(np.float32)).to(like.device)
 
-    def on_device(self, tree: Any, answers: Answers) -> Any:
+    def on_device(self, tree, answers):
         device = answers.column.device
         return _mapped(lambda part: torch.from_numpy(np.array(part)).to(device), tree, np.ndarray)
 
-    def on_host(self, tree: Any) -> Any:
+    def on_host(self, tree):
         return _mapped(array_of, tree, torch.Tensor)
 
-    def copied(self, side: DrawnSide) -> DrawnSide:
+    def copied(self, side):
         return side._replace(factors=side.factors.clone(), width=side.width.clone())
 
-    def as_kept(self, side: DrawnSide) -> DrawnSide:
+    def as_kept(self, side):
         # Rounded there: half as much is fetched.
         return self.on_host(side._replace(factors=side.factors.half(), width=side.width.clone()))
 
-    def row_sums(self, numbers: torch.Tensor) -> RowSums:
+    def row_sums(self, numbers):
         exact = numbers.double()
         both = torch.cat([exact.sum(0)[None], exact.T @ exact]).cpu().numpy()
         return RowSums(len(exact), both[0], both[1:])
 
-    def log_widths(self, side: DrawnSide) -> tuple[float, float]:
+    def log_widths(self, side):
         logs = torch.log(side.width.double())
         total, squares = torch.stack([logs.sum(), (logs * logs).sum()]).tolist()
         return total, squares
@@ -143,7 +124,7 @@ class GpuGibbs(GibbsEngine):
 GPU_GIBBS = GpuGibbs()
 
 
-def _mapped(change: Any, tree: Any, kind: type) -> Any:
+def _mapped(change, tree, kind):
     """The tree of tuples and lists with all arrays of a kind changed."""
     if isinstance(tree, kind):
         return change(tree)
@@ -198,7 +179,7 @@ class _Part(NamedTuple):
 
 
 def _parts(answers: Answers, bytes_of_piece: int, bytes_of_row: int) -> Iterator[_Part]:
-    """Yield blocks of rows that need so much memory, beside a number for each answer."""
+    """Blocks of rows that need so much memory, beside a number for each answer."""
     pieces, n_entries = answers.pieces, answers.column.numel()
     cost = np.diff(pieces.host_start) * (bytes_of_piece + 4 * SIZE) + bytes_of_row
     blocks = row_blocks(cost, _BLOCK_BYTES)
@@ -213,12 +194,12 @@ def _parts(answers: Answers, bytes_of_piece: int, bytes_of_row: int) -> Iterator
 
 
 def _products(part: _Part, view: _View) -> torch.Tensor:
-    """Return what factors add to the mean of every answer."""
+    """What factors add to the mean of every answer."""
     return products(part.pieces, part.first, view.column, view.features, view.own, part.n_entries)
 
 
 def _draws(sweep: Sweep, purpose: Purpose, like: torch.Tensor) -> tuple[torch.Tensor, int, int]:
-    """Return what names the draws of a purpose, beside row and position."""
+    """What names the draws of a purpose, beside row and position."""
     return gibbs.seed_on(sweep.seed, like.device), sweep.number, stream(purpose, sweep.kind)
 
 
@@ -283,39 +264,15 @@ def _draw_part(
 ) -> None:
     """Draw a block of rows, in place; ``right`` is the prior's precision times its mean."""
     utility, rows, start = _products(part, view), part.rows, part.pieces.start
-    draws = _draws(sweep, Purpose.UTILITY, utility)
-    _launch(
-        _draw_utilities,
-        part,
-        view,
-        start,
-        utility,
-        rows.start,
-        *draws,
-        parts=SIZE // _UTILITIES.value,
-        num_warps=2,
-    )
+    given = start, utility, rows.start, *_draws(sweep, Purpose.UTILITY, utility)
+    _launch(_draw_utilities, part, view, *given, parts=SIZE // _UTILITIES.value, num_warps=2)
     systems = _systems(part, view, utility, shape)
     if np.diff(part.pieces.host_start).max(initial=0) > _MANY_PIECES:
         systems, start = summed(systems, part.pieces), torch.arange(len(start), device=start.device)
     work = systems.new_empty((rows.stop - rows.start, shape.work))
-    _draw_gaussians[(len(work),)](
-        start,
-        systems,
-        shape.system,
-        precision,
-        right,
-        work,
-        shape.work,
-        factors,
-        shape.n_factors,
-        rows.start,
-        *_draws(sweep, Purpose.FACTOR, utility),
-        shape.lines,
-        shape.n_blocks,
-        num_warps=1,
-        num_stages=1,
-    )
+    solved = systems, shape.system, precision, right, work, shape.work, factors, shape.n_factors
+    draws, blocks = _draws(sweep, Purpose.FACTOR, utility), (shape.lines, shape.n_blocks)
+    _draw_gaussians[(len(work),)](start, *solved, rows.start, *draws, *blocks, num_warps=1, num_stages=1)
 
 
 @triton.jit(do_not_specialize=[*OF_BATCH, *_OF_DRAWS])
@@ -342,20 +299,9 @@ def _systems(part: _Part, view: _View, utility: torch.Tensor, shape: _Shape) -> 
     """(pieces, ...) what the answers of each piece add to its row's system."""
     systems = utility.new_empty((part.pieces.n, shape.system))
     if part.pieces.n:
-        _add_answers[(part.pieces.n, shape.n_blocks * (shape.n_blocks + 1) // 2)](
-            *part.pieces[1:3],
-            part.first,
-            view.column,
-            view.features,
-            view.features.shape[1],
-            utility,
-            systems,
-            shape.system,
-            _ANSWERS,
-            shape.lines,
-            shape.n_blocks,
-            num_warps=1,
-        )
+        grid = (part.pieces.n, shape.n_blocks * (shape.n_blocks + 1) // 2)
+        given = view.column, view.features, view.features.shape[1], utility, systems, shape.system
+        _add_answers[grid](*part.pieces[1:3], part.first, *given, shape.lines, shape.n_blocks, num_warps=1)
     return systems
 
 
@@ -370,7 +316,6 @@ def _add_answers(
     utility,
     systems,
     size,
-    answers: tl.constexpr,
     lines: tl.constexpr,
     n_blocks: tl.constexpr,
 ):
@@ -380,11 +325,11 @@ def _add_answers(
     q, p = _in_triangle(tl.program_id(1), n_blocks)
     a, b = q * lines + tl.arange(0, lines), p * lines + tl.arange(0, lines)
     squares = tl.zeros((lines, lines), dtype=tl.float32)
-    sums = tl.zeros((answers, lines), dtype=tl.float32)
-    drawn = tl.zeros((answers, lines), dtype=tl.float32)
-    total = tl.zeros((answers,), dtype=tl.float32)
-    for begin in range(first, stop, answers):
-        e = begin + tl.arange(0, answers)
+    sums = tl.zeros((_ANSWERS, lines), dtype=tl.float32)
+    drawn = tl.zeros((_ANSWERS, lines), dtype=tl.float32)
+    total = tl.zeros((_ANSWERS,), dtype=tl.float32)
+    for begin in range(first, stop, _ANSWERS):
+        e = begin + tl.arange(0, _ANSWERS)
         here = e < stop
         place = tl.load(column + e, mask=here, other=0).to(tl.int64)[:, None] * width
         u = tl.load(utility + (e - base), mask=here, other=0.0)
@@ -445,19 +390,9 @@ def _draw_gaussians(
     n, k = lines * n_blocks, tl.arange(0, lines)
     matrix = work + place * work_size
     beside, solution = matrix + n * n, matrix + n * n + n
+    own_right = right + row * (1 + n_factors)
     root, bias = _eliminate_bias(
-        systems + n * n,
-        first,
-        stop,
-        size,
-        prior,
-        right + row * (1 + n_factors),
-        n_factors,
-        beside,
-        solution,
-        n,
-        k,
-        n_blocks,
+        systems + n * n, first, stop, size, prior, own_right, n_factors, beside, solution, n, k, n_blocks
     )
     _eliminate_factors(systems, first, stop, size, prior, n_factors, matrix, beside, solution, n, k, n_blocks)
     own, bias = factors + row * (1 + n_factors), bias * _BEYOND

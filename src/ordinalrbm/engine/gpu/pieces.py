@@ -9,7 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ordinalrbm.data.observations import Observations, starts
+from ordinalrbm.data.observations import Cells, Observations, starts
 
 # Answers of a piece. Netflix' users have 200 ratings on average, its films 5,600.
 SIZE = 256
@@ -26,7 +26,7 @@ _ROWS, _TOGETHER = tl.constexpr(32), tl.constexpr(16)
 class Pieces(NamedTuple):
     """Where each piece begins and stops, which row it is of, and which pieces a row has.
 
-    What is told of rows is also on the host, where blocks of them are chosen.
+    What there is of rows is also on the host, where blocks of them are chosen.
     """
 
     row: torch.Tensor  # (pieces,) int32
@@ -42,7 +42,7 @@ class Pieces(NamedTuple):
         return self.row.numel()
 
     def of_rows(self, rows: slice) -> Pieces:
-        """Return the pieces of neighbouring rows, which keep their numbers."""
+        """The pieces of neighbouring rows, which keep their numbers."""
         host_start = self.host_start[rows.start : rows.stop + 1]
         some = slice(host_start[0], host_start[-1])
         row, first, stop = (part[some] for part in self[:3])
@@ -61,12 +61,12 @@ def pieces_of(row_start: np.ndarray, device: torch.device) -> Pieces:
     first = row_start[row] + SIZE * (np.arange(row.size) - start[row])
     stop = np.minimum(first + SIZE, row_start[1:][row])
     long = np.flatnonzero(count > _FEW)
-    there = [torch.from_numpy(part).to(device) for part in (row, first, stop, start, long)]
-    return Pieces(there[0], there[1], there[2], there[3], start, there[4], long)
+    on = [torch.from_numpy(part).to(device) for part in (row, first, stop, start, long)]
+    return Pieces(on[0], on[1], on[2], on[3], start, on[4], long)
 
 
 def row_blocks(cost: np.ndarray, most: float) -> list[slice]:
-    """Return blocks of neighbouring rows of bounded cost; a row that costs more is alone.
+    """Blocks of neighbouring rows of bounded cost; a row that costs more is alone.
 
     Examples
     --------
@@ -90,17 +90,12 @@ class Answers(NamedTuple):
     level: torch.Tensor  # (entries,) int8 or int16
 
     def of_rows(self, rows: slice) -> Answers:
-        """Return neighbouring rows, which keep their numbers."""
         return self._replace(pieces=self.pieces.of_rows(rows))
 
 
 def answers_on(observations: Observations, device: torch.device) -> Answers:
-    """Put answers on a device."""
-    return Answers(
-        pieces_of(observations.row_start, device),
-        torch.from_numpy(observations.column).to(device),
-        torch.from_numpy(observations.level).to(device),
-    )
+    column, level = (torch.from_numpy(part).to(device) for part in (observations.column, observations.level))
+    return Answers(pieces_of(observations.row_start, device), column, level)
 
 
 def transposed(answers: Answers, observations: Observations) -> Answers:
@@ -114,6 +109,70 @@ def transposed(answers: Answers, observations: Observations) -> Answers:
     return Answers(pieces, row[order], answers.level[order])
 
 
+class NewCells(NamedTuple):
+    """Cells on a device that are not among the answers; they ascend by row and column."""
+
+    row: torch.Tensor
+    column: torch.Tensor
+    level: torch.Tensor
+
+    @property
+    def transposed(self) -> NewCells:
+        """The same by columns."""
+        order = torch.sort(self.column, stable=True).indices
+        return NewCells(self.column[order], self.row[order], self.level[order])
+
+
+def new_cells(answers: Answers, counts: np.ndarray, n_columns: int, cells: Cells) -> NewCells:
+    """Cells of known rows and columns, the first of each, that are not among the answers."""
+    device = answers.column.device
+    row, column, level = (torch.from_numpy(part).to(device).long() for part in cells)
+    known = torch.nonzero((row >= 0) & (column >= 0))[:, 0]
+    key, order = torch.sort((row * n_columns + column)[known], stable=True)
+    is_first = torch.ones_like(key, dtype=torch.bool)
+    is_first[1:] = key[1:] != key[:-1]
+    chosen = known[order[is_first]]
+    found = NewCells(row[chosen], column[chosen], level[chosen])
+    is_new = _places(answers, counts, found) >= 0
+    return NewCells(*(part[is_new] for part in found))
+
+
+def inserted(answers: Answers, counts: np.ndarray, cells: NewCells) -> tuple[Answers, np.ndarray]:
+    """The answers of rows with so many, with new ones among them; and how many they have then."""
+    place = _places(answers, counts, cells)
+    slot = place + torch.arange(place.numel(), device=place.device)
+    is_old = torch.ones(answers.column.numel() + slot.numel(), dtype=torch.bool, device=slot.device)
+    is_old[slot] = False
+    parts = []
+    for old, new in ((answers.column, cells.column), (answers.level, cells.level)):
+        found = torch.empty(is_old.numel(), dtype=old.dtype, device=old.device)
+        found[is_old] = old
+        found[slot] = new.to(old.dtype)
+        parts.append(found)
+    after = counts + torch.bincount(cells.row, minlength=counts.size).cpu().numpy()
+    return Answers(pieces_of(starts(after), slot.device), *parts), after
+
+
+def _places(answers: Answers, counts: np.ndarray, cells: NewCells) -> torch.Tensor:
+    """Where cells would be among the answers of their rows; −1 for those that are there."""
+    start = torch.from_numpy(starts(counts)).to(answers.column.device)
+    low, stop = start[cells.row], start[cells.row + 1]
+    high = stop.clone()
+    for _ in range(int(counts.max(initial=0)).bit_length()):
+        middle = (low + high) // 2
+        is_before = (low < high) & (_at(answers.column, middle) < cells.column)
+        low, high = torch.where(is_before, middle + 1, low), torch.where(is_before, high, middle)
+    is_there = (low < stop) & (_at(answers.column, low) == cells.column)
+    return torch.where(is_there, -1, low)
+
+
+def _at(column: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+    return column[place.clamp(max=max(column.numel() - 1, 0))]
+
+
+# ---- kernels ----------------------------------------------------------------------------------
+
+
 @triton.jit
 def of_piece(row_of, first_of, stop_of, column):
     """The row of this program's piece; its answers, which of them exist, and their columns."""
@@ -125,7 +184,7 @@ def of_piece(row_of, first_of, stop_of, column):
 
 
 def summed(partial: torch.Tensor, pieces: Pieces) -> torch.Tensor:
-    """Return sums over the pieces of each row, in their order: (pieces, n) to (rows, n)."""
+    """Sums over the pieces of each row, in their order: (pieces, n) to (rows, n)."""
     n_rows, width = pieces.start.numel() - 1, partial.shape[1]
     total = torch.empty((n_rows, width), dtype=partial.dtype, device=partial.device)
     block = min(triton.next_power_of_2(max(width, 1)), 128)

@@ -20,7 +20,7 @@ _ANSWERS, _MOST_NUMBERS = 32, 64
 
 
 def by_factors(on: DeviceSide, factors: torch.Tensor) -> torch.Tensor:
-    """Return the mean of every answer without the row's own parameters, in float64."""
+    """The mean of every answer without the row's own parameters, in float64."""
     bias = on.side.bias[on.side.column.long()].double()
     if not factors.shape[1]:
         return bias
@@ -28,7 +28,7 @@ def by_factors(on: DeviceSide, factors: torch.Tensor) -> torch.Tensor:
 
 
 def pulls(on: DeviceSide, mean: torch.Tensor, least: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return how far expected utilities are from their means, and each answer's information.
+    """How far expected utilities are from their means, and each answer's information.
 
     Information is one minus the variance of the utility, between ``least`` and one.
     """
@@ -40,7 +40,7 @@ def pulls(on: DeviceSide, mean: torch.Tensor, least: float) -> tuple[torch.Tenso
 def gap_sums(
     on: DeviceSide, mean: torch.Tensor, column_gaps: torch.Tensor, row_gaps: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return (rows, M) slopes by the log gaps, and their curvature; the first is no gap."""
+    """(rows, M) slopes by the log gaps, and their curvature; the first is no gap."""
     n_cutpoints, pieces = row_gaps.shape[1], on.rows
     partial = torch.zeros((pieces.n, 2 * n_cutpoints), dtype=torch.float64, device=mean.device)
     part = gibbs.part_of(on)
@@ -50,7 +50,7 @@ def gap_sums(
 
 
 def squares(pieces: Pieces, column: torch.Tensor, table: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """Return (rows, M, M) outer products of the table's rows, times a number per answer, summed."""
+    """(rows, M, M) outer products of the table's rows, times a number per answer, summed."""
     width = table.shape[1]
     partial = torch.empty((pieces.n, width**2), dtype=torch.float32, device=table.device)
     block = min(triton.next_power_of_2(width), _MOST_NUMBERS)

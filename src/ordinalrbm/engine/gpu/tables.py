@@ -16,12 +16,12 @@ from ordinalrbm.engine.gpu.pieces import OF_BATCH, Pieces, summed
 _MULTIPLE = 16
 # Answers and numbers of each that a program looks at together: for products, which go along the
 # rows of the table, and for sums, which go across.
-_FOR_PRODUCTS = (64, 32)
+_ENTRIES, _NUMBERS = tl.constexpr(64), tl.constexpr(32)
 _FOR_SUMS = 2048
 
 
 def padded(table: torch.Tensor) -> torch.Tensor:
-    """Return the table with zeros appended to each row."""
+    """The table with zeros appended to each row."""
     missing = -table.shape[1] % _MULTIPLE
     return torch.nn.functional.pad(table, (0, missing)) if missing else table.contiguous()
 
@@ -37,9 +37,8 @@ def products(
     """Scalar product of a row's vector with the table's row, for every answer from ``base`` on."""
     out = torch.empty(n_entries, dtype=torch.float32, device=table.device)
     if pieces.n:
-        _set_products[(pieces.n,)](
-            *pieces[:3], base, column, table, table.shape[1], vectors, vectors.shape[1], out, *_FOR_PRODUCTS
-        )
+        given = column, table, table.shape[1], vectors, vectors.shape[1], out
+        _set_products[(pieces.n,)](*pieces[:3], base, *given)
     return out
 
 
@@ -50,9 +49,8 @@ def sums(
     width = table.shape[1]
     partial = torch.empty((pieces.n, width), dtype=torch.float32, device=table.device)
     if pieces.n:
-        _sum_rows[(pieces.n,)](
-            *pieces[:3], base, column, table, width, values, partial, *shape(width, _FOR_SUMS)
-        )
+        given = column, table, width, values, partial
+        _sum_rows[(pieces.n,)](*pieces[1:3], base, *given, *shape(width, _FOR_SUMS))
     return summed(partial, pieces)
 
 
@@ -66,44 +64,30 @@ def squares_times(
     width = table.shape[1]
     partial = torch.empty((pieces.n, width), dtype=torch.float32, device=table.device)
     if pieces.n:
-        _square_rows[(pieces.n,)](
-            *pieces[:3], column, table, width, vectors, vectors.shape[1], partial, *shape(width, _FOR_SUMS)
-        )
+        given = column, table, width, vectors, vectors.shape[1], partial
+        _square_rows[(pieces.n,)](*pieces[:3], *given, *shape(width, _FOR_SUMS))
     return summed(partial, pieces)
 
 
 def shape(width: int, numbers: int) -> tuple[int, int]:
-    """Return how many answers to look at together, and the size of a block that holds a row."""
+    """How many answers to look at together, and the size of a block that holds a row."""
     block = triton.next_power_of_2(max(width, 1))
     return max(numbers // block, 1), block
 
 
 @triton.jit(do_not_specialize=OF_BATCH)
-def _set_products(
-    row_of,
-    first_of,
-    stop_of,
-    base,
-    column,
-    table,
-    width,
-    vectors,
-    n_vector,
-    out,
-    entries: tl.constexpr,
-    numbers: tl.constexpr,
-):
+def _set_products(row_of, first_of, stop_of, base, column, table, width, vectors, n_vector, out):
     piece = tl.program_id(0)
     row = tl.load(row_of + piece).to(tl.int64)
     first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
-    for begin in range(first, stop, entries):
-        e = begin + tl.arange(0, entries)
+    for begin in range(first, stop, _ENTRIES):
+        e = begin + tl.arange(0, _ENTRIES)
         here = e < stop
         place = tl.load(column + e, mask=here, other=0).to(tl.int64)[:, None] * width
         # Summed last, so that threads exchange sums once and not for every number.
-        total = tl.zeros((entries, numbers), dtype=tl.float32)
-        for start in range(0, width, numbers):
-            k = start + tl.arange(0, numbers)
+        total = tl.zeros((_ENTRIES, _NUMBERS), dtype=tl.float32)
+        for start in range(0, width, _NUMBERS):
+            k = start + tl.arange(0, _NUMBERS)
             x = tl.load(vectors + row * n_vector + k, mask=k < n_vector, other=0).to(tl.float32)
             inside = here[:, None] & (k < width)[None, :]
             total += tl.load(table + place + k[None, :], mask=inside, other=0.0) * x[None, :]
@@ -119,19 +103,9 @@ def _lines(e, stop, column, table, width, k):
     return tl.load(table + place + k[None, :], mask=inside, other=0.0)
 
 
-@triton.jit(do_not_specialize=OF_BATCH)
+@triton.jit(do_not_specialize=OF_BATCH[1:])
 def _sum_rows(
-    row_of,
-    first_of,
-    stop_of,
-    base,
-    column,
-    table,
-    width,
-    values,
-    partial,
-    tile: tl.constexpr,
-    block: tl.constexpr,
+    first_of, stop_of, base, column, table, width, values, partial, tile: tl.constexpr, block: tl.constexpr
 ):
     piece = tl.program_id(0)
     first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)

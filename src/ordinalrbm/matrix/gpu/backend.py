@@ -11,15 +11,15 @@ import torch
 
 from ordinalrbm.data.observations import Cells, Counted, Counts, Observations
 from ordinalrbm.engine import memory
-from ordinalrbm.engine.gaussian_state import Prior
-from ordinalrbm.engine.gpu import ascent, gibbs, thresholds
+from ordinalrbm.engine.base import Prior
+from ordinalrbm.engine.gpu import ascent, gibbs
 from ordinalrbm.engine.gpu.device import free_memory, torch_device, working_on
-from ordinalrbm.engine.gpu.half_sweep import GPU_ENGINE, tensor
+from ordinalrbm.engine.gpu.half_sweep import GPU_ENGINE
 from ordinalrbm.engine.gpu.ordinal_gibbs import GPU_GIBBS
-from ordinalrbm.engine.gpu.pieces import Answers, answers_on, transposed
+from ordinalrbm.engine.gpu.pieces import Answers, answers_on, inserted, new_cells, transposed
 from ordinalrbm.engine.gpu.rated_sets import FeatureTable, RatedSets
 from ordinalrbm.engine.gpu.tables import padded
-from ordinalrbm.engine.gpu.transfer import array_of, inserted, new_cells
+from ordinalrbm.engine.gpu.transfer import array_of, tensor
 from ordinalrbm.engine.side import Batch, Statistics
 from ordinalrbm.matrix.backends import Cpu, mapped
 from ordinalrbm.matrix.binary_fold_in import KnownColumns, NewRows
@@ -113,7 +113,7 @@ class Cuda(Cpu):
         """Answers by rows and by columns; sorted on the device, if it has room for that."""
         usable = self._usable()
         answers = answers_on(observations, self.device)
-        if usable is None or usable > memory.to_turn(observations.n_entries):
+        if usable is None or usable > memory.bytes_to_transpose(observations.n_entries):
             return answers, transposed(answers, observations)
         return answers, answers_on(observations.transpose(), self.device)
 
@@ -123,7 +123,7 @@ class Cuda(Cpu):
         counts = observations.row_counts, observations.column_counts
         new = new_cells(data.rows.answers, counts[0], observations.n_columns, cells)
         rows, row_counts = inserted(data.rows.answers, counts[0], new)
-        columns, column_counts = inserted(data.columns.answers, counts[1], new.turned)
+        columns, column_counts = inserted(data.columns.answers, counts[1], new.transposed)
         views = View(rows, GPU_ENGINE), View(columns, GPU_ENGINE)
         return Data(*views, data.scales), Counts(row_counts, column_counts)
 
@@ -136,7 +136,7 @@ class Cuda(Cpu):
             of_columns.append(RatedSets.of(observations.column_counts, columns, rows))
         for kinds, table in zip((of_rows, of_columns), tables, strict=True):
             if table is not None:
-                kinds.append(FeatureTable.of(table, self.device))
+                kinds.append(FeatureTable(table, self.device))
         return SampledData(
             GPU_GIBBS, rows, columns, of_rows, of_columns, observations.n_entries, scales_of(observations)
         )
@@ -167,7 +167,7 @@ class Cuda(Cpu):
             own, other, n_levels = other, own, state.model.n_levels
         return process.answers.with_parameters(
             offset=gibbs.offsets(process.answers, other.weights, other.bias, other.factors),
-            row_gaps=thresholds.gaps(other.cutpoints, n_levels),
+            row_gaps=ascent.row_gaps(other.cutpoints, n_levels),
             weights=own.weights,
             bias=own.bias,
             factor_bias=own.factor_bias,
@@ -177,7 +177,7 @@ class Cuda(Cpu):
         self, process: Process, side: Any, state: BinaryState, batch: Batch, how: Sampling
     ) -> tuple[Statistics, Statistics]:
         half, chains = state.half(process), state.chains[process.number]
-        table = thresholds.table(half.cutpoints, process.n_levels)
+        table = ascent.threshold_table(half.cutpoints, process.n_levels)
         return gibbs.both_phases(
             side.with_parameters(thresholds=table),
             chains.clamped,

@@ -15,9 +15,9 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.gpu import gibbs, probit
 from ordinalrbm.engine.gpu.gibbs import DeviceSide
-from ordinalrbm.engine.gpu.half_sweep import tensor
 from ordinalrbm.engine.gpu.pieces import SIZE, row_blocks
 from ordinalrbm.engine.gpu.tables import padded, products, sums
+from ordinalrbm.engine.gpu.transfer import tensor
 from ordinalrbm.engine.side import Side
 from ordinalrbm.matrix.binary_fold_in import (
     LARGEST_STEP,

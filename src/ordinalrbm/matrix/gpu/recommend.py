@@ -18,8 +18,8 @@ from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.gpu import cells as kernels
 from ordinalrbm.engine.gpu.cells import Factored
 from ordinalrbm.engine.gpu.device import torch_device, working_on
-from ordinalrbm.engine.gpu.half_sweep import tensor
 from ordinalrbm.engine.gpu.tables import padded
+from ordinalrbm.engine.gpu.transfer import tensor
 from ordinalrbm.matrix.backends import mapped
 from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.matrix.predict import all_known
