@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from ordinalrbm.data.columns import shown
 from ordinalrbm.data.observations import Cells, Observations, count_levels, rows_of
@@ -161,7 +162,7 @@ def score_hidden(model: Predictor, answers: Encoded, hidden: Cells) -> HiddenSco
     shown = without(answers, hidden)
     predicted = distributions(model, shown, hidden)
     usual = marginals(shown.observations)
-    lines: dict[Any, dict[str, Any]] = {}
+    lines: dict[object, dict[str, float]] = {}
     for i in np.unique(hidden.column):
         own = hidden.column == i
         name = i if answers.names is None else answers.names[i]
@@ -227,7 +228,7 @@ def score_others(
     return NonOrdinalScores(*(pd.DataFrame.from_dict(own, orient="index") for own in lines.values()))
 
 
-def _numbers_off(truth: pd.Series, found: Any) -> dict[str, float]:
+def _numbers_off(truth: pd.Series, found: ArrayLike) -> dict[str, float]:
     off = truth.to_numpy(dtype=np.float64) - np.asarray(found, dtype=np.float64)
     return {"mae": np.abs(off).mean(), "rmse": np.sqrt((off**2).mean())}
 

@@ -258,7 +258,6 @@ def _read_train(train: Any, test: Any, scale: Any) -> Ratings:
 
 
 def _read_lists(recommended: Any) -> tuple[Any, Any, np.ndarray]:
-    """Users, items and ranks."""
     frame = frame_of(recommended, "The recommendations")
     for name in _LISTED:
         if name not in frame.names:

@@ -115,7 +115,6 @@ def _parts(n_ratings: np.ndarray, is_tested: np.ndarray, n_validation: int, n_te
 
 
 def _order_by_user_and_time(user: np.ndarray, time: np.ndarray) -> np.ndarray:
-    """Row numbers by user, then time, then row."""
     if time.dtype.kind == "i":
         low, high = int(time.min()), int(time.max())
         length = high - low + 1

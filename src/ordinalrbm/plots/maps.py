@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, Normalize, TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from numpy.typing import ArrayLike
 from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 from scipy.spatial.distance import squareform
 
@@ -26,7 +27,7 @@ _POINT_LEGEND: dict[str, Any] = {"frameon": False, "handletextpad": 0.1, "column
 _PANELS_PER_ROW = 3
 
 
-def row_positions(factors: Any, *, random_state: int = 0, max_iter: int = 500) -> np.ndarray:
+def row_positions(factors: ArrayLike, *, random_state: int = 0, max_iter: int = 500) -> np.ndarray:
     """Positions of rows on a plane: neighbours have similar factors (t-SNE of scikit-learn).
 
     Parameters
@@ -66,7 +67,12 @@ def row_positions(factors: Any, *, random_state: int = 0, max_iter: int = 500) -
 
 @plain_text
 def row_map(
-    positions: Any, colour_by: Mapping[str, Any], *, title: str = "", note: str = "", axis_name: str = "t-SNE"
+    positions: ArrayLike,
+    colour_by: Mapping[str, ArrayLike],
+    *,
+    title: str = "",
+    note: str = "",
+    axis_name: str = "t-SNE",
 ) -> Figure:
     """Rows as points on a plane, one panel per way to colour them.
 

@@ -312,7 +312,6 @@ def _with_unknown(
 
 
 def _every_column(n_rows: int, n_columns: int, level: np.ndarray, n_levels: np.ndarray) -> Observations:
-    """Rows that have every column."""
     return Observations(
         row_start=np.arange(n_rows + 1, dtype=np.int64) * n_columns,
         column=np.tile(np.arange(n_columns, dtype=np.int32), n_rows),
