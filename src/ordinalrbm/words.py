@@ -25,7 +25,7 @@ _MOST_COMPARED = 20_000  # items, each with each: 3 GiB
 
 @dataclass(frozen=True)
 class Wording:
-    """How a factor is put into words; ``{}`` stands for the columns.
+    """How a factor is put into words; ``{}`` is replaced by the columns.
 
     Examples
     --------

@@ -34,7 +34,7 @@ from ordinalrbm.vector.sample import STEPS_BETWEEN
 # A curve shows people from the lowest to the highest in a thousand.
 _LOWEST, _HIGHEST = -3.0, 3.0  # standard deviations
 _MEAN_PLUS_MINUS_ONE = np.array([-1.0, 1.0])  # who counts as low and as high on a factor
-# A factor is worth telling when some question loads on it at least so much, as is usual.
+# A factor is worth telling when some question loads on it at least so much (a common rule).
 _WORTH_TELLING = 0.3
 # Where a larger share of the answers is missing, loadings may be too small; so much is no matter.
 _SPARSE, _MOSTLY_KEPT = 0.2, 0.9
@@ -171,7 +171,7 @@ class FactorReading:
         """All of it as one table, by factor and size: question, loadings, errors, communality.
 
         ``highest answer`` is the label of a question's highest level, where the levels have words:
-        the answer that a positive loading stands for.
+        the answer that a positive loading means.
         """
         order = [i for own in reading.own_items(self._solution) for i in own]
         order += [i for i in range(len(self.loadings)) if i not in set(order)]

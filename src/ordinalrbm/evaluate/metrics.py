@@ -114,7 +114,7 @@ def point_scores(predicted: ArrayLike, truth: ArrayLike, values: ArrayLike | Non
 def reliability(
     probabilities: ArrayLike, truth: ArrayLike, values: ArrayLike | None = None, n_bins: int = _N_BINS
 ) -> pd.DataFrame:
-    """Predicted probabilities beside how often it happened, for a reliability plot.
+    """Predicted probabilities and observed frequencies, for a reliability plot.
 
     The probabilities of all levels of all answers are put into equal bins between 0 and 1; a
     model is calibrated when in every bin the level was answered as often as predicted.

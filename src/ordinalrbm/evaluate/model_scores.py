@@ -1,4 +1,4 @@
-"""Whole evaluations: a model of ratings beside baselines, and numbers of factors for a survey."""
+"""Whole evaluations: a model of ratings against baselines, and numbers of factors for a survey."""
 
 from __future__ import annotations
 
@@ -128,8 +128,7 @@ def _rankings(model: RatingPredictor, task: RankingTask, validation: Any) -> dic
 
 
 def _without(recommended: pd.DataFrame, pairs: pd.MultiIndex) -> pd.DataFrame:
-    listed = pd.MultiIndex.from_frame(recommended[["user", "item"]])
-    return recommended[~listed.isin(pairs)]
+    return recommended[~pd.MultiIndex.from_frame(recommended[["user", "item"]]).isin(pairs)]
 
 
 # ---- numbers of factors -----------------------------------------------------------------------

@@ -66,7 +66,7 @@ def split(
     ------
     DataError
         When a column is missing, a user or a time is missing, the numbers do not fit together,
-        or nobody has enough ratings.
+        or no user has enough ratings.
 
     Examples
     --------

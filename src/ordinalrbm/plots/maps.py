@@ -56,7 +56,7 @@ def row_positions(factors: ArrayLike, *, random_state: int = 0, max_iter: int = 
             f"A map needs a table of at least 4 rows, got shape {points.shape}; "
             "give what transform() returns for more rows."
         )
-    # t-SNE asks for fewer neighbours than rows; 30 is its usual number.
+    # t-SNE asks for fewer neighbours than rows; 30 is its default.
     perplexity = min(30.0, (points.shape[0] - 1) / 3)
     # The principal components give the map the same large-scale layout each time; there are none
     # of a single factor, or of rows that are all alike.

@@ -4,7 +4,7 @@ safetensors checks that the types, shapes and places of all arrays agree with on
 the size of the file before any memory is taken. Nothing in such a file can be executed, and other
 programs can read it.
 
-The only metadata, ``ordinalrbm``, is a JSON text. It begins with the checksum of all that stands
+The only metadata, ``ordinalrbm``, is a JSON text. It begins with the checksum of all that comes
 before the arrays, in which that checksum itself counts as zeros, and holds one of every array.
 
 Versions are major.minor. A new minor adds what older releases can do without: they ignore it. A
@@ -141,7 +141,7 @@ def _digest(content: bytes | memoryview) -> str:
 
 
 class Contents(NamedTuple):
-    """An open file: its header, and arrays that are read when they are asked for."""
+    """An open file: its header, and arrays that are read when they are needed."""
 
     header: Header
     shapes: dict[str, tuple[int, ...]]
@@ -298,7 +298,7 @@ def _shape(name: str, array: Any) -> tuple[int, ...]:
 
 
 def _offset(name: str, said: Header) -> int:
-    """Where an array begins behind the JSON; safetensors has checked it, unless it stands twice."""
+    """Where an array begins behind the JSON; safetensors has checked it, unless a name is there twice."""
     try:
         start = said[name]["data_offsets"][0]
     except (KeyError, TypeError, IndexError) as error:

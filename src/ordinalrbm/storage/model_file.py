@@ -101,8 +101,8 @@ def save(path: str | os.PathLike, arrays: dict[str, np.ndarray], header: Header)
     """Write a model file, unless it could not be read again: parameters may be no numbers."""
     stored = {name: container.as_stored(name, array) for name, array in arrays.items()}
     as_read = json.loads(json.dumps(header, allow_nan=False))
-    with ThreadPoolExecutor(1) as aside:
-        checksums = aside.submit(container.checksums_of, stored)
+    with ThreadPoolExecutor(1) as pool:
+        checksums = pool.submit(container.checksums_of, stored)
         try:
             _model(stored, as_read)
         except (ValueError, TypeError, OverflowError) as error:

@@ -53,7 +53,7 @@ class Stored:
     def checked_array(
         self, name: str, kinds: Kinds, shape: Shape, low: float = -_LARGEST, high: float = _LARGEST
     ) -> np.ndarray:
-        """An array of one of these types; None stands for any length, and bounds are within.
+        """Return an array of one of these types, of this shape (None is any length), within the bounds.
 
         NaN is never within; infinity only where a bound is infinite.
         """

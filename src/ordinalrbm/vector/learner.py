@@ -138,7 +138,7 @@ def hold_out(
 ) -> tuple[Observations, Monitor | None]:
     """Return the answers to learn from, and a monitor of the rest.
 
-    Answers are hidden, not rows: a model of answers is asked for answers. In large data only the
+    Answers are hidden, not rows, because answers are what a model predicts. In large data only the
     first rows are watched (their order is random by now), so that watching stays cheap.
     """
     rng = np.random.default_rng(seed)
