@@ -16,6 +16,7 @@ import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.vector import likelihood, predict
 from ordinalrbm.vector.model import VectorModel, side
+from ordinalrbm.vector.posterior import State
 
 N_COLUMNS, N_FACTORS, N_ROWS, N_TEST, MISSING = 30, 5, 20_000, 5_000, 0.3
 
@@ -43,7 +44,8 @@ def simulate(model: VectorModel, n_rows: int, rng: np.random.Generator) -> np.nd
     chosen = (below < rng.random((n_rows, 1))).sum(axis=1)
     cells = predict.all_cells(n_rows, N_COLUMNS)
     factors = states[chosen].astype(np.uint8)
-    distribution = predict.prior(model, factors, cells)
+    plain = State(factors, np.zeros(0, dtype=np.float32))
+    distribution = predict.probabilities(model, [plain], cells)
     below = np.cumsum(distribution, axis=1)
     level = (below < rng.random((below.shape[0], 1))).sum(axis=1).reshape(n_rows, N_COLUMNS)
     level = np.minimum(level, model.n_levels - 1)

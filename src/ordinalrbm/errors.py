@@ -26,7 +26,7 @@ class DataTypeError(DataError, TypeError):
 class DiskError(DataError):
     """A result cannot be written though nothing was wrong with the input: the disk is full.
 
-    It is a ``DataError``, so that whoever guards calls guards these too.
+    It is a ``DataError``, so that code that catches those catches these too.
     """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from ordinalrbm.estimators.factor_analysis import FactorReading, column_names
 from ordinalrbm.estimators.matrix import MatrixCumulativeRBM
 from ordinalrbm.estimators.poles import with_answer
 from ordinalrbm.estimators.ratings import RatingModel
+from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.stats.rotation import Rotation
 
 _MOST_COMPARED = 20_000  # items, each with each: 3 GiB
@@ -23,7 +25,7 @@ _MOST_COMPARED = 20_000  # items, each with each: 3 GiB
 
 @dataclass(frozen=True)
 class Wording:
-    """How a factor is put into words; ``{}`` stands for the columns.
+    """How a factor is put into words; ``{}`` is replaced by the columns.
 
     Examples
     --------
@@ -38,7 +40,7 @@ class Wording:
 
 @dataclass(frozen=True)
 class FactorInWords:
-    """One factor, told in a sentence or two.
+    """One factor, described in a sentence or two.
 
     Attributes
     ----------
@@ -58,7 +60,7 @@ class FactorInWords:
         return self.text
 
 
-def factor_effects(estimator: Any, *, rotation: Rotation = "varimax") -> pd.DataFrame:
+def factor_effects(estimator: CumulativeRBM, *, rotation: Rotation = "varimax") -> pd.DataFrame:
     """How the answer to each column differs between people low and high on each rotated factor.
 
     Low and high are one standard deviation below and above the mean, where all other factors stay.
@@ -92,7 +94,7 @@ def factor_effects(estimator: Any, *, rotation: Rotation = "varimax") -> pd.Data
 
 
 def describe_factors(
-    estimator: Any,
+    estimator: CumulativeRBM,
     n_factors: int = 5,
     *,
     n_columns: int = 4,
@@ -109,7 +111,7 @@ def describe_factors(
     ----------
     estimator : CumulativeRBM, fitted
     n_factors : int, default=5
-        How many factors to tell at most.
+        How many factors to describe at most.
     n_columns : int, default=4
         How many columns to name at most in each direction.
     wording : Wording, optional
@@ -145,7 +147,7 @@ def describe_factors(
     return described
 
 
-def column_similarity(estimator: Any) -> pd.DataFrame:
+def column_similarity(estimator: CumulativeRBM | RatingModel) -> pd.DataFrame:
     """How alike the columns depend on the factors: cosine of their weights, −1 to 1.
 
     1: the same factors move both, the same way; 0: they have nothing to do with each other;
@@ -160,7 +162,7 @@ def column_similarity(estimator: Any) -> pd.DataFrame:
     >>> column_similarity(model).loc["tea", "coffee"].round(2).item()
     -1.0
     """
-    names: Any
+    names: Sequence[Any] | np.ndarray
     if isinstance(estimator, RatingModel):
         check_is_fitted(estimator, "ratings_")
         names = _comparable_items(estimator)
@@ -178,7 +180,7 @@ def column_similarity(estimator: Any) -> pd.DataFrame:
     return pd.DataFrame(similarity, index=names, columns=names)
 
 
-def _comparable_items(estimator: Any) -> np.ndarray:
+def _comparable_items(estimator: RatingModel) -> np.ndarray:
     n_items = estimator.ratings_.n_items
     if n_items > _MOST_COMPARED:
         raise DataError(
@@ -189,11 +191,11 @@ def _comparable_items(estimator: Any) -> np.ndarray:
 
 
 def item_vectors(model: Any) -> tuple[np.ndarray, list[str]]:
-    """(items, factors) what each factor adds to a usual user's utility, and names of the factors.
+    """(items, factors) what each factor adds to an average user's utility, and names of the factors.
 
     Without columns where a model has no factors of items.
     """
-    if isinstance(model, RatingEnsemble):  # whose models have items each in their own way
+    if isinstance(model, RatingEnsemble):  # each of its models has its own factors
         return item_vectors(model.estimators_[-1])
     if isinstance(model, MatrixCumulativeRBM):
         half, other = model.model_.by_rows, model.model_.by_columns
@@ -208,14 +210,14 @@ def item_vectors(model: Any) -> tuple[np.ndarray, list[str]]:
 
 
 def _size(values: np.ndarray) -> np.ndarray:
-    """How large the values of each column usually are."""
+    """Root mean square of each column."""
     return np.sqrt(np.mean(values.astype(np.float64) ** 2, axis=0))
 
 
 # ---- numbers ----------------------------------------------------------------------------------
 
 
-def _scales(estimator: Any) -> dict[str, Scale]:
+def _scales(estimator: CumulativeRBM) -> dict[str, Scale]:
     """The ordered scales, by the names of their columns."""
     known = zip(column_names(estimator), estimator.scales_, strict=True)
     kinds = estimator.questionnaire_.kinds
@@ -234,18 +236,15 @@ def _effects(reading: FactorReading, scales: dict[str, Scale], pairs: list[tuple
 
 
 def _values(scale: Scale) -> np.ndarray:
-    if _is_ascending(scale):
-        return np.asarray(scale.labels, dtype=np.float64)
-    return np.arange(1.0, scale.n_levels + 1.0)
+    return scale.values if _is_ascending(scale) else np.arange(1.0, scale.n_levels + 1.0)
 
 
 def _is_ascending(scale: Scale) -> bool:
     """Whether the labels are numbers that can be averaged in the direction of the scale."""
-    return scale.is_numeric and bool(np.all(np.diff(np.asarray(scale.labels, dtype=float)) > 0))
+    return scale.is_numeric and bool(np.all(np.diff(scale.values) > 0))
 
 
 def _first_top(scale: Scale) -> int:
-    """First level above the middle of the scale."""
     return (scale.n_levels + 1) // 2
 
 
@@ -265,7 +264,7 @@ def _sentence(
         clauses = {
             phrase.format("everything") + ", most of all {}": named for phrase, named in clauses.items()
         }
-    said = "; ".join(phrase.format(_listed(named)) for phrase, named in clauses.items())
+    said = "; ".join(phrase.format(_enumerated(named)) for phrase, named in clauses.items())
     first = effects.iloc[0]
     low, high = (f"{first[end] * 100:.0f} %" for end in ("top_low", "top_high"))
     return f"{said}. {first['column']} {_top_words(scales[first['column']])}: {low} → {high}."
@@ -277,7 +276,7 @@ def _change(change: float, scale: Scale) -> str:
     return f"{change:+.{digits}f}{unit}".replace("-", "−")
 
 
-def _listed(parts: list[str]) -> str:
+def _enumerated(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 

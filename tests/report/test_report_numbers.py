@@ -182,12 +182,17 @@ def test_weights_that_are_all_zero_count_the_same():
 
 def test_response_curves_are_the_models_probabilities():
     from ordinalrbm.vector import predict
+    from ordinalrbm.vector.posterior import State
 
     whole = survey(answers(80))
     model = fitted(whole, response_styles=3)
     curves = response_curves(model, list("abcde"), whole.answers)
     off = np.zeros((1, 3), dtype=np.float32)
-    at_bias = predict.prior(model.model_, off, predict.all_cells(1, 5))
+    parameters, cells = model.model_, predict.all_cells(1, 5)
+    at_bias = sum(
+        share * predict.probabilities(parameters, [State(off, np.full(1, stretch, np.float32))], cells)
+        for stretch, share in zip(parameters.stretches, parameters.style_weights, strict=True)
+    )
     for i, one in enumerate(curves):
         np.testing.assert_allclose(one.probability.sum(axis=1), 1.0, atol=1e-6)
         for k in range(4):

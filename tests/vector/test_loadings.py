@@ -8,6 +8,7 @@ from ordinalrbm.vector import likelihood, predict
 from ordinalrbm.vector import loadings as reading
 from ordinalrbm.vector.loadings import Population, solve
 from ordinalrbm.vector.model import complete_rows, side
+from ordinalrbm.vector.posterior import State
 
 
 def mild_model(units=6, n_factors=3):
@@ -16,6 +17,14 @@ def mild_model(units=6, n_factors=3):
     bias = 0.2 - 0.5 * units * model.weights.sum(axis=1)
     tilt = np.array([-0.2, 0.1, 0.15], np.float32)[:n_factors]
     return model._replace(bias=bias.astype(np.float32), factor_bias=tilt)
+
+
+def averaged_over_styles(model, factors, cells):
+    """P(level | factors) for rows of unknown style."""
+    return sum(
+        share * predict.probabilities(model, [State(factors, np.full(len(factors), c, np.float32))], cells)
+        for c, share in zip(model.stretches, model.style_weights, strict=True)
+    )
 
 
 def enumerated(model, this):
@@ -97,7 +106,7 @@ def test_curves_are_predictions_at_a_point_of_the_factor(free):
         point[:, factor] = at
         units = found.mean + point @ np.linalg.inv(found.projection).T
         cells = predict.all_cells(3, 4)
-        truth = predict.prior(model, units.astype(np.float32), cells).reshape(3, 4, -1)
+        truth = averaged_over_styles(model, units.astype(np.float32), cells).reshape(3, 4, -1)
         for question, n_levels in enumerate(model.n_levels):
             probability, _ = reading.response_curves(model, found, question, factor, at)
             np.testing.assert_allclose(probability, truth[:, question, :n_levels], atol=2e-5)

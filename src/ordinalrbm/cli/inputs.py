@@ -17,7 +17,7 @@ from ordinalrbm.cli.options import OF_RATINGS, OF_SURVEYS, RatingColumns, Settin
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.timing import stage
-from ordinalrbm.storage.atomic import check_place
+from ordinalrbm.storage.atomic import check_writable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +43,7 @@ def check_files(*read: Path | None, out: Path | None = None) -> None:
         _check_there(path)
     if out is None:
         return
-    check_place(out)
+    check_writable(out)
     for path in given:
         if out.exists() and out.samefile(path):
             raise DataError(f"File '{out}' is read and would be written over; write elsewhere.")

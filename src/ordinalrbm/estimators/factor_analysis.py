@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data.answers import NOMINAL, NUMERIC, ORDINAL
@@ -24,7 +25,7 @@ from ordinalrbm.storage.reader import Stored
 from ordinalrbm.vector import loadings as reading
 from ordinalrbm.vector import posterior
 from ordinalrbm.vector.initial import by_weight
-from ordinalrbm.vector.loading_errors import LoadingErrors, attenuation, loading_errors
+from ordinalrbm.vector.loading_errors import attenuation, loading_errors
 from ordinalrbm.vector.loadings import Population, Solution
 from ordinalrbm.vector.model import VectorModel
 from ordinalrbm.vector.predict import factor_covariances
@@ -33,7 +34,7 @@ from ordinalrbm.vector.sample import STEPS_BETWEEN
 # A curve shows people from the lowest to the highest in a thousand.
 _LOWEST, _HIGHEST = -3.0, 3.0  # standard deviations
 _MEAN_PLUS_MINUS_ONE = np.array([-1.0, 1.0])  # who counts as low and as high on a factor
-# A factor is worth telling when some question loads on it at least so much, as is usual.
+# A factor is worth telling when some question loads on it at least so much (a common rule).
 _WORTH_TELLING = 0.3
 # Where a larger share of the answers is missing, loadings may be too small; so much is no matter.
 _SPARSE, _MOSTLY_KEPT = 0.2, 0.9
@@ -42,7 +43,7 @@ _POPULATION = ("population.mean", "population.covariance")
 
 
 class _Asked(NamedTuple):
-    """What a row of the loadings belongs to."""
+    """The question that a row of the loadings belongs to."""
 
     name: str  # of the question
     question: int
@@ -57,12 +58,7 @@ class _Asked(NamedTuple):
         return self.levels if self.kind == ORDINAL else ()
 
 
-# How likely levels and categories are along a factor, or where a number is.
-_CURVES: dict[int, Any] = {
-    ORDINAL: reading.response_curves,
-    NOMINAL: reading.category_curves,
-    NUMERIC: reading.number_curve,
-}
+_CURVES = {ORDINAL: reading.response_curves, NOMINAL: reading.category_curves, NUMERIC: reading.number_curve}
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +102,7 @@ class FactorReading:
 
     @property
     def factors(self) -> list[str]:
-        """What the factors are called: "Factor 1" is the one that explains most."""
+        """Names of the factors: "Factor 1" is the one that explains most."""
         return list(self.loadings.columns)
 
     def items(self, factor: str) -> list[str]:
@@ -120,9 +116,9 @@ class FactorReading:
         Empty where the levels are plain numbers, and for categories and numbers.
         """
         if item not in self.loadings.index:
-            raise DataError(f"There is no question {item!r}; give one of {self._listed()}.")
-        place = (list(self.loadings.index).index(item), self._factor(factor))
-        return poles.answer_at(self._asked[item].scale, float(self.loadings.iat[place]))
+            raise self._no_question(item)
+        loading = self.loadings[self.factors[self._factor(factor)]][item]
+        return poles.answer_at(self._asked[item].scale, float(loading))
 
     def name(
         self, factor: str, n_items: int = 2, *, texts: Mapping[str, str] | None = None, width: int = 60
@@ -175,7 +171,7 @@ class FactorReading:
         """All of it as one table, by factor and size: question, loadings, errors, communality.
 
         ``highest answer`` is the label of a question's highest level, where the levels have words:
-        the answer that a positive loading stands for.
+        the answer that a positive loading means.
         """
         order = [i for own in reading.own_items(self._solution) for i in own]
         order += [i for i in range(len(self.loadings)) if i not in set(order)]
@@ -209,16 +205,16 @@ class FactorReading:
 
     def _curves(self, item: str, factor: str, at: np.ndarray) -> pd.DataFrame:
         if item not in self._asked:
-            raise DataError(f"There is no question {item!r}; give one of {self._listed()}.")
+            raise self._no_question(item)
         asked = self._asked[item]
-        place = (asked.question if asked.kind == NOMINAL else asked.column, self._factor(factor))
-        curves = _CURVES[asked.kind](self._model, self._solution, *place, at)
+        which = asked.question if asked.kind == NOMINAL else asked.column
+        curve, information = _CURVES[asked.kind](self._model, self._solution, which, self._factor(factor), at)
         index = pd.Index(at, name=factor)
         if asked.number is None:
-            found = pd.DataFrame(curves[0], index=index, columns=list(asked.levels))
+            found = pd.DataFrame(curve, index=index, columns=list(asked.levels))
         else:
-            found = pd.DataFrame({"median": asked.number.restore(curves[0])}, index=index)
-        return found.assign(information=curves[1])
+            found = pd.DataFrame({"median": asked.number.restore(curve)}, index=index)
+        return found.assign(information=information)
 
     def question(self, item: str) -> str:
         """The question that a row of the loadings belongs to: its own name, unless a category."""
@@ -242,7 +238,7 @@ class FactorReading:
         return found.assign(total=found.sum(axis=1))
 
     def _short(self, texts: Mapping[str, str] | None, width: int) -> dict[str, str]:
-        """Short texts of all rows; a category without its question says nothing."""
+        """Short texts of all rows; a category keeps its question."""
         known = self.questions if texts is None else texts
         named = {item: known.get(item) or item for item in map(str, self.loadings.index)}
         own = {item: text for item, text in named.items() if self.question(item) == item}
@@ -257,12 +253,13 @@ class FactorReading:
             raise DataError(f"There is no factor {factor!r}; give one of {known}.")
         return self.factors.index(factor)
 
-    def _listed(self) -> str:
-        return ", ".join(map(repr, list(self.loadings.index)[:10]))
+    def _no_question(self, item: str) -> DataError:
+        known = ", ".join(map(repr, list(self.loadings.index)[:10]))
+        return DataError(f"There is no question {item!r}; give one of {known}.")
 
 
 class ReadableFactors:
-    """The part of :class:`CumulativeRBM` that reads its factors."""
+    """The factor analysis of :class:`CumulativeRBM`."""
 
     if TYPE_CHECKING:
         model_: VectorModel
@@ -287,7 +284,7 @@ class ReadableFactors:
         rotation: Rotation = "varimax",
         n_factors: int | None = None,
         gamma: float = 0.0,
-        sample_weight: Any = None,
+        sample_weight: ArrayLike | None = None,
         questions: Mapping[str, str] | None = None,
     ) -> FactorReading:
         """Rotated loadings of the factors, their correlations, communalities and reliability.
@@ -323,10 +320,10 @@ class ReadableFactors:
         """
         people = self._population()
         solution = self._solution(people, rotation, n_factors, gamma)
-        factors = [f"Factor {k + 1}" for k in range(solution.loadings.shape[1])]
+        factors = _factor_names(solution)
         asked = self._asked()
         names = pd.Index([name for name, one in asked.items() if one.column >= 0])
-        answers, weight, errors = None, None, None
+        answers, weight, of_loadings, of_correlations = None, None, None, None
         if X is not None:
             answers = self._read(X)
             weight = check_weights(sample_weight, answers.n_rows)
@@ -334,14 +331,17 @@ class ReadableFactors:
                 errors = loading_errors(
                     self.model_, self._side(answers), people, solution, rotation, gamma=gamma, weight=weight
                 )
+            if errors is not None:
+                of_loadings = pd.DataFrame(errors.loadings, names, factors)
+                of_correlations = pd.DataFrame(errors.correlation, factors, factors)
             self._warn_of_shrinkage(people, solution, by_weight(answers, weight))
         return FactorReading(
             loadings=pd.DataFrame(solution.loadings, names, factors),
             correlations=pd.DataFrame(solution.correlation, factors, factors),
             communalities=pd.Series(solution.communality, names, name="communality"),
             reliability=_reliability(solution, factors, self.model_, answers, weight),
-            standard_errors=_framed(errors, "loadings", names, factors),
-            correlation_errors=_framed(errors, "correlation", factors, factors),
+            standard_errors=of_loadings,
+            correlation_errors=of_correlations,
             questions=_with_categories(self._questions() if questions is None else dict(questions), asked),
             rotation=rotation,
             _model=self.model_,
@@ -350,18 +350,17 @@ class ReadableFactors:
         )
 
     def _warn_of_shrinkage(self, people: Population, solution: Solution, answers: Observations) -> None:
-        """Say it when loadings are clearly too small because most answers are missing."""
         missing = 1.0 - answers.n_entries / (answers.n_rows * answers.n_columns)
         if missing < _SPARSE or self.model_.n_covariates:  # within groups, answers differ less
             return
         kept = attenuation(self.model_, people, answers).kept
         if kept > _MOSTLY_KEPT:
             return
-        usual = float(np.median(np.abs(solution.loadings).max(axis=1)))
+        median = float(np.median(np.abs(solution.loadings).max(axis=1)))
         warnings.warn(
             f"{missing:.0%} of the answers are missing, and the prior has drawn loadings towards "
             f"zero: by the correlations of the answers they are about {1.0 - kept:.0%} too small, "
-            f"so that {usual:.2f} stands for about {min(usual / kept, 0.99):.2f}, and omega is too "
+            f"so that {median:.2f} stands for about {min(median / kept, 0.99):.2f}, and omega is too "
             "small as well. Fit with learning_rate=0.005, n_epochs=40, weight_decay=1 for loadings "
             "nearer to those of the answers.",
             stacklevel=user_stacklevel(),
@@ -433,20 +432,20 @@ class ReadableFactors:
         observations = self._read(X)
         solution = self._solution(self._population(), rotation, n_factors, gamma)
         index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(observations.n_rows)
+        names = _factor_names(solution)
 
-        def framed(values: np.ndarray) -> pd.DataFrame:
-            names = [f"Factor {k + 1}" for k in range(values.shape[1])]
-            return pd.DataFrame(values, index=index, columns=names)
+        def scores_of(factors: np.ndarray) -> pd.DataFrame:
+            projected = (factors.astype(np.float64) - solution.mean) @ solution.projection.T
+            return pd.DataFrame(projected, index, names)
 
         this = self._side(observations)
         with threads(self.n_jobs):
             if n_draws is not None:
                 seed = seed_from(random_state)
                 states = posterior.draws(self.model_, this, n_draws, seed, thin=STEPS_BETWEEN)
-                return [framed(_projected(solution, state.factors)) for state in states]
+                return [scores_of(state.factors) for state in states]
             mean, std = self._factor_moments(this, solution.projection)
-        scores = framed(_projected(solution, mean))
-        return (scores, framed(std)) if return_std else scores
+        return (scores_of(mean), pd.DataFrame(std, index, names)) if return_std else scores_of(mean)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of what ``transform`` returns: factor_0, factor_1, ..., before any rotation.
@@ -491,19 +490,18 @@ class ReadableFactors:
         return poles.naturally_turned(solution, scales)
 
     def _learn_population(self, observations: Observations, weight: np.ndarray | None, seed: int) -> None:
-        """Keep how the factors are distributed among those who were learnt from."""
         with threads(self.n_jobs):
             self.population_ = reading.population_of(self.model_, observations, weight, self.unanswered, seed)
 
     def _population(self) -> Population:
-        """How factors are distributed; of files that do not say it, as the model would have it."""
+        """How factors are distributed; by the model itself, where a file does not say it."""
         check_is_fitted(self, "model_")
         if hasattr(self, "population_"):
             return self.population_
-        if not hasattr(self, "_made_up_population"):
+        if not hasattr(self, "_free_population"):
             with threads(self.n_jobs):
-                self._made_up_population = reading.free_population(self.model_)
-        return self._made_up_population
+                self._free_population = reading.free_population(self.model_)
+        return self._free_population
 
     def _kept_population(self) -> dict[str, np.ndarray]:
         kept = getattr(self, "population_", None)
@@ -541,15 +539,15 @@ class ReadableFactors:
         return mean, np.sqrt(variance)
 
     def _sampled_moments(self, this: Side, projection: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        first, second = np.zeros((this.n_rows, self.model_.n_factors)), 0.0
-        projected = np.zeros((this.n_rows, len(projection)))
+        total = np.zeros((this.n_rows, self.model_.n_factors))
+        squares = np.zeros((this.n_rows, len(projection)))
         for state in posterior.draws(self.model_, this, self.n_draws, self._inference_seed()):
             factors = state.factors.astype(np.float64)
-            first += factors
-            projected += factors @ projection.T
-            second = second + (factors @ projection.T) ** 2
-        variance = second / self.n_draws - (projected / self.n_draws) ** 2
-        return first / self.n_draws, np.sqrt(np.maximum(variance, 0.0))
+            total += factors
+            squares += (factors @ projection.T) ** 2
+        mean = total / self.n_draws
+        variance = squares / self.n_draws - (mean @ projection.T) ** 2
+        return mean, np.sqrt(np.maximum(variance, 0.0))
 
     def _questions(self) -> dict[str, str]:
         """Texts of the questions, if the file that was learnt from had them."""
@@ -560,19 +558,15 @@ class ReadableFactors:
 
 
 def column_names(estimator: Any) -> list[str]:
-    """What the columns of a fitted model are called; by position when they have no names."""
+    """Names of the columns of a fitted model; by position when they have none."""
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
         return [f"column {i}" for i in range(estimator.n_features_in_)]
     return [str(name) for name in names]
 
 
-def _projected(solution: Solution, factors: np.ndarray) -> np.ndarray:
-    return (factors.astype(np.float64) - solution.mean) @ solution.projection.T
-
-
-def _framed(errors: LoadingErrors | None, part: str, rows: Any, columns: Any) -> Any:
-    return None if errors is None else pd.DataFrame(getattr(errors, part), rows, columns)
+def _factor_names(solution: Solution) -> list[str]:
+    return [f"Factor {k + 1}" for k in range(solution.loadings.shape[1])]
 
 
 def _with_categories(questions: dict[str, str], asked: Mapping[str, _Asked]) -> dict[str, str]:
@@ -593,7 +587,7 @@ def _reliability(
 ) -> pd.DataFrame:
     plan = model.layout
     kind = plan.kind[plan.question]
-    # Categories of one question exclude each other: nobody would add them up.
+    # Categories of one question exclude each other and are not added up.
     every = [own[kind[own] != NOMINAL] for own in reading.own_items(solution)]
     keys = [np.sign(solution.loadings[own, k]) for k, own in enumerate(every)]
     explained = (solution.structure * solution.loadings).mean(axis=0)

@@ -28,26 +28,14 @@ _NUMBER = re.compile(r"^\s*[A-Za-z]{0,3}[-_.]?\d+[A-Za-z]?\s*[.:)]\s+(?=\S)")  #
 
 
 def answer_at(levels: Sequence[str], direction: float) -> str:
-    """The label at the upper (direction > 0) or lower end of a scale; "" if it has no words.
-
-    Examples
-    --------
-    >>> answer_at(["Yes", "No"], 0.7), answer_at(["Yes", "No"], -0.7), answer_at(["1", "5"], 0.7)
-    ('No', 'Yes', '')
-    """
+    """The label at the upper (direction > 0) or lower end of a scale; "" if it has no words."""
     if len(levels) < 2 or not all(any(c.isalpha() for c in end) for end in (levels[0], levels[-1])):
         return ""
     return without_code(levels[-1] if direction > 0 else levels[0])
 
 
 def with_answer(question: str, answer: str) -> str:
-    """A question and what is answered to it.
-
-    Examples
-    --------
-    >>> with_answer("Trust", "None"), with_answer("Do you smoke?", "Yes"), with_answer("tea", "")
-    ('Trust: None', 'Do you smoke? Yes', 'tea')
-    """
+    """A question and what is answered to it."""
     if not answer:
         return question
     return f"{question}{' ' if question.endswith(('?', ':')) else ': '}{answer}"
@@ -57,13 +45,6 @@ def in_words(parts: Sequence[tuple[str, str, float]]) -> str:
     """The high end of a factor in words, from questions, the answers there, and loadings.
 
     Questions without a named answer are listed as those answered more (higher) and less.
-
-    Examples
-    --------
-    >>> in_words([("Market", "No", 0.8), ("Livestock", "Yes", -0.6)])
-    'Market: No · Livestock: Yes'
-    >>> in_words([("Spain", "", 0.8), ("England", "", -0.6), ("Portugal", "", 0.5)])
-    'more: Spain · Portugal / less: England'
     """
     ends = {
         "": [with_answer(text, cut(answer, _ANSWER_WIDTH)) for text, answer, _ in parts if answer],
@@ -74,7 +55,7 @@ def in_words(parts: Sequence[tuple[str, str, float]]) -> str:
 
 
 def worth_naming(loadings: np.ndarray) -> list[int]:
-    """Places of the loadings that say what a factor is about, the strongest first."""
+    """Indices of the loadings that say what a factor is about, the strongest first."""
     size = np.abs(loadings)
     order = np.argsort(-size, kind="stable")
     return [int(i) for i in order if size[i] > 0 and size[i] >= WORTH_NAMING * size.max()]
@@ -107,12 +88,6 @@ def in_short(texts: Mapping[str, str], width: int = 60) -> dict[str, str]:
 
     Words that open several questions are left out, since what differs comes after them, and so are
     the numbers of questions.
-
-    Examples
-    --------
-    >>> drinks = ("tea", "milk", "beer")
-    >>> in_short({k: f"Q{n}. How much do you like {k}?" for n, k in enumerate(drinks)})["tea"]
-    '… tea?'
     """
     words = {name: _NUMBER.sub("", text).split(" ") for name, text in texts.items()}
     openings = Counter(tuple(one[:size]) for one in words.values() for size in range(_FEWEST_WORDS, len(one)))
@@ -126,7 +101,7 @@ def _shortened(words: list[str], openings: Counter[tuple[str, ...]], width: int)
 
 
 def cut(text: str, width: int) -> str:
-    """A text with so many letters at most."""
+    """The text with at most ``width`` letters."""
     if len(text) <= width:
         return text
     kept = text[: width - 1]

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from ordinalrbm.data.observations import Cells, rows_of
 from ordinalrbm.data.ratings import Ratings, as_list, read_ratings
@@ -65,12 +66,12 @@ class DampedBiases:
         self._residuals = np.sort(rest)
         return self
 
-    def predict(self, users: Any, items: Any) -> np.ndarray:
+    def predict(self, users: ArrayLike, items: ArrayLike) -> np.ndarray:
         """The expected rating of each pair of user and item, kept within the scale."""
         values = level_values(self.ratings_)
         return self._expected(self.ratings_.cells(users, items)).clip(values.min(), values.max())
 
-    def predict_proba(self, users: Any, items: Any) -> np.ndarray:
+    def predict_proba(self, users: ArrayLike, items: ArrayLike) -> np.ndarray:
         """(n, L): the expected rating plus the training ratings' residuals, to the nearest level.
 
         Half a rating is added to each level, so that none is impossible.
@@ -99,7 +100,7 @@ class DampedBiases:
         return np.append(self.ratings_.observations.n_levels, unknown)[columns]
 
 
-def popular(train: Any, users: Any, n: int = 10) -> pd.DataFrame:
+def popular(train: Any, users: ArrayLike, n: int = 10) -> pd.DataFrame:
     """The n items with the most ratings that each user has not rated, the most rated first.
 
     Parameters

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from ordinalrbm.data.columns import shown
 from ordinalrbm.data.observations import Cells, Observations, count_levels, rows_of
@@ -61,7 +62,7 @@ def hide_answers(answers: Any, share: float = 0.05, random_state: int = 0) -> tu
     shown : Encoded
         The table without these answers, to fit a model on.
     hidden : Cells
-        Where they stood (row, column, counted from 0) and what they were (level, from 0).
+        Where they were (row, column, counted from 0) and their levels (from 0).
 
     Examples
     --------
@@ -160,12 +161,12 @@ def score_hidden(model: Predictor, answers: Encoded, hidden: Cells) -> HiddenSco
     """Predict hidden answers (at least one) from the others of the same people, and score that."""
     shown = without(answers, hidden)
     predicted = distributions(model, shown, hidden)
-    usual = marginals(shown.observations)
-    lines: dict[Any, dict[str, Any]] = {}
+    marginal = marginals(shown.observations)
+    lines: dict[object, dict[str, float]] = {}
     for i in np.unique(hidden.column):
         own = hidden.column == i
         name = i if answers.names is None else answers.names[i]
-        ours, others = predicted[own, : len(usual[i])], np.tile(usual[i], (own.sum(), 1))
+        ours, others = predicted[own, : len(marginal[i])], np.tile(marginal[i], (own.sum(), 1))
         lines[name] = {"count": own.sum()}
         for who, distribution in (("model", ours), ("usual", others)):
             scores = score(distribution, hidden.level[own] + 1)
@@ -217,17 +218,17 @@ def score_others(
         own = hidden[name].to_numpy()
         truth, rest = whole[name][own], whole[name][~own].dropna()
         is_number = name in numeric
-        usual = rest.astype(float).mean() if is_number else rest.mode().iloc[0]
+        baseline = rest.astype(float).mean() if is_number else rest.mode().iloc[0]
         ours = predicted[name].to_numpy()[own[rows]]
         line: dict[str, float] = {"count": int(own.sum())}
-        for who, found in (("model", ours), ("usual", usual)):
+        for who, found in (("model", ours), ("usual", baseline)):
             scores = _numbers_off(truth, found) if is_number else {"hits": np.mean(truth == found)}
             line |= {f"{who}_{score}": float(value) for score, value in scores.items()}
         lines[is_number][name] = line
     return NonOrdinalScores(*(pd.DataFrame.from_dict(own, orient="index") for own in lines.values()))
 
 
-def _numbers_off(truth: pd.Series, found: Any) -> dict[str, float]:
+def _numbers_off(truth: pd.Series, found: ArrayLike) -> dict[str, float]:
     off = truth.to_numpy(dtype=np.float64) - np.asarray(found, dtype=np.float64)
     return {"mae": np.abs(off).mean(), "rmse": np.sqrt((off**2).mean())}
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError, DataTypeError
@@ -18,7 +18,7 @@ _ROUNDING = 1e-9  # a probability of three tenths belongs to the bin that starts
 _N_BINS = 10
 
 
-def score(probabilities: Any, truth: Any, values: Any = None) -> dict[str, float]:
+def score(probabilities: ArrayLike, truth: ArrayLike, values: ArrayLike | None = None) -> dict[str, float]:
     """Score predicted distributions against what was answered.
 
     Parameters
@@ -75,7 +75,7 @@ def score(probabilities: Any, truth: Any, values: Any = None) -> dict[str, float
     }
 
 
-def point_scores(predicted: Any, truth: Any, values: Any = None) -> dict[str, float]:
+def point_scores(predicted: ArrayLike, truth: ArrayLike, values: ArrayLike | None = None) -> dict[str, float]:
     """Score predicted numbers, for methods that give no distributions.
 
     Parameters
@@ -111,8 +111,10 @@ def point_scores(predicted: Any, truth: Any, values: Any = None) -> dict[str, fl
     }
 
 
-def reliability(probabilities: Any, truth: Any, values: Any = None, n_bins: int = _N_BINS) -> pd.DataFrame:
-    """Predicted probabilities beside how often it happened, for a reliability plot.
+def reliability(
+    probabilities: ArrayLike, truth: ArrayLike, values: ArrayLike | None = None, n_bins: int = _N_BINS
+) -> pd.DataFrame:
+    """Predicted probabilities and observed frequencies, for a reliability plot.
 
     The probabilities of all levels of all answers are put into equal bins between 0 and 1; a
     model is calibrated when in every bin the level was answered as often as predicted.
@@ -191,20 +193,20 @@ def _bins(
 # ---- checks -----------------------------------------------------------------------------------
 
 
-def check_whole(value: Any, name: str, low: int = 1) -> None:
+def check_whole(value: object, name: str, low: int = 1) -> None:
     """Refuse what is no whole number of at least ``low``."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < low:
         raise DataError(f"{name} must be a whole number, {low} or more, not {value!r}.")
 
 
-def _as_floats(values: Any, what: str) -> np.ndarray:
+def _as_floats(values: ArrayLike, what: str) -> np.ndarray:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataTypeError(f"{what} must be numbers ({error}); convert them first.") from error
 
 
-def _numbers(values: Any, what: str) -> np.ndarray:
+def _numbers(values: ArrayLike, what: str) -> np.ndarray:
     array = _as_floats(values, what)
     if array.ndim != 1 or not len(array):
         raise DataError(
@@ -220,7 +222,7 @@ def _numbers(values: Any, what: str) -> np.ndarray:
     return array
 
 
-def _distributions(probabilities: Any) -> np.ndarray:
+def _distributions(probabilities: ArrayLike) -> np.ndarray:
     distribution = _as_floats(probabilities, "The probabilities")
     if distribution.ndim != 2 or not distribution.size:
         raise DataError(
@@ -249,7 +251,7 @@ def _row(distribution: np.ndarray) -> str:
     return shorten([float(f"{p:.4g}") for p in distribution])
 
 
-def _level_values(values: Any, n_levels: int | None) -> np.ndarray:
+def _level_values(values: ArrayLike | None, n_levels: int | None) -> np.ndarray:
     if values is None:
         assert n_levels is not None
         return np.arange(1.0, n_levels + 1.0)
@@ -278,7 +280,7 @@ def _check_same_length(n_predicted: int, n_truth: int, what: str) -> None:
         raise DataError(f"There are {n_predicted} {what} for {n_truth} answers; give one for each.")
 
 
-def _positions(truth: Any, levels: np.ndarray, n: int) -> np.ndarray:
+def _positions(truth: ArrayLike, levels: np.ndarray, n: int) -> np.ndarray:
     right = _numbers(truth, "The truth")
     _check_same_length(n, len(right), "rows of probabilities")
     ascending = np.argsort(levels)

@@ -1,4 +1,4 @@
-"""Whole evaluations: a model of ratings beside baselines, and numbers of factors for a survey."""
+"""Whole evaluations: a model of ratings against baselines, and numbers of factors for a survey."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from ordinalrbm.data.observations import Cells
 from ordinalrbm.data.ratings import Ratings
@@ -25,10 +27,10 @@ class RatingPredictor(Protocol):
 
     ratings_: Ratings
 
-    def predict_proba(self, users: Any, items: Any) -> np.ndarray:
+    def predict_proba(self, users: ArrayLike, items: ArrayLike) -> np.ndarray:
         """Distribution of the rating of each pair."""
 
-    def recommend(self, users: Any, n: int) -> pd.DataFrame:
+    def recommend(self, users: ArrayLike, n: int) -> pd.DataFrame:
         """The n best items that each user has not rated: columns user, item, rank."""
 
 
@@ -127,8 +129,7 @@ def _rankings(model: RatingPredictor, task: RankingTask, validation: Any) -> dic
 
 
 def _without(recommended: pd.DataFrame, pairs: pd.MultiIndex) -> pd.DataFrame:
-    listed = pd.MultiIndex.from_frame(recommended[["user", "item"]])
-    return recommended[~listed.isin(pairs)]
+    return recommended[~pd.MultiIndex.from_frame(recommended[["user", "item"]]).isin(pairs)]
 
 
 # ---- numbers of factors -----------------------------------------------------------------------
@@ -158,13 +159,13 @@ class FactorNumbers(NamedTuple):
 
 
 def compare_factor_numbers(
-    estimator: Any,
+    estimator: BaseEstimator,
     X: Any,
     numbers: Iterable[int],
     *,
     share: float = 0.1,
     random_state: int = 0,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     tell: Callable[[int], None] | None = None,
 ) -> FactorNumbers:
     """Fit an estimator with several numbers of factors, and score the same hidden answers.

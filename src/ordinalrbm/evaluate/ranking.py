@@ -222,7 +222,7 @@ def lowest_liked(known: Catalogue, liked: Any = None) -> np.ndarray:
 
 
 def in_words(liked: Any) -> str:
-    """What counts as liked; None stands for different scales."""
+    """What counts as liked; None where items have different scales."""
     return "in the upper quarter of the item's scale" if liked is None else f"{liked} or more"
 
 
@@ -257,7 +257,6 @@ def _read_train(train: Any, test: Any, scale: Any) -> Ratings:
 
 
 def _read_lists(recommended: Any) -> tuple[Any, Any, np.ndarray]:
-    """Users, items and ranks."""
     frame = frame_of(recommended, "The recommendations")
     for name in _LISTED:
         if name not in frame.names:
@@ -282,7 +281,7 @@ def _read_lists(recommended: Any) -> tuple[Any, Any, np.ndarray]:
 
 
 def _refuse_repeated(users: Ids, user: np.ndarray, rank: np.ndarray, item: Any) -> None:
-    """Refuse lists, sorted by user and rank, with two items at one place or one at two."""
+    """Refuse lists, sorted by user and rank, with two items at one rank or one at two."""
     same = (np.diff(user) == 0) & (np.diff(rank) == 0)
     if same.any():
         k = int(same.argmax())

@@ -65,7 +65,7 @@ def split(
     ------
     DataError
         When a column is missing, a user or a time is missing, the numbers do not fit together,
-        or nobody has enough ratings.
+        or no user has enough ratings.
 
     Examples
     --------
@@ -114,7 +114,6 @@ def _parts(n_ratings: np.ndarray, is_tested: np.ndarray, n_validation: int, n_te
 
 
 def _order_by_user_and_time(user: np.ndarray, time: np.ndarray) -> np.ndarray:
-    """Row numbers by user, then time, then row."""
     if time.dtype.kind == "i":
         low, high = int(time.min()), int(time.max())
         length = high - low + 1

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, Normalize, TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from numpy.typing import ArrayLike
 from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 from scipy.spatial.distance import squareform
 
@@ -26,7 +27,7 @@ _POINT_LEGEND: dict[str, Any] = {"frameon": False, "handletextpad": 0.1, "column
 _PANELS_PER_ROW = 3
 
 
-def row_positions(factors: Any, *, random_state: int = 0, max_iter: int = 500) -> np.ndarray:
+def row_positions(factors: ArrayLike, *, random_state: int = 0, max_iter: int = 500) -> np.ndarray:
     """Positions of rows on a plane: neighbours have similar factors (t-SNE of scikit-learn).
 
     Parameters
@@ -55,7 +56,7 @@ def row_positions(factors: Any, *, random_state: int = 0, max_iter: int = 500) -
             f"A map needs a table of at least 4 rows, got shape {points.shape}; "
             "give what transform() returns for more rows."
         )
-    # t-SNE asks for fewer neighbours than rows; 30 is its usual number.
+    # t-SNE asks for fewer neighbours than rows; 30 is its default.
     perplexity = min(30.0, (points.shape[0] - 1) / 3)
     # The principal components give the map the same large-scale layout each time; there are none
     # of a single factor, or of rows that are all alike.
@@ -66,7 +67,12 @@ def row_positions(factors: Any, *, random_state: int = 0, max_iter: int = 500) -
 
 @plain_text
 def row_map(
-    positions: Any, colour_by: Mapping[str, Any], *, title: str = "", note: str = "", axis_name: str = "t-SNE"
+    positions: ArrayLike,
+    colour_by: Mapping[str, ArrayLike],
+    *,
+    title: str = "",
+    note: str = "",
+    axis_name: str = "t-SNE",
 ) -> Figure:
     """Rows as points on a plane, one panel per way to colour them.
 

@@ -71,7 +71,7 @@ def learning_curve(
 def hidden_answers(
     scores: pd.DataFrame, *, measure: str = "mean absolute error", title: str = "", note: str = ""
 ) -> Figure:
-    """Error of the model beside that of the usual answer, question by question.
+    """Error of the model and of the most usual answer, question by question.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def level_shares(levels: Sequence[str], counts: Sequence[int], *, title: str = "
 
 @plain_text
 def calibration(reliability: pd.DataFrame, *, title: str = "", note: str = "") -> Figure:
-    """How often levels were answered, beside the probability that was predicted for them.
+    """How often levels were answered, by the probability that was predicted for them.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ _SMALLEST_PROBABILITY = 1e-12
 _SMALLEST_INFORMATION = 1e-12
 _MAX_STEPS = 15
 # Steps are in Fisher's z = artanh(ρ), about which a row tells nearly as much everywhere. A step
-# that is small beside the standard error is the last.
+# that is small compared with the standard error is the last.
 _LONGEST_STEP = 1.0
 _SMALL_STEP = 0.05
 # Gauss-Legendre needs more nodes for larger correlations: up to these, and beyond.

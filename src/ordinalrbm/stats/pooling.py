@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from ordinalrbm.errors import DataError
@@ -22,7 +23,7 @@ _SMALLEST_SHARE = 1e-4
 
 
 def pool(
-    estimates: Any, standard_errors: Any, *, level: float = 0.95, df_complete: Any = None
+    estimates: Any, standard_errors: Any, *, level: float = 0.95, df_complete: ArrayLike | None = None
 ) -> pd.DataFrame:
     """Combine the results of several imputed tables by Rubin's rules.
 
@@ -108,7 +109,7 @@ def rubin(estimates: np.ndarray, errors: np.ndarray, complete: np.ndarray) -> Po
     return Pooled(estimate, np.sqrt(total), _degrees_of_freedom(share, m, complete), share)
 
 
-def _complete(given: Any, found: pd.DataFrame) -> np.ndarray:
+def _complete(given: ArrayLike | None, found: pd.DataFrame) -> np.ndarray:
     """Degrees of freedom of each quantity if nothing were missing."""
     if given is None:
         return np.full(found.shape[1], np.inf)
@@ -147,7 +148,7 @@ def _matrix(what: str, values: Any) -> pd.DataFrame:
         ) from error
 
 
-def _has_names(values: Any) -> bool:
+def _has_names(values: object) -> bool:
     return (
         isinstance(values, Sequence)
         and len(values) > 0

@@ -21,7 +21,7 @@ OBLIQUE = ("oblimin", "promax")  # after these, factors may be correlated
 _TOLERANCE, _NEAR_ENOUGH = 1e-8, 1e-5
 _MOST_STEPS = 500
 _MOST_HALVINGS = 30
-_POWER = 4  # to which loadings are raised in the target of promax, as is usual
+_POWER = 4  # to which loadings are raised in the target of promax, as in other software
 
 # From loadings to a criterion and its gradient.
 _Criterion = Callable[[np.ndarray], tuple[float, np.ndarray]]

@@ -1,6 +1,6 @@
 """Whether groups differ by more than chance, and by how much; knows numbers only.
 
-Welch's analysis of variance: the groups may be of any size and spread. How much is told by omega
+Welch's analysis of variance: the groups may be of any size and spread. The size of the difference is omega
 squared, the share of variance that lies between the groups less what so many groups of so few
 people have by chance; its interval comes from the noncentral F distribution.
 """

@@ -1,6 +1,6 @@
 """Files that are there whole or not at all, and folders that one process at a time writes to.
 
-A file is written beside its place first, then moved. The system takes a lock back when the process
+A file is written under another name first, then moved. The system releases a lock when the process
 that holds it dies.
 """
 
@@ -14,9 +14,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ordinalrbm.errors import DataError, DiskError
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 # What files are called that a process has left behind that was killed in writing.
 _UNFINISHED = ".ordinalrbm-"
@@ -31,43 +34,29 @@ _OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 @contextmanager
 def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
-    """A file to write to, which takes the place of ``path`` when all has gone well.
-
-    Raises
-    ------
-    DataError
-        When the folder does not exist, ``path`` is a folder, or the system refuses to write.
-
-    Examples
-    --------
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> with atomic_write(folder / "note.txt") as file:
-    ...     _ = file.write_text("done")
-    >>> [(file.name, file.read_text()) for file in folder.iterdir()]
-    [('note.txt', 'done')]
-    """
+    """Yield a file to write to, which replaces ``path`` when all has gone well, or raise DataError."""
     target = Path(path)
-    check_place(target)
-    place = Path(os.path.realpath(target))  # a link stays, what it leads to is replaced
+    check_writable(target)
+    final = Path(os.path.realpath(target))  # a link stays, what it leads to is replaced
     # The name is known before the file is there, so that Ctrl-C never leaves one behind.
-    file = place.with_name(f"{_UNFINISHED}{secrets.token_hex(6)}")
+    file = final.with_name(f"{_UNFINISHED}{secrets.token_hex(6)}")
     try:
         try:
             file.touch(exist_ok=False)
-            _keep_rights(place, file)
+            _keep_rights(final, file)
             yield file
-            _keep_rights(place, file)  # libraries may have made it anew
+            _keep_rights(final, file)  # libraries may have made a new one
             _settle(file)
-            os.replace(file, place)
-            _settle_folder(place.parent)
+            os.replace(file, final)
+            _settle_folder(final.parent)
         finally:
             file.unlink(missing_ok=True)
     except OSError as error:
         raise unwritable(target, error) from error
 
 
-def check_place(path: str | os.PathLike) -> None:
-    """Refuse a place where nothing can be written, before any work is done for it."""
+def check_writable(path: str | os.PathLike) -> None:
+    """Refuse a path that cannot be written to, before any work is done for it."""
     target = Path(path)
     try:
         if not target.parent.is_dir():
@@ -85,7 +74,7 @@ def check_place(path: str | os.PathLike) -> None:
 
 
 def unwritable(path: Path, error: OSError) -> DataError:
-    """What to say when the system refuses to write."""
+    """Return the error for a file that the system refuses to write."""
     # By the number, because libraries have long words for it.
     reason = os.strerror(error.errno) if error.errno else " ".join(str(error).split())
     is_disk = error.errno in _OF_THE_DISK
@@ -94,10 +83,10 @@ def unwritable(path: Path, error: OSError) -> DataError:
     return kind(f"File '{path}' cannot be written ({reason}); {remedy}.")
 
 
-def _keep_rights(place: Path, file: Path) -> None:
+def _keep_rights(replaced: Path, file: Path) -> None:
     """Give a file the owner, group and mode of the one that it will replace."""
     try:
-        old = place.stat()
+        old = replaced.stat()
     except FileNotFoundError:
         return  # a new file is as the umask says
     new, mode = file.stat(), stat.S_IMODE(old.st_mode)
@@ -130,32 +119,17 @@ def _settle_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def lock_folder(folder: Path, what: str) -> Any:
-    """Hold a folder until ``release()`` of what comes back, or the end of the process.
+def lock_folder(folder: Path, what: str) -> FileLock:
+    """Lock a folder until ``release()`` or the end of the process; DataError if it is locked already.
 
-    A folder on a file system that knows no locks is not held.
-
-    Raises
-    ------
-    DataError
-        When somebody else holds it.
-
-    Examples
-    --------
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> lock = lock_folder(folder, "model")
-    >>> lock_folder(folder, "model")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ordinalrbm.errors.DataError: Another model is written to folder '...
-    >>> lock.release()
-    >>> lock_folder(folder, "model").release()
+    A folder on a file system that knows no locks is not locked.
     """
-    from filelock import FileLock, Timeout  # few commands need it
+    import filelock  # few commands need it
 
-    lock = FileLock(folder / LOCK, timeout=0, thread_local=False)
+    lock = filelock.FileLock(folder / LOCK, timeout=0, thread_local=False)
     try:
         lock.acquire()
-    except Timeout:
+    except filelock.Timeout:
         raise DataError(
             f"Another {what} is written to folder '{folder}'; wait for its end, or give another folder."
         ) from None

@@ -4,7 +4,7 @@ safetensors checks that the types, shapes and places of all arrays agree with on
 the size of the file before any memory is taken. Nothing in such a file can be executed, and other
 programs can read it.
 
-The only metadata, ``ordinalrbm``, is a JSON text. It begins with the checksum of all that stands
+The only metadata, ``ordinalrbm``, is a JSON text. It begins with the checksum of all that comes
 before the arrays, in which that checksum itself counts as zeros, and holds one of every array.
 
 Versions are major.minor. A new minor adds what older releases can do without: they ignore it. A
@@ -51,11 +51,12 @@ _ZEROS = b"0" * 32
 MOST_JSON = 16 * 2**20
 _MOST_NUMBERS = 2**40  # of an array, also where a zero among its dimensions hides the others
 _MOST_SAID = 200  # letters of what is wrong; names from a file may be of any length
-# Only where the system cannot read at a place that is given with the call.
+# Only where the system cannot read at an offset that is given with the call.
 _SEEKING = Lock()
 
 
 Checksums = Mapping[str, str] | None
+Header = dict[str, Any]  # what JSON can hold
 
 
 class BrokenFileError(Exception):
@@ -72,7 +73,7 @@ class DamagedFileError(BrokenFileError):
 # Writing
 
 
-def as_stored(name: str, array: Any) -> np.ndarray:
+def as_stored(name: str, array: np.ndarray) -> np.ndarray:
     """An array as a file holds it: numbers, little end first, row by row."""
     array = np.asarray(array)
     if array.dtype.newbyteorder("<") not in _NAMES:
@@ -80,9 +81,7 @@ def as_stored(name: str, array: Any) -> np.ndarray:
     return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 
 
-def write(
-    path: Path, arrays: Mapping[str, Any], header: Mapping[str, Any], checksums: Checksums = None
-) -> None:
+def write(path: Path, arrays: Mapping[str, np.ndarray], header: Header, checksums: Checksums = None) -> None:
     """Write a file; equal arrays and headers make equal bytes. Checksums may be known already."""
     # Not by safetensors' save_file, which leaves a half-written file of its own when it is killed.
     stored = {name: as_stored(name, arrays[name]) for name in sorted(arrays)}
@@ -105,12 +104,12 @@ def write(
 
 
 def _front(metadata: dict[str, str], arrays: list[tuple[str, np.ndarray]]) -> bytes:
-    """What stands before the arrays: the length of the JSON, and the JSON."""
-    said: dict[str, Any] = {"__metadata__": metadata}
+    """What comes before the arrays: the length of the JSON, and the JSON."""
+    said: Header = {"__metadata__": metadata}
     end = 0
     for name, array in arrays:
-        place = [end, end := end + array.nbytes]
-        said[name] = {"dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": place}
+        offsets = [end, end := end + array.nbytes]
+        said[name] = {"dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": offsets}
     text = json.dumps(said, separators=(",", ":")).encode("ascii")
     text += b" " * (-len(text) % 8)
     if len(text) > MOST_JSON:
@@ -130,7 +129,6 @@ def _bytes_of(array: np.ndarray) -> memoryview:
 
 
 def checksums_of(arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
-    """Of every array as a file holds it."""
     contents = [_bytes_of(array) for array in arrays.values()]
     return dict(zip(arrays, each(_digest, contents, sum(map(len, contents))), strict=True))
 
@@ -142,20 +140,13 @@ def _digest(content: bytes | memoryview) -> str:
 # Reading
 
 
-class Place(NamedTuple):
-    """Where an array begins in a file, and the type of its numbers."""
-
-    start: int
-    kind: np.dtype
-
-
 class Contents(NamedTuple):
-    """An open file: its header, and arrays that are read when they are asked for."""
+    """An open file: its header, and arrays that are read when they are needed."""
 
-    header: dict[str, Any]
+    header: Header
     shapes: dict[str, tuple[int, ...]]
-    places: dict[str, Place]
-    checksums: dict[str, Any]
+    places: dict[str, tuple[int, np.dtype]]  # where an array begins, and the type of its numbers
+    checksums: Header
     file: FileIO
 
     def arrays(self, prefix: str = "") -> dict[str, np.ndarray]:
@@ -218,14 +209,14 @@ def is_ours(path: str | os.PathLike) -> bool:
         return False
 
 
-def version(header: Mapping[str, Any]) -> tuple[int, int]:
+def version(header: Header) -> tuple[int, int]:
     """Major and minor; (-1, -1) for what is no version."""
     said = header.get("version")
     found = re.fullmatch(r"(\d{1,4})\.(\d{1,4})", said) if isinstance(said, str) else None
     return (int(found[1]), int(found[2])) if found else (-1, -1)
 
 
-def which_release(header: Mapping[str, Any]) -> str:
+def which_release(header: Header) -> str:
     """The advice to use the release that wrote a file, with its number if there is one."""
     release = header.get("release")
     if isinstance(release, str) and re.fullmatch(r"[0-9][0-9A-Za-z.+-]{0,30}", release):
@@ -255,7 +246,7 @@ def _read(file: FileIO, start: int, size: int) -> bytes:
 
 
 def _read_into(content: memoryview, file: FileIO, start: int) -> int:
-    """Fill with what stands in a file, and tell how much; what is missing there stays as it is."""
+    """Fill from a file, and return how much was read; what is missing there stays as it is."""
     done = 0
     while done < len(content):
         n = _read_at(file, start + done, content[done:])
@@ -266,7 +257,6 @@ def _read_into(content: memoryview, file: FileIO, start: int) -> int:
 
 
 def _read_at(file: FileIO, start: int, content: memoryview) -> int:
-    """Read from a file that several threads read from."""
     if hasattr(os, "preadv"):
         return os.preadv(file.fileno(), [content], start)
     with _SEEKING:
@@ -291,8 +281,7 @@ def _contents(path: Path, front: bytes, layout: Any, file: FileIO) -> Contents:
     shapes = {name: _shape(name, part) for name, part in slices.items()}
     said = _parsed(front[_LENGTH:].decode())
     places = {
-        name: Place(len(front) + _offset(name, said), TYPES[part.get_dtype()])
-        for name, part in slices.items()
+        name: (len(front) + _offset(name, said), TYPES[part.get_dtype()]) for name, part in slices.items()
     }
     sums = header.pop("checksums", None)
     if not isinstance(sums, dict) or set(sums) != set(shapes):
@@ -308,8 +297,8 @@ def _shape(name: str, array: Any) -> tuple[int, ...]:
     return shape
 
 
-def _offset(name: str, said: dict[str, Any]) -> int:
-    """Where an array begins behind the JSON; safetensors has checked it, unless it stands twice."""
+def _offset(name: str, said: Header) -> int:
+    """Where an array begins behind the JSON; safetensors has checked it, unless a name is there twice."""
     try:
         start = said[name]["data_offsets"][0]
     except (KeyError, TypeError, IndexError) as error:
@@ -323,7 +312,7 @@ def _senseless(name: str) -> BrokenFileError:
     return BrokenFileError(f"its header says nothing sensible about the array {name[:80]!r}")
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parsed(text: str) -> Header:
     def refuse(constant: str) -> None:
         raise ValueError(f"{constant} stands in it")
 

@@ -13,18 +13,22 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ordinalrbm.errors import DataError
 from ordinalrbm.storage import container
 from ordinalrbm.storage.atomic import atomic_write
+from ordinalrbm.storage.container import Header
 from ordinalrbm.storage.reader import Stored
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 _MOST_SAID = 300  # letters of what is wrong; values from a file may be of any length
 is_model = container.is_ours
-# The kind of a file that is no model, but where a learner stands.
+# The kind of a file that is no model, but the state of a learner.
 CHECKPOINT = "checkpoint"
 
 
@@ -55,7 +59,7 @@ def load(path: str | os.PathLike) -> Any:
 
 @contextmanager
 def refused_if_useless(path: str | os.PathLike) -> Iterator[None]:
-    """Say of which file it is that its contents do not fit together."""
+    """Name the file whose contents do not fit together."""
     try:
         yield
     except (ValueError, TypeError, OverflowError) as error:  # DataError is a ValueError
@@ -65,12 +69,12 @@ def refused_if_useless(path: str | os.PathLike) -> Iterator[None]:
         ) from error
 
 
-def _model(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Any:
+def _model(arrays: dict[str, np.ndarray], header: Header) -> BaseEstimator:
     stored = Stored(arrays, header, is_newer=container.version(header)[1] > container.MINOR)
     return estimator_class(header["model"])._from_file(stored)
 
 
-def estimator_class(kind: str) -> Any:
+def estimator_class(kind: str) -> type[BaseEstimator]:
     """The estimator behind a kind of file."""
     if kind not in _estimators():
         raise DataError(f"it has a part of the unknown kind {kind!r:.80}")
@@ -88,12 +92,12 @@ def _shortened(error: Exception) -> str:
     return said if len(said) <= _MOST_SAID else said[:_MOST_SAID] + "..."
 
 
-def save(path: str | os.PathLike, arrays: dict[str, np.ndarray], header: dict[str, Any]) -> None:
+def save(path: str | os.PathLike, arrays: dict[str, np.ndarray], header: Header) -> None:
     """Write a model file, unless it could not be read again: parameters may be no numbers."""
     stored = {name: container.as_stored(name, array) for name, array in arrays.items()}
     as_read = json.loads(json.dumps(header, allow_nan=False))
-    with ThreadPoolExecutor(1) as aside:
-        checksums = aside.submit(container.checksums_of, stored)
+    with ThreadPoolExecutor(1) as pool:
+        checksums = pool.submit(container.checksums_of, stored)
         try:
             _model(stored, as_read)
         except (ValueError, TypeError, OverflowError) as error:
@@ -106,8 +110,8 @@ def save(path: str | os.PathLike, arrays: dict[str, np.ndarray], header: dict[st
 
 def write(
     path: str | os.PathLike,
-    arrays: Mapping[str, Any],
-    header: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray],
+    header: Header,
     checksums: container.Checksums = None,
 ) -> None:
     """Write a file, all of it or nothing."""
@@ -115,22 +119,22 @@ def write(
         container.write(file, arrays, header, checksums)
 
 
-def read(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def read(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], Header]:
     """Arrays and header of a file, all checksums verified."""
     with container.opened(path) as contents:
         return contents.arrays(), contents.header
 
 
 class Glance(NamedTuple):
-    """What a file says of itself: its header, the shapes of its arrays, and a few small ones."""
+    """The header of a file, the shapes of its arrays, and a few small ones."""
 
-    header: dict[str, Any]
+    header: Header
     shapes: dict[str, tuple[int, ...]]
     arrays: dict[str, np.ndarray]
 
     @property
     def is_checkpoint(self) -> bool:
-        """Whether it is no model, but where a learner stands."""
+        """Whether it is no model, but the state of a learner."""
         return self.header.get("model") == CHECKPOINT
 
 
@@ -145,7 +149,7 @@ def plain_number(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def estimator_of(path: str | os.PathLike, header: dict[str, Any]) -> tuple[str, str]:
+def estimator_of(path: str | os.PathLike, header: Header) -> tuple[str, str]:
     """Module and name of the estimator that a file is of."""
     kind = header.get("model")
     if kind == CHECKPOINT:

@@ -30,17 +30,7 @@ _SWITCHES = ("verbose", "calibrate")
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """Arrays and header of a model file; `under` looks at those whose names begin alike.
-
-    Examples
-    --------
-    >>> stored = Stored({"half.bias": np.zeros(3)}, {"units": 1})
-    >>> stored.under("half.").checked_array("bias", np.float64, (3,)).size
-    3
-    >>> stored.checked_array("half.bias", np.float64, (4,))
-    Traceback (most recent call last):
-    ordinalrbm.errors.DataError: its array 'half.bias' has shape (3,) instead of (4,)
-    """
+    """Arrays, whose names begin with a prefix, and header of a model file."""
 
     arrays: Mapping[str, np.ndarray]
     header: Mapping[str, Any]
@@ -52,7 +42,7 @@ class Stored:
         return replace(self, prefix=self.prefix + prefix)
 
     def member(self, header: Any, prefix: str) -> Stored:
-        """A part of the model with a header of its own."""
+        """Return a part of the model with a header of its own."""
         if not isinstance(header, dict):
             raise DataError(f"its header has {header!r:.80} as a part of the model")
         return replace(self.under(prefix), header=header)
@@ -63,7 +53,7 @@ class Stored:
     def checked_array(
         self, name: str, kinds: Kinds, shape: Shape, low: float = -_LARGEST, high: float = _LARGEST
     ) -> np.ndarray:
-        """An array of one of these types; None stands for any length, and bounds are within.
+        """Return an array of one of these types, of this shape (None is any length), within the bounds.
 
         NaN is never within; infinity only where a bound is infinite.
         """
@@ -112,22 +102,8 @@ class Stored:
             raise DataError(f"its header has {value!r:.40} as '{name}'")
         return value
 
-    def number(self, name: str, low: float = -_LARGEST) -> float:
-        """One of the model's numbers that are in no array."""
-        value = _part(self.entry("numbers", dict), name)
-        if type(value) not in (int, float) or not low <= value <= _LARGEST:
-            raise DataError(f"its header has {value!r:.40} as '{name}'")
-        return float(value)
-
-    def choice(self, name: str, choices: Sequence[str]) -> Any:
-        """One of the model's settings that is one of a few words."""
-        value = _part(self.entry("numbers", dict), name)
-        if value not in list(choices):
-            raise DataError(f"its header has {value!r:.40} as '{name}'")
-        return value
-
     def notes(self) -> dict[str, Any]:
-        """Whatever somebody noted about the model."""
+        """Return the notes that were saved with the model."""
         return self.entry("about", dict) if "about" in self.header else {}
 
     def estimator(self, kind: Callable[..., Estimator], check: Callable[[Any], None]) -> Estimator:
@@ -162,7 +138,7 @@ class Stored:
 
 
 def columns_kept(history: Any) -> list[str]:
-    """Columns of a learning history that go into a file: how long it took is not of the model."""
+    """Return the columns of a learning history that go into a file, without the times."""
     return [str(name) for name in history.columns if name != "seconds"]
 
 

@@ -1,6 +1,6 @@
 """Checkpoints: the state of a learner, written now and then, so that no hours are lost.
 
-Files are written whole beside their place and then moved; their checksums tell damage. Of several
+Files are written whole under another name and then moved; their checksums tell damage. Of several
 processes the first writes the state of all, and any number of them can go on from it.
 """
 
@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,10 +18,16 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.durations import seconds_of
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group
 from ordinalrbm.storage import model_file
-from ordinalrbm.storage.atomic import LEFT_OVER, LOCK, check_place, lock_folder
+from ordinalrbm.storage.atomic import LEFT_OVER, LOCK, check_writable, lock_folder
+from ordinalrbm.storage.container import Header
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.identity import Identity
 from ordinalrbm.training.state import State
+
+if TYPE_CHECKING:
+    from filelock import FileLock
+
+    from ordinalrbm.training.loop import Learner
 
 _SUFFIX = ".checkpoint"
 # The newest, and one to fall back on.
@@ -36,14 +41,8 @@ class Interval(NamedTuple):
     epochs: float
 
 
-def interval(every: Any) -> Interval:
-    """How often checkpoints are written: a time, such as "30 s" or "1 h", or a number of epochs.
-
-    Examples
-    --------
-    >>> interval("5 min"), interval(2)
-    (Interval(seconds=300.0, epochs=inf), Interval(seconds=inf, epochs=2))
-    """
+def interval(every: str | int) -> Interval:
+    """Return how often checkpoints are written: a time such as "30 s" or "1 h", or a number of epochs."""
     text = str(every).strip().lower()
     n_epochs = text.removesuffix("epochs").removesuffix("epoch").strip()
     if n_epochs.isdecimal() and int(n_epochs) >= 1:
@@ -61,24 +60,23 @@ def interval(every: Any) -> Interval:
 
 
 class About(NamedTuple):
-    """What a checkpoint says of itself: of which learner it is, how far that was, and whose."""
+    """Which learner a checkpoint is of, how far that was, and the identity of the fit."""
 
     part: str
     epoch: int
     finished: bool
-    identity: dict[str, Any]
+    identity: Header
 
     @classmethod
-    def of(cls, header: Mapping[str, Any]) -> About:
-        """What stands in the header of a file, if that is how we write it."""
-        said = Stored({}, header).inside(model_file.CHECKPOINT)
-        identity = said.inside("identity")
-        kinds = {"release": str, "estimator": str, "counts": dict, "digests": dict}
-        for name, kind in kinds.items():
+    def of(cls, header: Header) -> About:
+        """Return what the header of a file says, checked."""
+        stored = Stored({}, header).inside(model_file.CHECKPOINT)
+        identity = stored.inside("identity")
+        for name, kind in {"release": str, "estimator": str, "counts": dict, "digests": dict}.items():
             identity.entry(name, kind)
         identity.inside("settings").whole("seed", 0, 2**31 - 1)
-        part, epoch = said.entry("part", str), said.whole("epoch", 0)
-        return cls(part, epoch, said.entry("finished", bool), said.entry("identity", dict))
+        part, epoch = stored.entry("part", str), stored.whole("epoch", 0)
+        return cls(part, epoch, stored.entry("finished", bool), stored.entry("identity", dict))
 
 
 class _Found(NamedTuple):
@@ -113,9 +111,9 @@ def _by_part(folder: Path) -> dict[str, list[Path]]:
     return dict(sorted(found.items()))
 
 
-def newest(place: Path) -> list[tuple[Path, About]]:
-    """What the newest checkpoint of each learner in a folder, or one file, says of itself."""
-    paths = [paths[0] for paths in _by_part(place).values()] if place.is_dir() else [place]
+def newest(target: Path) -> list[tuple[Path, About]]:
+    """Return the newest checkpoint of each learner in a folder, or one file, and what it is of."""
+    paths = [paths[0] for paths in _by_part(target).values()] if target.is_dir() else [target]
     found = []
     for path in paths:
         with model_file.refused_if_useless(path):
@@ -129,23 +127,22 @@ def newest(place: Path) -> list[tuple[Path, About]]:
 class Checkpoints:
     """The checkpoints of a fit; without a folder, which is made if needed, there are none.
 
-    Unless a fit may ``resume`` from checkpoints that are there, they are refused, so that none is
-    lost. Of the processes ``among`` which it is shared, all make these objects, and go on from the
-    same checkpoints.
+    Unless a fit may ``resume`` from existing checkpoints, they are refused, so that none is lost. All
+    processes ``among`` which a fit is shared make these objects, and go on from the same checkpoints.
     """
 
     def __init__(
         self,
         folder: str | os.PathLike | None,
-        every: Any = "5 min",
+        every: str | int = "5 min",
         resume: bool = True,
         among: Group | Alone = ALONE,
     ) -> None:
         self.folder, self.among = None if folder is None else Path(folder), among
         self.interval = interval(every)
-        self.identity: dict[str, Any] = {}
+        self.identity: Header = {}
         self._found: dict[str, _Found] = {}
-        self._lock: Any = None
+        self._lock: FileLock | None = None
         if self.folder is None:
             return
         with among.raise_on_all_ranks():
@@ -160,7 +157,6 @@ class Checkpoints:
         return self
 
     def __exit__(self, *reason: object) -> None:
-        """Let another fit have the folder."""
         if self._lock is not None:
             self._lock.release()
 
@@ -181,17 +177,16 @@ class Checkpoints:
 
     @property
     def are_kept(self) -> bool:
-        """Whether any are written, by whomever."""
         return self.folder is not None
 
     @property
     def seed(self) -> int | None:
-        """The seed of the fit that is in the folder, for those who do not care which it is."""
+        """The seed of the fit in the folder, for a fit without a seed of its own."""
         seeds = (found.about.identity["settings"]["seed"] for found in self._found.values())
         return next(seeds, None)
 
     def require_identity(self, identity: Identity) -> None:
-        """Refuse checkpoints of other data or settings; those to come are of this fit."""
+        """Refuse checkpoints of other data or settings."""
         self.identity = identity.to_json()
         for found in self._found.values():
             unequal = identity.differences(found.about.identity)
@@ -202,20 +197,20 @@ class Checkpoints:
                 )
 
     def of(self, part: str) -> CheckpointWriter:
-        """Those of one learner; fits that learn one thing after another have several."""
+        """Return those of one learner; fits that learn one thing after another have several."""
         return CheckpointWriter(self, part, self._found.pop(part, None))
 
 
-def _prepare(folder: Path) -> Any:
-    """Make a folder that can be written to, and keep others out of it; returns the lock."""
+def _prepare(folder: Path) -> FileLock:
+    """Make a folder that can be written to, and lock it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        check_place(folder / f"any{_SUFFIX}")
+        check_writable(folder / f"any{_SUFFIX}")
     except (OSError, DataError) as error:
         raise _unusable(folder, error) from error
     try:
         lock = lock_folder(folder, "fit")
-        for left_over in folder.glob(LEFT_OVER):  # of nobody, now that the folder is ours
+        for left_over in folder.glob(LEFT_OVER):  # of ended processes, now that the folder is ours
             left_over.unlink()
     except OSError as error:
         raise _unusable(folder, error) from error
@@ -261,8 +256,8 @@ class CheckpointWriter:
         self._written_at, self._written_epoch = time.monotonic(), 0
         self._has_failed = False
 
-    def restore(self, learner: Any) -> None:
-        """Let a learner go on where the newest checkpoint has left off, if there is one."""
+    def restore(self, learner: Learner) -> None:
+        """Restore a learner from the newest checkpoint, if there is one."""
         if self._found is None:
             return
         with self._checkpoints.among.raise_on_all_ranks():
@@ -270,11 +265,8 @@ class CheckpointWriter:
         self._written_epoch = len(learner.history)
         self._found = None  # its arrays are as large as the model
 
-    def after(self, learner: Any, state: State | None = None) -> None:
-        """Take note of the end of an epoch, and write a checkpoint if it is time.
-
-        ``state`` is the learner's, if it has been put together already.
-        """
+    def after(self, learner: Learner, state: State | None = None) -> None:
+        """Write a checkpoint after an epoch if it is time; ``state`` is the learner's, if known."""
         among = self._checkpoints.among
         if not self._checkpoints.are_kept:
             return
@@ -321,7 +313,7 @@ class CheckpointWriter:
         self._pending = None  # but Ctrl-C while it was written lets it be written again
 
 
-def _restore(learner: Any, found: _Found) -> None:
+def _restore(learner: Learner, found: _Found) -> None:
     try:
         learner.restore(found.state)
         if len(learner.history) != found.about.epoch:

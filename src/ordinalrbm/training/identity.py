@@ -1,43 +1,40 @@
-"""Whose a checkpoint is: the settings of a fit, and digests of its data."""
+"""Which fit a checkpoint is of: its settings, and digests of its data."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator
 
 from ordinalrbm.data.answers import Answers
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.runtime import __version__
-from ordinalrbm.storage.container import digest
+from ordinalrbm.storage.container import Header, digest
 from ordinalrbm.storage.model_file import plain_number
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What makes a fit the same fit: its settings, and what its data hold.
-
-    ``counts`` are sizes of the data and ``digests`` hashes of their parts; the names of both are
-    words for a sentence.
-    """
+    """Settings of a fit, sizes of its data and hashes of their parts, by words for a sentence."""
 
     estimator: str
-    settings: dict[str, Any]
+    settings: Header
     counts: dict[str, int] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
     release: str = __version__
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Header:
         return json.loads(json.dumps(vars(self)))
 
-    def differences(self, stored: Mapping[str, Any]) -> list[str]:
-        """In what a stored one differs, in words; what follows from the first is not said."""
+    def differences(self, stored: Header) -> list[str]:
+        """In what a stored one differs, in words, without what follows from that."""
         now = self.to_json()
         for name in ("release", "estimator"):
             if stored[name] != now[name]:
@@ -68,7 +65,7 @@ _NOT_LEARNING = {
 
 
 def identity_of(
-    estimator: Any,
+    estimator: BaseEstimator,
     seed: int,
     observations: Observations,
     scales: Iterable[Scale],
@@ -94,7 +91,7 @@ def identity_of(
 
 
 def identity_of_ratings(
-    estimator: Any,
+    estimator: BaseEstimator,
     seed: int,
     known: Ratings,
     validation: Cells | None,
@@ -113,7 +110,7 @@ def identity_of_ratings(
     return replace(found, digests=found.digests | {"features": digest(*features)})
 
 
-def _settings(estimator: Any) -> dict[str, Any]:
+def _settings(estimator: BaseEstimator) -> Header:
     given = estimator.get_params(deep=False).items()
     # Draws of predictions change nothing, but those of a chain are what is learnt.
     is_chain = getattr(estimator, "posterior", "") == "sampled"
@@ -127,7 +124,7 @@ def _plain(value: Any) -> Any:
     return plain_number(value)
 
 
-def _difference(name: str, there: Any, here: Any) -> str:
+def _difference(name: str, there: object, here: object) -> str:
     return "random_state" if name == "seed" else f"{name} {there!r:.80} (now {here!r})"
 
 

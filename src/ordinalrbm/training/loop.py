@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class Learner(Protocol):
-    """What the loop asks of a learner."""
+    """What the loop needs of a learner."""
 
     @property
     def history(self) -> Sequence[Any]:
@@ -29,7 +29,7 @@ class Learner(Protocol):
 
     @property
     def schedule(self) -> Schedule | None:
-        """The learning rate, for those that have one and may therefore diverge."""
+        """The learning rate, if there is one and learning may therefore diverge."""
 
     @property
     def has_model(self) -> bool:
@@ -42,7 +42,7 @@ class Learner(Protocol):
     def state(self) -> State:
         """All that is needed to go on from here, in copies.
 
-        Where several processes learn together all of them ask for it, and the first gets the whole
+        Where several processes learn together all of them call it, and the first gets the whole
         state. The others need it only if they have a schedule, to go back after divergence.
         """
 
@@ -54,7 +54,7 @@ def learn(learner: Learner, writer: CheckpointWriter, n_epochs: int, *, verbose:
     """Learn to the end; returns whether Ctrl-C has come before it.
 
     Ctrl-C before there is a model goes through. Whatever ends learning early, the last epoch that
-    has ended is written to a checkpoint if these were asked for.
+    has ended is written to a checkpoint, if these are kept.
     """
     writer.restore(learner)
     bar = tqdm(
@@ -85,7 +85,7 @@ def learn(learner: Learner, writer: CheckpointWriter, n_epochs: int, *, verbose:
 
 
 def _good_epochs(learner: Learner) -> Iterator[State | None]:
-    """Learn epoch after epoch; gives the state after each that has gone well, if it is known."""
+    """Learn epoch after epoch; yields the state after each that has gone well, if it is known."""
     schedule = learner.schedule
     state = None if schedule is None else learner.state()
     while learner.goes_on():

@@ -13,18 +13,12 @@ from ordinalrbm.storage.reader import LARGEST_NUMBER, Stored, wrong
 
 State = Mapping[str, np.ndarray]
 """Everything that a learner needs to go on, by name."""
-NO_LIMITS: Mapping[Any, tuple[float, float]] = {}
+Limits = Mapping[Any, tuple[float, float]]
+NO_LIMITS: Limits = {}
 
 
 class LazyState(Mapping[str, np.ndarray]):
-    """A state that is put together when somebody first looks at it, which few do.
-
-    Examples
-    --------
-    >>> state = LazyState(lambda: {"mean": np.zeros(2)})
-    >>> "mean" in state, len(state)
-    (True, 1)
-    """
+    """A state that is put together when it is first needed, which is seldom."""
 
     def __init__(self, make: Callable[[], State]) -> None:
         self._make = make
@@ -44,13 +38,7 @@ class LazyState(Mapping[str, np.ndarray]):
 
 
 def flatten(name: str, value: Any) -> dict[str, np.ndarray]:
-    """Arrays and numbers in named tuples, lists and dictionaries, each under a name; copies.
-
-    Examples
-    --------
-    >>> flatten("a", {"mean": np.zeros(2), "n": [3, 4]})
-    {'a.mean': array([0., 0.]), 'a.n.0': array([3]), 'a.n.1': array([4])}
-    """
+    """Return copies of arrays and numbers in named tuples, lists and dictionaries, by name ("a.mean")."""
     if isinstance(value, np.ndarray):
         return {name: value.copy(order="K")}
     parts = _parts(value)
@@ -68,18 +56,12 @@ def unflatten(
     like: Any,
     low: float = -LARGEST_NUMBER,
     high: float = LARGEST_NUMBER,
-    limits: Mapping[Any, tuple[float, float]] = NO_LIMITS,
+    limits: Limits = NO_LIMITS,
 ) -> Any:
-    """What :func:`flatten` has put under a name, in the shape and memory order of ``like``.
+    """Return what :func:`flatten` has put under a name, in the shape and memory order of ``like``.
 
-    Whoever can write a file can write anything, and kernels read without looking. So numbers must
-    be between ``low`` and ``high``, or what ``limits`` says of fields by their name; and whole
-    numbers, which are sizes, those of ``like``.
-
-    Examples
-    --------
-    >>> unflatten("a", flatten("a", [np.ones(2), 5]), [np.zeros(2), 5])
-    [array([1., 1.]), 5]
+    A file may hold anything, and kernels do not check bounds. So numbers must be between ``low`` and
+    ``high``, or the ``limits`` of their field; and whole numbers, which are sizes, those of ``like``.
     """
     if isinstance(like, np.ndarray):
         # Kernels sum in the order of the memory, and files know only one.
@@ -99,10 +81,7 @@ def unflatten(
 
 
 def unflatten_model(name: str, state: State, like: Any, read: Callable[..., Any] | None = None) -> Any:
-    """A model of ratings in a learner's state, which must be such as ``read`` accepts.
-
-    By default that is what reads it from a model file.
-    """
+    """Return a model of ratings in a state, which ``read`` (by default that of model files) must accept."""
     read = type(like).from_stored if read is None else read
     read(Stored(state, {}).under(f"{name}."), like.n_rows, like.n_levels)
     return unflatten(name, state, like)
@@ -124,17 +103,13 @@ def _parts(value: Any) -> list[tuple[Any, Any]] | None:
 
 
 def flatten_history(history: Iterable[Any]) -> dict[str, np.ndarray]:
-    """The lines of a history, as an array for each of its columns."""
     lines = list(history)
     fields = lines[0]._fields if lines else ()
     return {f"history.{name}": np.array([getattr(line, name) for line in lines]) for name in fields}
 
 
 def unflatten_history(state: State, record: Any, *, unwatched: Iterable[str] = ()) -> list[Any]:
-    """The history as a list of records; whole numbers stay whole.
-
-    Every epoch has a number in each column, but for those that are ``unwatched``: these have none.
-    """
+    """Return the history as a list of records; columns that are ``unwatched`` have no numbers."""
     unwatched = set(unwatched)
     epochs = state.get("history.epoch", np.zeros(0, dtype=np.int64))
     stored, columns = Stored(state, {}), []
@@ -156,26 +131,17 @@ def counter(name: str, state: State, most: int) -> int:
 
 
 def virtual_start_time(history: list[Any]) -> float:
-    """When learning would have begun, had it not been stopped, by the clock of this process."""
+    """Return when learning without a stop would have begun, by the clock of this process."""
     return time.perf_counter() - (history[-1].seconds if history else 0.0)
 
 
 def packed(factors: np.ndarray, units: int = 1) -> np.ndarray:
-    """Chains as they are stored: a bit for each binary factor; larger counts as they are."""
+    """Return chains as they are stored: a bit for each binary factor; larger counts as they are."""
     return np.packbits(factors) if units == 1 else factors.copy()
 
 
 def unpack_into(factors: np.ndarray, name: str, state: State, units: int = 1) -> None:
-    """Fill chains with what :func:`packed` has made of them.
-
-    Examples
-    --------
-    >>> chains = np.zeros((2, 3), dtype=np.uint8)
-    >>> state = {"free": packed(np.array([[0, 1, 1], [1, 0, 0]], dtype=np.uint8))}
-    >>> unpack_into(chains, "free", state)
-    >>> chains.tolist()
-    [[0, 1, 1], [1, 0, 0]]
-    """
+    """Fill chains with what :func:`packed` has made of them."""
     are_bits = units == 1
     shape = (-(-factors.size // 8),) if are_bits else factors.shape
     most = np.iinfo(np.uint8).max if are_bits else units

@@ -187,7 +187,6 @@ def _between(slopes: np.ndarray, covariates: np.ndarray, share: np.ndarray, plan
 def _with_slopes(
     model: VectorModel, slopes: np.ndarray, columns: _Scales, covariates: np.ndarray, precision: float
 ) -> VectorModel:
-    """The model with slopes by covariates, of columns and of factors."""
     view = columns.levels.column_view
     squares = covariates.astype(np.float64) ** 2
     of_column = np.split(view.row, view.column_start[1:-1])

@@ -138,7 +138,7 @@ def hold_out(
 ) -> tuple[Observations, Monitor | None]:
     """Return the answers to learn from, and a monitor of the rest.
 
-    Answers are hidden, not rows: a model of answers is asked for answers. In large data only the
+    Answers are hidden, not rows, because answers are what a model predicts. In large data only the
     first rows are watched (their order is random by now), so that watching stays cheap.
     """
     rng = np.random.default_rng(seed)
@@ -152,16 +152,15 @@ def hold_out(
     learnt[:n_watched] = ~held_out
     to_learn = observations.select(learnt)
     watched = observations.take_rows(np.arange(n_rows))
-    weight = None if row_weight is None else row_weight[:n_rows]
-    hidden, known = watched.select(held_out), watched.select(seen)
-    known_cells = cells_of(known)
+    weight = weight_of_answers(watched, None if row_weight is None else row_weight[:n_rows])
+    known = cells_of(watched.select(seen))
     return to_learn, Monitor(
         shown=watched.select(~(held_out | seen)),
-        held_out=cells_of(hidden),
-        held_out_weight=weight_of_answers(hidden, weight),
-        seen=known_cells,
-        seen_weight=weight_of_answers(known, weight),
-        marginal=_marginal(to_learn, row_weight, known_cells),
+        held_out=cells_of(watched.select(held_out)),
+        held_out_weight=weight[held_out],
+        seen=known,
+        seen_weight=weight[seen],
+        marginal=_marginal(to_learn, row_weight, known),
     )
 
 

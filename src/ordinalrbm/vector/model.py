@@ -299,7 +299,7 @@ def in_columns(answers: Observations, plan: Layout, unknown: int) -> tuple[Obser
 def _with_unknown(
     observations: Observations, known: np.ndarray, unknown: int
 ) -> tuple[Observations, np.ndarray]:
-    """Fill every gap with the level that stands for an unknown answer."""
+    """Fill every gap with the level of unknown answers."""
     shape, cells = (observations.n_rows, observations.n_columns), (rows_of(observations), observations.column)
     level = np.full(shape, unknown, dtype=level_type(unknown))
     level[cells] = observations.level
@@ -312,7 +312,6 @@ def _with_unknown(
 
 
 def _every_column(n_rows: int, n_columns: int, level: np.ndarray, n_levels: np.ndarray) -> Observations:
-    """Rows that have every column."""
     return Observations(
         row_start=np.arange(n_rows + 1, dtype=np.int64) * n_columns,
         column=np.tile(np.arange(n_columns, dtype=np.int32), n_rows),

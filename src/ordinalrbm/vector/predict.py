@@ -115,15 +115,6 @@ def mixed(
     return _finished(model, cells, total)
 
 
-def prior(model: VectorModel, factors: np.ndarray, cells: Cells) -> np.ndarray:
-    """Return (cells, L): P(level | factors) for rows of whose style nothing is known."""
-    total = _no_probabilities(model, cells)
-    for stretch, share in zip(model.stretches, model.style_weights, strict=True):
-        stretched = np.full(factors.shape[0], stretch, dtype=np.float32)
-        _add(model, State(factors, stretched), cells, total, weight=np.full(len(factors), share))
-    return _finished(model, cells, total)
-
-
 def log_probability(model: VectorModel, found: np.ndarray, cells: Cells) -> np.ndarray:
     """Return the log probability of the cells' levels, or log density of numbers in standard deviations."""
     if not (model.kind == NUMERIC).any():
