@@ -288,8 +288,8 @@ def _tell_ratings(
         tables.append(_comparison(names, by_name, f"lists of the {top} best items"))
         protocol = ours.protocol if validation is None else f"{ours.protocol} {_WATCHED}"
         words.append(f"Lists: larger is better. {protocol}")
-        counts = {"top": ours.k, "liked": ours.liked, "users": ours.n_users, "items": ours.n_items}
-        counts["users_without_liked"] = ours.n_users_without_liked
+        counts = {"top": ours.k, "liked": ours.liked, "users": ours.n_users}
+        counts |= {"users_without_liked": ours.n_users_without_liked, "items": ours.n_items}
         found["ranking"] = {**by_name, **counts, "protocol": protocol}
     else:
         words.append("No hidden rating is high enough to count as liked, so lists are not judged.")
