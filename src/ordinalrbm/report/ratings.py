@@ -93,11 +93,13 @@ def ratings_page(
     say("explaining an example")
     example = example_of(model, example_user)
     say(f"placing {known.n_items:,} items on a map")
-    items = _items(model)
+    items = Items.of(model)
     rows = np.arange(known.n_items if items.order else 0)
     the_map = map_section(rows, items.vectors, lambda shown: _points(known, items, shown), "items")
     say("drawing")
-    levels = _level_names(known)
+    levels = [f"level {k + 1}" for k in range(int(known.observations.n_levels.max()))]
+    if isinstance(known.scales, Scale):  # the same for all items
+        levels = known.scales.names
     counts = np.bincount(known.observations.level, minlength=len(levels))
     return render(
         "ratings.html.j2",
@@ -115,18 +117,10 @@ def ratings_page(
     )
 
 
-def _level_names(known: Ratings) -> list[str]:
-    """Names of the common scale's levels; where items differ, their places on it."""
-    if not isinstance(known.scales, Scale):
-        return [f"level {k + 1}" for k in range(int(known.observations.n_levels.max()))]
-    return known.scales.names
-
-
 # Scores
 
 
 def _score(model: Any, test: pd.DataFrame) -> dict[str, Any] | None:
-    """How well ratings that were not learnt from are predicted."""
     known = model.ratings_
     given = encode(known, test)
     learnt = in_training(known, given.row, given.column)
@@ -236,7 +230,6 @@ def example_of(model: Any, user: Any = None, *, n_items: int = _N_RECOMMENDED) -
 
 
 def _own_ratings(known: Ratings, user: Any) -> list[tuple[str, str]]:
-    """What a user has rated, the best first."""
     items, levels = known.observations.row(int(known.lookup(user, "user")[0]))
     order = np.argsort(-levels.astype(np.int64), kind="stable")
     labels = known.decode(levels[order], items[order])
@@ -262,16 +255,17 @@ def _recommended(model: Any, user: Any, best: pd.DataFrame) -> Table:
 class Items(NamedTuple):
     """Items as the users see them."""
 
-    vectors: np.ndarray  # (items, factors): what each factor adds to a usual user's utility
+    vectors: np.ndarray  # (items, factors): what each factor adds to the mean user's utility
     names: list[str]  # of the factors
     order: list[int]  # of the factors, those that move most first
 
-
-def _items(model: Any) -> Items:
-    vectors, names = item_vectors(model)
-    spread = vectors.std(axis=0)
-    order = np.argsort(-spread, kind="stable")
-    return Items(vectors, names, order[spread[order] > 1e-6].tolist())
+    @classmethod
+    def of(cls, model: Any) -> Items:
+        """Those of a fitted model of ratings."""
+        vectors, names = item_vectors(model)
+        spread = vectors.std(axis=0)
+        order = np.argsort(-spread, kind="stable")
+        return cls(vectors, names, order[spread[order] > 1e-6].tolist())
 
 
 def _points(known: Ratings, items: Items, rows: np.ndarray) -> Described:

@@ -97,7 +97,8 @@ def survey_page(
     survey = _checked(model, survey, group)
     if held_out is not None:
         survey = replace(survey, encoded=hiding.restored(survey.encoded, held_out))
-    answered = _answered(survey)
+    others = survey.background[survey.chosen.asked].notna().to_numpy()
+    answered = np.hstack([survey.encoded.observations.to_dense() >= 0, others])
     if not answered.any():
         raise DataError("Nobody has answered any question, so there is nothing to report.")
     say("inferring the factors of all respondents")
@@ -142,12 +143,6 @@ def survey_page(
     )
 
 
-def _answered(survey: Survey) -> np.ndarray:
-    """(rows, questions) whether each question of any kind was answered."""
-    others = survey.background[survey.chosen.asked].notna().to_numpy()
-    return np.hstack([survey.encoded.observations.to_dense() >= 0, others])
-
-
 def _checked(model: CumulativeRBM, survey: Survey, group: str | None) -> Survey:
     """The survey with the columns of the model, on whose scales its answers must be."""
     check_is_fitted(model, "model_")
@@ -172,12 +167,11 @@ def _checked(model: CumulativeRBM, survey: Survey, group: str | None) -> Survey:
 def comparable(survey: Survey) -> pd.DataFrame:
     """What people can be compared by: background, and education and income among the answers."""
     asked = labels_of(survey.encoded.names or [], texts_of(survey.schema))
-    bands = [
-        place
-        for place, label in enumerate(asked.values())
+    columns = {
+        name: survey.encoded.column(j)
+        for j, (name, label) in enumerate(asked.items())
         if asks(label.text, "banded") or asks(f"level of {label.text}", "banded")
-    ]
-    columns = {(survey.encoded.names or [])[j]: survey.encoded.column(j) for j in bands}
+    }
     return survey.background.assign(**columns)
 
 
@@ -281,12 +275,12 @@ class _Sections:
     def scales(self) -> list[dict[str, Any]]:
         """Scales, their colours, and the questions that use them."""
         short = in_short({name: self.labels[name].text for name in self.names})
-        users: dict[tuple[str, ...], list[str]] = {}
+        questions: dict[tuple[str, ...], list[str]] = {}
         for name, scale in zip(self.names, self.survey.encoded.scales, strict=True):
-            users.setdefault(tuple(map(str, scale.labels)), []).append(short[name])
+            questions.setdefault(tuple(map(str, scale.labels)), []).append(short[name])
         return [
             {"levels": list(zip(levels, shades(len(levels)), strict=True)), "questions": asked}
-            for levels, asked in users.items()
+            for levels, asked in questions.items()
         ]
 
     def other_kinds(self) -> dict[str, Any]:

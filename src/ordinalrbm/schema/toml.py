@@ -20,7 +20,7 @@ from typing import Any
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError
 from ordinalrbm.schema.missing_labels import SORTS, sort_of
-from ordinalrbm.schema.schema import ROLES, Code, Column, Role, Schema, did_you_mean
+from ordinalrbm.schema.schema import ROLES, Code, Column, Schema, did_you_mean
 from ordinalrbm.schema.source import alike
 
 _WIDTH = 100  # letters of a line
@@ -131,26 +131,6 @@ def _array(values: Iterable[Code]) -> str:
 
 
 # ---- reading ----------------------------------------------------------------------------------
-
-
-def from_toml(text: str, where: str = "The schema") -> Schema:
-    r"""The schema that `to_toml` wrote, or a whole one written by hand; `where` is for errors.
-
-    Examples
-    --------
-    >>> from_toml('[columns.Q1]\nrole = "ordinal"\nlevels = [1, 2, 3]').column("Q1").names
-    ('1', '2', '3')
-    """
-    rules = _parse(text, where)
-    named = [rule for rule in rules if rule.kind == "column" or not rule.is_pattern]
-    roles: dict[str, Role | None] = dict.fromkeys(rule.key for rule in named)
-    roles |= {rule.key: rule.fields["role"] for rule in named if "role" in rule.fields}
-    columns = []
-    for name, role in roles.items():
-        if role is None:
-            raise DataError(f"{where} gives column {name!r} no role; add role = one of {_listed(ROLES)}.")
-        columns.append(Column(name, role))
-    return apply_rules(Schema(tuple(columns)), rules, where)
 
 
 def override(proposal: Schema, text: str, where: str = "The schema") -> Schema:
