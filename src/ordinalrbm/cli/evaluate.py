@@ -201,8 +201,8 @@ def _tell_survey(model: Any, survey: Survey, hidden: _HiddenAnswers, output: Out
     found["by_question"] = scores.by_question.to_dict("index")
     text = _READING
     if hidden.others.any(axis=None):
-        others, told = _others(model, survey, hidden)
-        found, tables, text = found | others, [*tables, *told], f"{_READING} {_READING_OTHERS}"
+        others, more = _others(model, survey, hidden)
+        found, tables, text = found | others, [*tables, *more], f"{_READING} {_READING_OTHERS}"
     output.result(found, *tables, text=text)
 
 

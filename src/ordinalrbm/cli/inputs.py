@@ -102,7 +102,7 @@ def read_material(
         raise DataError(f"File '{path}' is a model, not data; give a file with answers or ratings.")
     layout, as_survey = layout or AS_IT_IS, as_survey or schema_file is not None
     if in_parts and not as_survey and layout.duplicates == "error":
-        # What is no ratings in Parquet files, or is damaged, is told below.
+        # Files that are no ratings in Parquet, or damaged, are refused below.
         with suppress(DataError):
             unread = ParquetRatings(path, layout)
             return Material(unread.source, unread=unread)

@@ -87,12 +87,12 @@ def _gaps(model: Any, path: Path, data: Path, rule: Rule, probabilities: bool) -
     _, survey = inputs.survey_for(model, path, data)
     who, parts, answers = inputs.respondents(survey), [], as_table(survey.asked)
     every = model.predict_proba(survey.table)
-    for place in model.questionnaire_.questions:
-        rows = np.flatnonzero(pd.isna(answers.column(place)))
-        distribution, scale = every[place][rows], model.scales_[place]
-        kind = model.questionnaire_.kinds[place]
+    for j in model.questionnaire_.questions:
+        rows = np.flatnonzero(pd.isna(answers.column(j)))
+        distribution, scale = every[j][rows], model.scales_[j]
+        kind = model.questionnaire_.kinds[j]
         found = _predicted(distribution, scale, Rule.MODE if kind == "nominal" else rule)
-        name = model.feature_names_in_[place]
+        name = model.feature_names_in_[j]
         part = {"row": rows + 1, "respondent": who[rows], "question": name, "prediction": found}
         if probabilities and scale is None:
             part["sd"] = distribution[:, 1]

@@ -145,16 +145,16 @@ def _of_model(
     from ordinalrbm.report import model_page, ratings_page, survey_page
 
     model = orbm.load(path)
-    told: dict[str, Any] = {"title": about.title, "progress": output.step}
+    common: dict[str, Any] = {"title": about.title, "progress": output.step}
     if isinstance(model, orbm.CumulativeRBM):
         refuse(ctx, ("user", *options.COLUMN_OPTIONS), f"'{path}' is a model of a survey")
         if data is None:
             refuse(ctx, ("group",), "groups need --data")
             return model_page(model, title=about.title)
         _, survey = inputs.survey_for(model, path, data)
-        return survey_page(model, survey, group=about.group, **told)
+        return survey_page(model, survey, group=about.group, **common)
     refuse(ctx, ("group",), f"'{path}' is a model of ratings")
     if data is None:
         refuse(ctx, options.COLUMN_OPTIONS, "no ratings are read without --data")
     test = None if data is None else inputs.ratings_for(model, path, data, columns)
-    return ratings_page(model, test=test, example_user=_known_user(about.user, model), **told)
+    return ratings_page(model, test=test, example_user=_known_user(about.user, model), **common)

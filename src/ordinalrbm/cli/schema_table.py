@@ -33,9 +33,9 @@ def proposal_table(schema: Schema) -> Table:
     sure = [column for column in schema.columns if not column.is_doubtful]
     # Neighbours that were taken for the same share a line.
     runs += [list(run) for _, run in groupby(sure, lambda c: (c.role, c.levels, c.names, _main_reason(c)))]
-    for place, run in enumerate(runs, start=1):
+    for position, run in enumerate(runs, start=1):
         first = run[0]
-        is_last = place == len(doubtful) < len(runs)
+        is_last = position == len(doubtful) < len(runs)
         confidence = f"{min(column.confidence for column in run):.2f}"
         cells = (_which(run), first.role, levels_in_words(first), _missing(run), confidence)
         why = first.reason if first.is_doubtful else _main_reason(first)

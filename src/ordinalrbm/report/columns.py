@@ -85,7 +85,7 @@ def _counts(source: Source, column: Column) -> dict[Code, int]:
 
 
 def _lines(counts: dict[Code, int], column: Column) -> tuple[list[_Line], int]:
-    """What codes there are and how often; of many categories the most frequent ones."""
+    """Codes with their counts; of many categories the most frequent ones, and how many more there are."""
     find_level, find_missing = position_finder(column.levels), position_finder(column.missing)
     levels = dict.fromkeys(column.levels, 0)
     missing = dict.fromkeys(column.missing, 0)
