@@ -197,7 +197,7 @@ def _tell_survey(model: Any, survey: Survey, hidden: _HiddenAnswers, output: Out
         {name: float(scores.overall[f"{who}_{name}"]) for name in _OF_SURVEYS} for who in ("model", "usual")
     )
     tables = [_comparison(_OF_SURVEYS, {"model": ours, "marginal": usual}, f"{n_hidden:,} hidden answers")]
-    found: dict[str, Any] = {"hidden": n_hidden, "model": ours, "marginal": usual}
+    found: dict[str, object] = {"hidden": n_hidden, "model": ours, "marginal": usual}
     found["by_question"] = scores.by_question.to_dict("index")
     text = _READING
     if hidden.others.any(axis=None):
@@ -206,7 +206,7 @@ def _tell_survey(model: Any, survey: Survey, hidden: _HiddenAnswers, output: Out
     output.result(found, *tables, text=text)
 
 
-def _others(model: Any, survey: Survey, hidden: _HiddenAnswers) -> tuple[dict[str, Any], list[Table]]:
+def _others(model: Any, survey: Survey, hidden: _HiddenAnswers) -> tuple[dict[str, object], list[Table]]:
     from ordinalrbm.evaluate.hidden import score_others
 
     scores = score_others(model, hidden.shown.table, survey.background, hidden.others, survey.chosen.numeric)
@@ -273,7 +273,7 @@ def _tell_ratings(
     lowest = None if liked is None else inputs.lowest_liked_of(liked, model.ratings_)
     scores = score_model(model, test, validation, k=top, liked=lowest)
     n_tested, n_learnt = scores.n_tested, scores.n_learnt
-    found: dict[str, Any] = {"hidden": n_tested, "learnt_before": n_learnt, **scores.ratings}
+    found: dict[str, object] = {"hidden": n_tested, "learnt_before": n_learnt, **scores.ratings}
     tables = [_comparison(_SCORES, scores.ratings, f"{n_tested:,} hidden ratings")]
     words = [f"{_READING} {_READING_BIASES}"]
     if n_learnt:

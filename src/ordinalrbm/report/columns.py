@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ordinalrbm.files.survey import Held
 from ordinalrbm.report.page import render
@@ -65,7 +65,7 @@ def schema_page(source: Source, schema: Schema, *, title: str | None = None) -> 
     )
 
 
-def _article(source: Source, column: Column) -> dict[str, Any]:
+def _article(source: Source, column: Column) -> dict[str, object]:
     lines, more = _lines(_counts(source, column), column)
     return {"column": column, "lines": lines, "more": more}
 

@@ -120,7 +120,7 @@ def ratings_page(
 # Scores
 
 
-def _score(model: Any, test: pd.DataFrame) -> dict[str, Any] | None:
+def _score(model: Any, test: pd.DataFrame) -> dict[str, object] | None:
     known = model.ratings_
     given = encode(known, test)
     learnt = in_training(known, given.row, given.column)

@@ -272,7 +272,7 @@ class _Sections:
         weight = self.survey.weight
         return None if weight is None else weight.to_numpy(float)
 
-    def scales(self) -> list[dict[str, Any]]:
+    def scales(self) -> list[dict[str, object]]:
         """Scales, their colours, and the questions that use them."""
         short = in_short({name: self.labels[name].text for name in self.names})
         questions: dict[tuple[str, ...], list[str]] = {}
@@ -283,7 +283,7 @@ class _Sections:
             for levels, asked in questions.items()
         ]
 
-    def other_kinds(self) -> dict[str, Any]:
+    def other_kinds(self) -> dict[str, object]:
         """Categories and how often they were chosen, numbers in short, and loadings of both."""
         survey, labels = self.survey, self.labels
         chosen, learnt = survey.chosen, list(self.model.feature_names_in_)
@@ -317,7 +317,7 @@ class _Sections:
         rows = [(self.labels[name], *loadings.loc[name, told]) for name in own]
         return Table(("category or number", *told), rows, ("", *["+.2f"] * len(told)))
 
-    def hidden(self, held_out: Cells | None) -> dict[str, Any] | None:
+    def hidden(self, held_out: Cells | None) -> dict[str, object] | None:
         """How well hidden answers are predicted."""
         learnt_from = held_out is None or not held_out.row.size
         if held_out is None or learnt_from:
@@ -395,7 +395,7 @@ def _hide_some(answers: Encoded, random_state: int) -> Cells:
     return hiding.cells_of(given, is_hidden)
 
 
-def _errors(lines: pd.DataFrame, labels: dict[str, Label]) -> list[dict[str, Any]]:
+def _errors(lines: pd.DataFrame, labels: dict[str, Label]) -> list[dict[str, object]]:
     """Errors of the model and of the usual answer as places on a line, in percent."""
     most = float(lines[["model_error", "usual_error"]].max(axis=None)) or 1.0
     return [

@@ -194,7 +194,7 @@ def _rule(kind: str, key: str, table: Any, scales: Mapping[str, Any], where: str
     return Rule(kind, key, {**scales.get(scale, {}), **fields})
 
 
-def _check_table(name: str, key: str, table: Any, where: str, known: tuple[str, ...]) -> None:
+def _check_table(name: str, key: str, table: object, where: str, known: tuple[str, ...]) -> None:
     if not isinstance(table, dict):
         raise DataError(f"{where} says {table!r} of {name}; write [{key}] and what it is.")
     for field, value in table.items():
@@ -215,7 +215,7 @@ def _check_table(name: str, key: str, table: Any, where: str, known: tuple[str, 
             )
 
 
-def _wrong(field: str, value: Any) -> str:
+def _wrong(field: str, value: object) -> str:
     """What is wrong with a field, and what to do; nothing where it is right."""
     if field == "role" and value not in ROLES:
         guess = did_you_mean(str(value), ROLES)
@@ -225,7 +225,7 @@ def _wrong(field: str, value: Any) -> str:
     return ""
 
 
-def _wrong_list(field: str, value: Any) -> str:
+def _wrong_list(field: str, value: object) -> str:
     if not isinstance(value, list):
         return f"{field} is {value!r}; write a list, [...]"
     holds_codes = field.rstrip("+") in _OTHER
@@ -242,7 +242,7 @@ def _wrong_list(field: str, value: Any) -> str:
     return ""
 
 
-def _is_number(entry: Any) -> bool:
+def _is_number(entry: object) -> bool:
     return isinstance(entry, int | float) and not isinstance(entry, bool) and math.isfinite(entry)
 
 
