@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ordinalrbm.data.observations import Cells
+    from ordinalrbm.estimators.ratings import RatingModel
     from ordinalrbm.files.survey import Survey
 
 _EXAMPLES = """\b
@@ -159,7 +160,7 @@ def evaluate(
 # ---- surveys ----------------------------------------------------------------------------------
 
 
-def _warn_of_learnt(model: Any, survey: Survey) -> None:
+def _warn_of_learnt(model: orbm.CumulativeRBM, survey: Survey) -> None:
     """Warn where a model is tested on what it has learnt from, as far as that is known."""
     if (model.about_.get("data"), model.about_.get("rows")) == (survey.name, survey.encoded.shape[0]):
         warnings.warn(
@@ -186,7 +187,7 @@ def _hide(survey: Survey, seed: int) -> _HiddenAnswers:
     return _HiddenAnswers(replace(survey, encoded=shown, background=background), levels, others)
 
 
-def _tell_survey(model: Any, survey: Survey, hidden: _HiddenAnswers, output: Output) -> None:
+def _tell_survey(model: orbm.CumulativeRBM, survey: Survey, hidden: _HiddenAnswers, output: Output) -> None:
     from ordinalrbm.evaluate.hidden import score_hidden
 
     n_hidden = hidden.levels.row.size
@@ -206,7 +207,9 @@ def _tell_survey(model: Any, survey: Survey, hidden: _HiddenAnswers, output: Out
     output.result(found, *tables, text=text)
 
 
-def _others(model: Any, survey: Survey, hidden: _HiddenAnswers) -> tuple[dict[str, object], list[Table]]:
+def _others(
+    model: orbm.CumulativeRBM, survey: Survey, hidden: _HiddenAnswers
+) -> tuple[dict[str, object], list[Table]]:
     from ordinalrbm.evaluate.hidden import score_others
 
     scores = score_others(model, hidden.shown.table, survey.background, hidden.others, survey.chosen.numeric)
@@ -265,7 +268,11 @@ def _check_enough(ratings: pd.DataFrame, name: str, min_ratings: int) -> None:
 
 
 def _tell_ratings(
-    model: Any, test: pd.DataFrame, asked: Asked, output: Output, validation: pd.DataFrame | None = None
+    model: RatingModel,
+    test: pd.DataFrame,
+    asked: Asked,
+    output: Output,
+    validation: pd.DataFrame | None = None,
 ) -> None:
     from ordinalrbm.evaluate import score_model
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,9 @@ from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import LongRatingColumns, Settings, refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
+
+if TYPE_CHECKING:
+    from ordinalrbm.estimators.ratings import RatingModel
 
 _EXAMPLES = """\b
 Examples:
@@ -125,7 +128,7 @@ def _of_ratings(material: inputs.Material, settings: Settings, about: Shown, out
     )
 
 
-def _known_user(user: str | None, model: Any) -> Any:
+def _known_user(user: str | None, model: RatingModel) -> Any:
     if user is None:
         return None
     found = inputs.user_ids(model, [user])[0]

@@ -16,6 +16,7 @@ from ordinalrbm.errors import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ordinalrbm.estimators.survey import CumulativeRBM
     from ordinalrbm.files.survey import Survey
 
 _EXAMPLES = """\b
@@ -78,7 +79,12 @@ def scores(
 
 
 def _scored(
-    model: Any, survey: Survey, names: dict[str, str], chosen: dict[str, Any], draws: int | None, seed: int
+    model: CumulativeRBM,
+    survey: Survey,
+    names: dict[str, str],
+    chosen: dict[str, Any],
+    draws: int | None,
+    seed: int,
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """A line per respondent, and the labels of the columns."""
     import numpy as np

@@ -14,6 +14,7 @@ from ordinalrbm import plots
 from ordinalrbm.data.ratings import Ratings, encode
 from ordinalrbm.data.scales import Scale, label_name
 from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.evaluate import reliability, score
 from ordinalrbm.evaluate.hidden import count_levels, in_training, level_values
 from ordinalrbm.files.survey import LeftOut
@@ -120,7 +121,7 @@ def ratings_page(
 # Scores
 
 
-def _score(model: Any, test: pd.DataFrame) -> dict[str, object] | None:
+def _score(model: RatingModel, test: pd.DataFrame) -> dict[str, object] | None:
     known = model.ratings_
     given = encode(known, test)
     learnt = in_training(known, given.row, given.column)
@@ -236,7 +237,7 @@ def _own_ratings(known: Ratings, user: Any) -> list[tuple[str, str]]:
     return [(str(i), label_name(r)) for i, r in zip(known.items.take(items[order]), labels, strict=True)]
 
 
-def _recommended(model: Any, user: Any, best: pd.DataFrame) -> Table:
+def _recommended(model: RatingModel, user: Any, best: pd.DataFrame) -> Table:
     scales = [model.ratings_.scale_of(i) for i in model.ratings_.lookup(best["item"], "item")]
     users, items = [user] * len(best), best["item"].to_numpy()
     shares, means = model.predict_proba(users, items), model.predict(users, items)
