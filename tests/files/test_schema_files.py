@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ordinalrbm.errors import DataError
 from ordinalrbm.schema.schema import ROLES, Column, Schema, from_json, to_json
-from ordinalrbm.schema.toml import from_toml, override, to_toml
+from ordinalrbm.schema.toml import override, to_toml
 
 CODES = st.one_of(
     st.integers(-(2**53), 2**53),
@@ -53,10 +53,16 @@ def without_reasons(schema: Schema) -> list[Column]:
     return [replace(column, reason="", confidence=1.0) for column in schema.columns]
 
 
+def read_again(schema: Schema) -> Schema:
+    """What a file says of columns of which nothing else is known."""
+    unknown = Schema(tuple(Column(column.name, "ignored") for column in schema.columns))
+    return override(unknown, to_toml(schema))
+
+
 @settings(max_examples=60, deadline=None)
 @given(SCHEMAS)
 def test_toml_round_trip(schema: Schema) -> None:
-    assert without_reasons(from_toml(to_toml(schema))) == without_reasons(schema)
+    assert without_reasons(read_again(schema)) == without_reasons(schema)
     assert override(schema, to_toml(schema)) == schema
 
 
@@ -67,7 +73,7 @@ def test_json_round_trip(schema: Schema) -> None:
 
 
 def test_odd_text_survives() -> None:
-    assert without_reasons(from_toml(to_toml(ODD))) == without_reasons(ODD)
+    assert without_reasons(read_again(ODD)) == without_reasons(ODD)
     assert from_json(to_json(ODD)) == ODD
 
 
@@ -216,7 +222,7 @@ def test_what_columns_share_is_written_once() -> None:
     ]
     schema = Schema((*many, Column("district", "nominal", "District", codes, names)))
     text = to_toml(schema)
-    assert without_reasons(from_toml(text)) == without_reasons(schema)
+    assert without_reasons(read_again(schema)) == without_reasons(schema)
     assert len(text.splitlines()) < 200 + 150
     assert max(map(len, text.splitlines())) <= 100
 
@@ -247,11 +253,6 @@ def test_bad_rules(text: str) -> None:
         override(BATTERY, text, "File 's.toml'")
     sentence = str(caught.value)
     assert sentence.startswith("File 's.toml'") and sentence.endswith(".") and "\n" not in sentence
-
-
-def test_whole_schema_needs_roles() -> None:
-    with pytest.raises(DataError, match="gives column 'Q1' no role"):
-        from_toml("[columns.Q1]\nlevels = [1, 2]")
 
 
 @pytest.mark.parametrize("content", [{}, {"columns": [{"nam": 1}]}, {"columns": 3}])

@@ -79,7 +79,7 @@ class Outcome(NamedTuple):
     """What the demo found."""
 
     model: CumulativeRBM
-    rater: Any
+    rater: orbm.OrdinalMF
     scores: dict[str, dict[str, float]]  # of both models and of the usual answer, in this order
     factors: list[FactorInWords]
     paths: dict[str, Path]  # of the report and the pictures, by their names
@@ -152,7 +152,7 @@ def run(
 def _print_scores(screen: _Screen, scores: dict[str, dict[str, float]], n_hidden: int) -> None:
     screen.title(f"How well the {n_hidden:,} hidden answers are predicted")
     head = ("", "mean absolute\nerror", "exactly\nright", "log-likelihood\nper answer")
-    rows: list[tuple[Any, ...]] = [
+    rows: list[tuple[object, ...]] = [
         (name, line["mae_median"], line["accuracy"], -line["nll"]) for name, line in scores.items()
     ]
     screen.table(Table(head, rows, ("", ".3f", ".1%", ".3f")))
@@ -176,7 +176,7 @@ def _print_factors(screen: _Screen, factors: list[FactorInWords]) -> None:
         screen.say(factor.text, indent=2)
 
 
-def _print_recommendations(screen: _Screen, rater: Any) -> None:
+def _print_recommendations(screen: _Screen, rater: orbm.OrdinalMF) -> None:
     """Cuisines that a respondent with a median number of answers has not rated, and why."""
     example = example_of(rater, n_items=N_RECOMMENDED)
     if example is None:
@@ -215,7 +215,7 @@ def _survey(answers: pd.DataFrame, background: pd.DataFrame) -> Survey:
     return Survey("Food World Cup", encoded, background, None, None, Schema(tuple(columns)), ())
 
 
-def _learn(screen: _Screen, shown: Encoded, settings: dict[str, Any]) -> tuple[CumulativeRBM, Any]:
+def _learn(screen: _Screen, shown: Encoded, settings: dict[str, Any]) -> tuple[CumulativeRBM, orbm.OrdinalMF]:
     """The model of the survey, and that of the same answers as ratings."""
     n_factors, n_answers = settings["n_factors"], shown.observations.n_entries
     screen.say(f"Learning {n_factors} factors from the other {n_answers:,} answers ...")

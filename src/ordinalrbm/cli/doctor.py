@@ -8,7 +8,7 @@ import shutil
 import stat
 import sys
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -51,7 +51,7 @@ def doctor(
 
     check_device(device)
     output = telling.output()
-    found: dict[str, Any] = {
+    found: dict[str, object] = {
         "ordinalrbm": __version__,
         "python": f"{platform.python_version()} ({sys.executable})",
         "machine": f"{platform.system()} {platform.machine()}",
@@ -86,7 +86,7 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _threads() -> dict[str, Any]:
+def _threads() -> dict[str, object]:
     import numba
 
     from ordinalrbm.runtime.jit import threading_layer

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ordinalrbm.data.observations import Cells
+    from ordinalrbm.estimators.ratings import RatingModel
     from ordinalrbm.files.survey import Survey
 
 _EXAMPLES = """\b
@@ -159,7 +160,7 @@ def evaluate(
 # ---- surveys ----------------------------------------------------------------------------------
 
 
-def _warn_of_learnt(model: Any, survey: Survey) -> None:
+def _warn_of_learnt(model: orbm.CumulativeRBM, survey: Survey) -> None:
     """Warn where a model is tested on what it has learnt from, as far as that is known."""
     if (model.about_.get("data"), model.about_.get("rows")) == (survey.name, survey.encoded.shape[0]):
         warnings.warn(
@@ -186,7 +187,7 @@ def _hide(survey: Survey, seed: int) -> _HiddenAnswers:
     return _HiddenAnswers(replace(survey, encoded=shown, background=background), levels, others)
 
 
-def _tell_survey(model: Any, survey: Survey, hidden: _HiddenAnswers, output: Output) -> None:
+def _tell_survey(model: orbm.CumulativeRBM, survey: Survey, hidden: _HiddenAnswers, output: Output) -> None:
     from ordinalrbm.evaluate.hidden import score_hidden
 
     n_hidden = hidden.levels.row.size
@@ -197,16 +198,18 @@ def _tell_survey(model: Any, survey: Survey, hidden: _HiddenAnswers, output: Out
         {name: float(scores.overall[f"{who}_{name}"]) for name in _OF_SURVEYS} for who in ("model", "usual")
     )
     tables = [_comparison(_OF_SURVEYS, {"model": ours, "marginal": usual}, f"{n_hidden:,} hidden answers")]
-    found: dict[str, Any] = {"hidden": n_hidden, "model": ours, "marginal": usual}
+    found: dict[str, object] = {"hidden": n_hidden, "model": ours, "marginal": usual}
     found["by_question"] = scores.by_question.to_dict("index")
     text = _READING
     if hidden.others.any(axis=None):
-        others, told = _others(model, survey, hidden)
-        found, tables, text = found | others, [*tables, *told], f"{_READING} {_READING_OTHERS}"
+        others, more = _others(model, survey, hidden)
+        found, tables, text = found | others, [*tables, *more], f"{_READING} {_READING_OTHERS}"
     output.result(found, *tables, text=text)
 
 
-def _others(model: Any, survey: Survey, hidden: _HiddenAnswers) -> tuple[dict[str, Any], list[Table]]:
+def _others(
+    model: orbm.CumulativeRBM, survey: Survey, hidden: _HiddenAnswers
+) -> tuple[dict[str, object], list[Table]]:
     from ordinalrbm.evaluate.hidden import score_others
 
     scores = score_others(model, hidden.shown.table, survey.background, hidden.others, survey.chosen.numeric)
@@ -265,7 +268,11 @@ def _check_enough(ratings: pd.DataFrame, name: str, min_ratings: int) -> None:
 
 
 def _tell_ratings(
-    model: Any, test: pd.DataFrame, asked: Asked, output: Output, validation: pd.DataFrame | None = None
+    model: RatingModel,
+    test: pd.DataFrame,
+    asked: Asked,
+    output: Output,
+    validation: pd.DataFrame | None = None,
 ) -> None:
     from ordinalrbm.evaluate import score_model
 
@@ -273,7 +280,7 @@ def _tell_ratings(
     lowest = None if liked is None else inputs.lowest_liked_of(liked, model.ratings_)
     scores = score_model(model, test, validation, k=top, liked=lowest)
     n_tested, n_learnt = scores.n_tested, scores.n_learnt
-    found: dict[str, Any] = {"hidden": n_tested, "learnt_before": n_learnt, **scores.ratings}
+    found: dict[str, object] = {"hidden": n_tested, "learnt_before": n_learnt, **scores.ratings}
     tables = [_comparison(_SCORES, scores.ratings, f"{n_tested:,} hidden ratings")]
     words = [f"{_READING} {_READING_BIASES}"]
     if n_learnt:
@@ -288,8 +295,8 @@ def _tell_ratings(
         tables.append(_comparison(names, by_name, f"lists of the {top} best items"))
         protocol = ours.protocol if validation is None else f"{ours.protocol} {_WATCHED}"
         words.append(f"Lists: larger is better. {protocol}")
-        counts = {"top": ours.k, "liked": ours.liked, "users": ours.n_users, "items": ours.n_items}
-        counts["users_without_liked"] = ours.n_users_without_liked
+        counts = {"top": ours.k, "liked": ours.liked, "users": ours.n_users}
+        counts |= {"users_without_liked": ours.n_users_without_liked, "items": ours.n_items}
         found["ranking"] = {**by_name, **counts, "protocol": protocol}
     else:
         words.append("No hidden rating is high enough to count as liked, so lists are not judged.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -148,7 +148,7 @@ def _tell(
     escape_formulas: bool,
     output: Output,
 ) -> None:
-    found: dict[str, Any] = {"factors": len(reading.factors), "rotation": reading.rotation}
+    found: dict[str, object] = {"factors": len(reading.factors), "rotation": reading.rotation}
     tables, words = [], []
     if compared is not None:
         found |= {

@@ -188,10 +188,11 @@ def _save(model: Any, path: Path, checkpoint: Path | None) -> None:
         ) from error
 
 
-def _write_schema(material: Any, path: Path, output: Output) -> None:
+def _write_schema(material: inputs.Material, path: Path, output: Output) -> None:
     from ordinalrbm.schema.toml import to_toml
     from ordinalrbm.storage.atomic import atomic_write
 
+    assert material.survey is not None, "ratings need no schema"
     with atomic_write(path) as file:
         file.write_text(to_toml(material.survey.schema), encoding="utf-8")
     output.result(
@@ -200,7 +201,7 @@ def _write_schema(material: Any, path: Path, output: Output) -> None:
     )
 
 
-def summary(history: Any, n_epochs: int, best_epoch: int) -> dict[str, Any]:
+def summary(history: Any, n_epochs: int, best_epoch: int) -> dict[str, float]:
     """Numbers of epochs, and the best held-out log-likelihood."""
     held_out = float(history["validation"].max()) if len(history) else float("nan")
     return {"epochs": n_epochs, "best_epoch": best_epoch, "held_out_log_likelihood": round(held_out, 4)}

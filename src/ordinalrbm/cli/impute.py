@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
@@ -202,7 +202,7 @@ class _NeverAsked(NamedTuple):
     """Questions that groups were never asked: in words, line by line, and the cells that stay."""
 
     words: str
-    lines: list[dict[str, Any]]
+    lines: list[dict[str, object]]
     cells: np.ndarray | None
 
 

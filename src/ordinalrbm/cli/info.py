@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.output import Output, listing, results_table
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _MOST_SHOWN = 40
 # Notes of ``ordinalrbm fit`` that are shown under other names.
@@ -58,7 +61,7 @@ def _tell_of_model(seen: Any, found: dict[str, Any], output: Output) -> None:
         for name, note in about.items()
         if name not in _OWN_NOTES and isinstance(note, str | int | float)
     }
-    detail: dict[str, Any] = {}
+    detail: dict[str, object] = {}
     tables = []
     if found["model"] == "CumulativeRBM":
         known = Questionnaire.from_stored(stored)
@@ -101,7 +104,7 @@ def _number_of(name: str, shapes: dict[str, tuple[int, ...]]) -> int:
     raise lacking(name)
 
 
-def _question_table(scales: dict[str, list[Any] | None], kinds: Sequence[str]) -> Any:
+def _question_table(scales: dict[str, list[Any] | None], kinds: Sequence[str]) -> Table:
     rows = []
     for (name, levels), kind in list(zip(scales.items(), kinds, strict=True))[:_MOST_SHOWN]:
         if levels is None:
@@ -131,6 +134,6 @@ def _tell_of_checkpoints(path: Path, output: Output) -> None:
     output.result({**found, "parameters": settings}, _listing(found, settings))
 
 
-def _listing(found: dict[str, Any], parameters: dict[str, Any]) -> Any:
+def _listing(found: dict[str, Any], parameters: dict[str, Any]) -> Table:
     shown = {"parameters": ", ".join(f"{name}={value}" for name, value in parameters.items())}
     return listing({name.replace("_", " "): value for name, value in {**found, **shown}.items()})

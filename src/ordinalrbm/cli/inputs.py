@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ordinalrbm.data.ratings import Ratings
+    from ordinalrbm.estimators.ratings import RatingModel
     from ordinalrbm.files.parquet_parts import ParquetRatings
     from ordinalrbm.files.ratings import Layout
     from ordinalrbm.files.survey import Survey
@@ -102,7 +103,7 @@ def read_material(
         raise DataError(f"File '{path}' is a model, not data; give a file with answers or ratings.")
     layout, as_survey = layout or AS_IT_IS, as_survey or schema_file is not None
     if in_parts and not as_survey and layout.duplicates == "error":
-        # What is no ratings in Parquet files, or is damaged, is told below.
+        # Files that are no ratings in Parquet, or damaged, are refused below.
         with suppress(DataError):
             unread = ParquetRatings(path, layout)
             return Material(unread.source, unread=unread)
@@ -294,7 +295,7 @@ def survey_for(model: orbm.CumulativeRBM, path: Path, data: Path) -> tuple[Sourc
     return material.source, material.survey.aligned_to(model.feature_names_in_, model.questionnaire_)
 
 
-def ratings_for(model: Any, path: Path, data: Path, columns: RatingColumns) -> pd.DataFrame:
+def ratings_for(model: RatingModel, path: Path, data: Path, columns: RatingColumns) -> pd.DataFrame:
     """The ratings of a file, with ids as a model has them."""
     from ordinalrbm.files.formats import read
     from ordinalrbm.files.ratings import checked_ratings, is_ratings
@@ -312,7 +313,7 @@ def ratings_for(model: Any, path: Path, data: Path, columns: RatingColumns) -> p
     return with_known_ids(model, checked_ratings(source, layout))
 
 
-def with_known_ids(model: Any, ratings: pd.DataFrame) -> pd.DataFrame:
+def with_known_ids(model: RatingModel, ratings: pd.DataFrame) -> pd.DataFrame:
     """Ratings or pairs in which ids are text if they are to the model.
 
     A file whose ids all look like numbers is read as numbers. In the file that was learnt from,
@@ -324,7 +325,7 @@ def with_known_ids(model: Any, ratings: pd.DataFrame) -> pd.DataFrame:
     return ratings.assign(**{name: as_text_like(ids.is_text, ratings[name]) for name, ids in known.items()})
 
 
-def user_ids(model: Any, texts: list[str]) -> list[Any]:
+def user_ids(model: RatingModel, texts: list[str]) -> list[Any]:
     """Ids in the type of the model's own."""
     if model.users_.labels.dtype.kind not in "iu":
         return list(texts)

@@ -20,6 +20,7 @@ from ordinalrbm.estimators import ESTIMATORS
 
 if TYPE_CHECKING:
     from ordinalrbm.data.scales import Scale
+    from ordinalrbm.estimators.ratings import RatingModel
     from ordinalrbm.files.ratings import Layout
 
 _MOST_STEPS = 32_767  # levels that a scale can have
@@ -273,7 +274,7 @@ class RatingColumns(PairColumns):
             needs_times=needs_times or self.duplicates is Duplicates.LAST,
         )
 
-    def known_to(self, model: Any) -> Layout:
+    def known_to(self, model: RatingModel) -> Layout:
         """How to read ratings on the scales of a model."""
         from ordinalrbm.data.scales import Scale
 
@@ -320,7 +321,7 @@ OF_SURVEYS = ("group", "weighted", "include", "background")
 # ---- options of commands ----------------------------------------------------------------------
 
 
-def expanded(command: Callable[..., Any]) -> Callable[..., Any]:
+def expanded(command: Callable[..., None]) -> Callable[..., None]:
     """A command whose parameter of a dataclass is an option for each annotated field of it."""
     hints = get_type_hints(command, include_extras=True)
     options: dict[str, list[inspect.Parameter]] = {}
@@ -335,10 +336,10 @@ def expanded(command: Callable[..., Any]) -> Callable[..., Any]:
             parameters.append(parameter.replace(**keyword))
 
     @functools.wraps(command)
-    def run(**given: Any) -> Any:
+    def run(**given: object) -> None:
         for name, own in options.items():
             given[name] = hints[name](**{option.name: given.pop(option.name) for option in own})
-        return command(**given)
+        command(**given)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

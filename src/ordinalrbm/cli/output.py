@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 from rich import box
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -52,7 +52,7 @@ class Output:
         if not self.quiet:
             self._messages.print(_printable_table(table))
 
-    def result(self, found: Mapping[str, Any], *tables: Table, text: str = "") -> None:
+    def result(self, found: Mapping[str, object], *tables: Table, text: str = "") -> None:
         """Print the results of the command: as JSON, or as tables and words."""
         if self.silent:
             return
@@ -76,7 +76,7 @@ def _printable_table(table: Table) -> Table:
     return table
 
 
-def _printable_cell(cell: Any) -> Any:
+def _printable_cell(cell: RenderableType) -> RenderableType:
     if isinstance(cell, Text):
         return cell if printable(cell.plain) == cell.plain else Text(printable(cell.plain))
     return printable(cell) if isinstance(cell, str) else cell
@@ -101,7 +101,7 @@ def _cell(value: Any, how: str) -> str:
     return "–" if value != value else format(value, how) if how else str(value)  # NaN is no number
 
 
-def listing(found: Mapping[str, Any]) -> Table:
+def listing(found: Mapping[str, object]) -> Table:
     """Names and values, one below the other."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ordinalrbm.data.scales import Scale
+    from ordinalrbm.estimators.ratings import RatingModel
 
 _EXAMPLES = """\b
 Examples:
@@ -77,7 +78,7 @@ def predict(
     )
 
 
-def _gaps(model: Any, path: Path, data: Path, rule: Rule, probabilities: bool) -> pd.DataFrame:
+def _gaps(model: orbm.CumulativeRBM, path: Path, data: Path, rule: Rule, probabilities: bool) -> pd.DataFrame:
     """A line per gap: who, which question, the prediction, and how sure it is."""
     import numpy as np
     import pandas as pd
@@ -87,12 +88,12 @@ def _gaps(model: Any, path: Path, data: Path, rule: Rule, probabilities: bool) -
     _, survey = inputs.survey_for(model, path, data)
     who, parts, answers = inputs.respondents(survey), [], as_table(survey.asked)
     every = model.predict_proba(survey.table)
-    for place in model.questionnaire_.questions:
-        rows = np.flatnonzero(pd.isna(answers.column(place)))
-        distribution, scale = every[place][rows], model.scales_[place]
-        kind = model.questionnaire_.kinds[place]
+    for j in model.questionnaire_.questions:
+        rows = np.flatnonzero(pd.isna(answers.column(j)))
+        distribution, scale = every[j][rows], model.scales_[j]
+        kind = model.questionnaire_.kinds[j]
         found = _predicted(distribution, scale, Rule.MODE if kind == "nominal" else rule)
-        name = model.feature_names_in_[place]
+        name = model.feature_names_in_[j]
         part = {"row": rows + 1, "respondent": who[rows], "question": name, "prediction": found}
         if probabilities and scale is None:
             part["sd"] = distribution[:, 1]
@@ -118,7 +119,9 @@ def _predicted(distribution: np.ndarray, scale: Scale | None, rule: Rule) -> np.
     return scale.decode(point(distribution, level))
 
 
-def _pairs(model: Any, data: Path, columns: PairColumns, rule: Rule, probabilities: bool) -> pd.DataFrame:
+def _pairs(
+    model: RatingModel, data: Path, columns: PairColumns, rule: Rule, probabilities: bool
+) -> pd.DataFrame:
     from ordinalrbm.files.formats import read
     from ordinalrbm.files.ratings import pairs_of
 

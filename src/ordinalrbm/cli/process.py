@@ -134,7 +134,7 @@ def stop_at_once() -> Iterator[None]:
     ]
     received: list[int] = []
 
-    def stop(number: int, frame: Any) -> None:
+    def stop(number: int, frame: object) -> None:
         received.append(number)
         raise Stopped(number)
 

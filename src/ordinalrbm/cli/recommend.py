@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,9 @@ from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import LongRatingColumns, refuse
 from ordinalrbm.cli.output import Output, counted, results_table
 from ordinalrbm.errors import DataError
+
+if TYPE_CHECKING:
+    from ordinalrbm.estimators.ratings import RatingModel
 
 _EXAMPLES = """\b
 Examples:
@@ -91,7 +94,7 @@ def recommend(
     output.result({"recommendations": best.to_dict("records")}, table, text=more)
 
 
-def _with_newcomers(model: Any, path: Path, columns: LongRatingColumns, output: Output) -> Any:
+def _with_newcomers(model: Any, path: Path, columns: LongRatingColumns, output: Output) -> RatingModel:
     from ordinalrbm.files.formats import read
     from ordinalrbm.files.ratings import checked_ratings
 
@@ -103,7 +106,7 @@ def _with_newcomers(model: Any, path: Path, columns: LongRatingColumns, output: 
     return wider
 
 
-def _asked(users: str, model: Any, output: Output) -> Any:
+def _asked(users: str, model: RatingModel, output: Output) -> Any:
     if users == "all":
         return "all"
     ids = [part.strip() for part in users.split(",") if part.strip()]

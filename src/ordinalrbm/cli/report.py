@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,9 @@ from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import LongRatingColumns, Settings, refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
+
+if TYPE_CHECKING:
+    from ordinalrbm.estimators.ratings import RatingModel
 
 _EXAMPLES = """\b
 Examples:
@@ -125,7 +128,7 @@ def _of_ratings(material: inputs.Material, settings: Settings, about: Shown, out
     )
 
 
-def _known_user(user: str | None, model: Any) -> Any:
+def _known_user(user: str | None, model: RatingModel) -> Any:
     if user is None:
         return None
     found = inputs.user_ids(model, [user])[0]
@@ -145,16 +148,16 @@ def _of_model(
     from ordinalrbm.report import model_page, ratings_page, survey_page
 
     model = orbm.load(path)
-    told: dict[str, Any] = {"title": about.title, "progress": output.step}
+    common: dict[str, Any] = {"title": about.title, "progress": output.step}
     if isinstance(model, orbm.CumulativeRBM):
         refuse(ctx, ("user", *options.COLUMN_OPTIONS), f"'{path}' is a model of a survey")
         if data is None:
             refuse(ctx, ("group",), "groups need --data")
             return model_page(model, title=about.title)
         _, survey = inputs.survey_for(model, path, data)
-        return survey_page(model, survey, group=about.group, **told)
+        return survey_page(model, survey, group=about.group, **common)
     refuse(ctx, ("group",), f"'{path}' is a model of ratings")
     if data is None:
         refuse(ctx, options.COLUMN_OPTIONS, "no ratings are read without --data")
     test = None if data is None else inputs.ratings_for(model, path, data, columns)
-    return ratings_page(model, test=test, example_user=_known_user(about.user, model), **told)
+    return ratings_page(model, test=test, example_user=_known_user(about.user, model), **common)

@@ -42,8 +42,8 @@ def schema(
     weight, id or ignored), its levels from lowest to highest, the codes that are no answer, how
     sure that is, and why.
     """
-    for place in (out, page):
-        inputs.check_files(data, schema, out=place)
+    for path in (out, page):
+        inputs.check_files(data, schema, out=path)
     if out is not None and page is not None and out.absolute() == page.absolute():
         raise DataError(f"--out and --page are both '{out}'; write to two files.")
     from ordinalrbm.cli.schema_table import proposal_table
@@ -64,17 +64,17 @@ def schema(
         written[page] = schema_page(source, found)
     if out is not None:
         written[out] = to_toml(found)
-    for place, text in written.items():
-        with atomic_write(place) as file:
+    for path, text in written.items():
+        with atomic_write(path) as file:
             file.write_text(text, encoding="utf-8")
     doubtful = [column.name for column in found.columns if column.is_doubtful]
-    told = f"{counted(len(found.columns), 'column')}, {len(doubtful)} of them doubtful."
+    summary = f"{counted(len(found.columns), 'column')}, {len(doubtful)} of them doubtful."
     if page is not None:
-        told += f" The page is in {page}."
+        summary += f" The page is in {page}."
     if out is not None:
-        told += f" The schema is in {out}; edit it, then use it with --schema {out}."
+        summary += f" The schema is in {out}; edit it, then use it with --schema {out}."
     telling.output().result(
         {"columns": [asdict(column) for column in found.columns], "doubtful": doubtful},
         proposal_table(found),
-        text=told,
+        text=summary,
     )

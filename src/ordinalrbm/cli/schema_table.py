@@ -31,10 +31,11 @@ def proposal_table(schema: Schema) -> Table:
     doubtful = sorted((c for c in schema.columns if c.is_doubtful), key=attrgetter("confidence"))
     runs = [[column] for column in doubtful]
     sure = [column for column in schema.columns if not column.is_doubtful]
-    runs += [list(run) for _, run in groupby(sure, _taken_for)]
-    for place, run in enumerate(runs, start=1):
+    # Neighbours that were taken for the same share a line.
+    runs += [list(run) for _, run in groupby(sure, lambda c: (c.role, c.levels, c.names, _main_reason(c)))]
+    for position, run in enumerate(runs, start=1):
         first = run[0]
-        is_last = place == len(doubtful) < len(runs)
+        is_last = position == len(doubtful) < len(runs)
         confidence = f"{min(column.confidence for column in run):.2f}"
         cells = (_which(run), first.role, levels_in_words(first), _missing(run), confidence)
         why = first.reason if first.is_doubtful else _main_reason(first)
@@ -45,11 +46,6 @@ def proposal_table(schema: Schema) -> Table:
 def _main_reason(column: Column) -> str:
     """The strongest reason, without what the other cells say already."""
     return column.reason.partition("; ")[0].partition(", ")[0]
-
-
-def _taken_for(column: Column) -> tuple[object, ...]:
-    """What neighbours that share a line have in common."""
-    return column.role, column.levels, column.names, _main_reason(column)
 
 
 def levels_in_words(column: Column) -> str:

@@ -16,6 +16,7 @@ from ordinalrbm.errors import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ordinalrbm.estimators.survey import CumulativeRBM
     from ordinalrbm.files.survey import Survey
 
 _EXAMPLES = """\b
@@ -71,31 +72,34 @@ def scores(
     table, labels = _scored(fitted, survey, names, chosen, draws, seed)
     write_labelled(out, table, labels, writing.escape_formulas)
     people, factors = counted(len(table), "respondent"), counted(len(names), "factor")
-    told = [f"Scores of {people} on {factors} are in {out}."]
-    told += [f"{factor} ({name})" for factor, name in names.items()]
+    lines = [f"Scores of {people} on {factors} are in {out}."]
+    lines += [f"{factor} ({name})" for factor, name in names.items()]
     found = {"out": str(out), "rows": len(table), "columns": labels, "names": names}
-    output.result(found, text="\n".join(told))
+    output.result(found, text="\n".join(lines))
 
 
 def _scored(
-    model: Any, survey: Survey, names: dict[str, str], chosen: dict[str, Any], draws: int | None, seed: int
+    model: CumulativeRBM,
+    survey: Survey,
+    names: dict[str, str],
+    chosen: dict[str, Any],
+    draws: int | None,
+    seed: int,
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """A line per respondent, and what the columns are called."""
+    """A line per respondent, and the labels of the columns."""
     import numpy as np
     import pandas as pd
 
     means, errors = model.scores(survey.table, return_std=True, **chosen)
-    drawn = []
-    if draws is not None:
-        drawn = model.scores(survey.table, n_draws=draws, random_state=seed, **chosen)
+    drawn = model.scores(survey.table, n_draws=draws, random_state=seed, **chosen) if draws else []
     columns: dict[str, tuple[str, Any]] = {}
-    for place, (factor, about) in enumerate(names.items(), start=1):
-        columns[f"factor_{place}"] = f"{factor} ({about})", means[factor].to_numpy()
-        columns[f"factor_{place}_se"] = f"{factor}, standard error", errors[factor].to_numpy()
+    for k, (factor, about) in enumerate(names.items(), start=1):
+        columns[f"factor_{k}"] = f"{factor} ({about})", means[factor].to_numpy()
+        columns[f"factor_{k}_se"] = f"{factor}, standard error", errors[factor].to_numpy()
         for draw, values in enumerate(drawn, start=1):
             label = f"{factor}, plausible value {draw}"
-            columns[f"factor_{place}_pv{draw}"] = label, values[factor].to_numpy()
-    # What the respondents are called; else the number of their row.
+            columns[f"factor_{k}_pv{draw}"] = label, values[factor].to_numpy()
+    # Ids of the respondents, or else the numbers of their rows.
     who, ids = "row", ("Row of the file, from 1", np.arange(1, survey.encoded.shape[0] + 1))
     if survey.ids is not None:
         name = str(survey.ids.name)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import Counter
+from typing import NamedTuple
 
 from ordinalrbm.files.survey import Held
 from ordinalrbm.report.page import render
@@ -53,22 +54,18 @@ def schema_page(source: Source, schema: Schema, *, title: str | None = None) -> 
     """
     columns = [column for column in schema.columns if column.name in source.frame]
     doubtful = sorted((c for c in columns if c.is_doubtful), key=lambda c: c.confidence)
-    sure = [column for column in columns if not column.is_doubtful]
-    kinds: dict[str, int] = {}
-    for column in columns:
-        kinds[column.role] = kinds.get(column.role, 0) + 1
     return render(
         "schema.html.j2",
         title or source.name,
         n_rows=len(source.frame),
         n_columns=len(columns),
-        kinds=kinds,
+        kinds=Counter(column.role for column in columns),
         doubtful=[_article(source, column) for column in doubtful],
-        sure=[_article(source, column) for column in sure],
+        sure=[_article(source, column) for column in columns if not column.is_doubtful],
     )
 
 
-def _article(source: Source, column: Column) -> dict[str, Any]:
+def _article(source: Source, column: Column) -> dict[str, object]:
     lines, more = _lines(_counts(source, column), column)
     return {"column": column, "lines": lines, "more": more}
 
@@ -80,8 +77,7 @@ def _counts(source: Source, column: Column) -> dict[Code, int]:
         return {}
     tags = source.tags.get(column.name)
     if tags is not None:
-        for tag in tags[tags != ""].tolist():
-            counts[tag] = counts.get(tag, 0) + 1
+        counts |= Counter(tags[tags != ""].tolist())
     if BLANK in column.levels:
         is_blank = Held.of(source, column).level == column.levels.index(BLANK)
         counts[BLANK] = int(is_blank.sum())
@@ -89,7 +85,7 @@ def _counts(source: Source, column: Column) -> dict[Code, int]:
 
 
 def _lines(counts: dict[Code, int], column: Column) -> tuple[list[_Line], int]:
-    """What codes there are and how often; of many categories the most frequent ones."""
+    """Codes with their counts; of many categories the most frequent ones, and how many more there are."""
     find_level, find_missing = position_finder(column.levels), position_finder(column.missing)
     levels = dict.fromkeys(column.levels, 0)
     missing = dict.fromkeys(column.missing, 0)
@@ -103,21 +99,17 @@ def _lines(counts: dict[Code, int], column: Column) -> tuple[list[_Line], int]:
             others[code] = count
     if column.role not in _LOW_TO_HIGH:
         levels = dict(sorted(levels.items(), key=lambda item: -item[1]))
-    others = dict(sorted(others.items(), key=lambda item: -item[1])) if _is_listed(column) else {}
+    others = dict(sorted(others.items(), key=lambda item: -item[1]))
+    if column.role not in ("ordinal", "nominal", "background"):
+        others = {}  # of ids and numbers, values that the schema does not name are not worth a line
     names = dict(zip(column.levels, column.names, strict=True))
     most = max([*levels.values(), *missing.values(), *others.values(), 1])
     answers = {**levels, **others}
     shown = dict(list(answers.items())[:_MOST_LINES])
     names |= zip(column.missing, column.missing_names, strict=True)
-    sorts = column.sorts
     lines = []
     for code, count in {**shown, **missing}.items():
         name = names.get(code, str(code))
         number = "" if name == str(code) else str(code)
-        lines.append(_Line(number, name, sorts.get(code, ""), count, 100 * count / most))
+        lines.append(_Line(number, name, column.sorts.get(code, ""), count, 100 * count / most))
     return lines, len(answers) - len(shown)
-
-
-def _is_listed(column: Column) -> bool:
-    """Whether values that the schema does not name are worth a line."""
-    return column.role in ("ordinal", "nominal", "background")

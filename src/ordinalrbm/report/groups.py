@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 from scipy.special import expit, logit
 from scipy.stats import t as student_t
 
@@ -382,7 +383,7 @@ def group_sections(
     labels: dict[str, Label],
     first: str | None = None,
     random_state: int = 0,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """What the page shows of groups; ``first`` is the variable to show in front."""
     if not factors:
         return {"variables": [], "others": [], "no_factor": True}
@@ -480,7 +481,7 @@ def _section(
     labels: dict[str, Label],
     questions: list[Label],
     averaged: list[int],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     own, (best, p) = one.means.grouping, one.best
     return {
         "label": labels[own.name],
@@ -503,10 +504,10 @@ def _section(
 
 
 def _tests(one: _Tested, factors: list[NamedFactor]) -> Table:
-    rows: list[tuple[Any, ...]] = []
+    rows: list[tuple[object, ...]] = []
     for k in one.strongest:
         test = one.means.comparisons[k]
-        rest: tuple[Any, ...] = (None,) * 4
+        rest: tuple[object, ...] = (None,) * 4
         if test is not None:
             rest = (test.statistic, f"{test.between:.0f}; {test.within:.1f}", test.p, one.adjusted[k])
         rows.append((factors[k].label, *_size(test), *rest))
@@ -514,7 +515,7 @@ def _tests(one: _Tested, factors: list[NamedFactor]) -> Table:
     return Table(head, rows, ("", ".1%", ".1%", ".1%", ".2f", "", "p", "p"))
 
 
-def _panels(one: _Tested, factors: list[NamedFactor]) -> list[dict[str, Any]]:
+def _panels(one: _Tested, factors: list[NamedFactor]) -> list[dict[str, object]]:
     """Charts of the factors on which groups differ most, all on one scale."""
     chosen = one.strongest[:_PANELS]
     lines = one.means.table[one.means.table["factor"].isin(chosen)]
@@ -534,7 +535,7 @@ def _panels(one: _Tested, factors: list[NamedFactor]) -> list[dict[str, Any]]:
 
 def _left_out(
     one: _Tested, factors: list[NamedFactor], questions: list[Label]
-) -> list[tuple[str, Label, Any]]:
+) -> list[tuple[str, Label, Markup]]:
     """Groups left out of factors, with the questions that they were never asked."""
     found = []
     for g, k in np.argwhere(one.without):
@@ -546,7 +547,7 @@ def _left_out(
 
 def _banner(
     means: QuestionMeans, adjusted: list[float], questions: list[Label], never: np.ndarray, variable: Label
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Mean answers: a line per question other than the one that makes the groups."""
     rows: list[dict[str, Any]] = []
     for j in most_sure(means.comparisons, adjusted):

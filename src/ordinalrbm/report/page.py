@@ -121,7 +121,7 @@ def left_out_table(left_out: tuple[LeftOut, ...]) -> list[tuple[str, Table]]:
 # ---- the page ---------------------------------------------------------------------------------
 
 
-def render(template: str, title: str, model: Any = None, **content: Any) -> str:
+def render(template: str, title: str, model: Any = None, **content: object) -> str:
     """The page of a template, which every file can hold; of a model, with how learning went."""
     scripts = [Markup(_file(name)) for name in _SCRIPTS]
     page = _environment().get_template(template)
@@ -138,7 +138,7 @@ def render(template: str, title: str, model: Any = None, **content: Any) -> str:
     return printable(html.encode("utf-8", "replace").decode("utf-8"))
 
 
-def _learning(model: Any) -> dict[str, Any]:
+def _learning(model: Any) -> dict[str, object]:
     """The learning curve, if there is one, settings that fit on a line, and the time.
 
     Model files do not say how long learning took.
@@ -160,7 +160,7 @@ def _learning(model: Any) -> dict[str, Any]:
     }
 
 
-def as_json(data: Any) -> Markup:
+def as_json(data: object) -> Markup:
     """Data for a script of the page; no character of it can end the script."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return Markup(printable_json(text.translate(_UNSAFE)))
@@ -207,7 +207,7 @@ def _own_names(tag: str, name: str, used: set[str]) -> str:
     return re.sub(r"(font: [^'\";]*?px )'[^;\"]*", r"\1system-ui, sans-serif", tag)
 
 
-def small_chart(curves: Curves, label: Label) -> dict[str, Any]:
+def small_chart(curves: Curves, label: Label) -> dict[str, object]:
     """Response curves of a question as shapes; matplotlib would need half a second for each.
 
     Levels are (name, colour, points of a polygon), thresholds and the middle are given by their x.

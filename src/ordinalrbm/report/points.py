@@ -136,7 +136,7 @@ def map_section(
     describe: Callable[[np.ndarray], Described],
     noun: str,
     random_state: int = 0,
-) -> dict[str, Any] | None:
+) -> dict[str, object] | None:
     """A map of rows as the page's script reads it, and what became of them; None of too few."""
     if len(rows) < FEWEST_PEOPLE:
         return None
@@ -152,7 +152,7 @@ def map_section(
 
 def point_map(
     positions: np.ndarray, names: Sequence[str], variables: Sequence[Variable], told: Sequence[int], noun: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Points on a plane that can be coloured in several ways, as the page reads them.
 
     ``told`` are the places of the variables that are told of a point under the pointer, besides the

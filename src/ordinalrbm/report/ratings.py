@@ -15,6 +15,7 @@ from ordinalrbm.data.observations import count_levels
 from ordinalrbm.data.ratings import Ratings, encode
 from ordinalrbm.data.scales import Scale, label_name
 from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.evaluate import reliability, score
 from ordinalrbm.evaluate.hidden import in_training, level_values
 from ordinalrbm.files.survey import LeftOut
@@ -94,11 +95,13 @@ def ratings_page(
     say("explaining an example")
     example = example_of(model, example_user)
     say(f"placing {known.n_items:,} items on a map")
-    items = _items(model)
+    items = Items.of(model)
     rows = np.arange(known.n_items if items.order else 0)
     the_map = map_section(rows, items.vectors, lambda shown: _points(known, items, shown), "items")
     say("drawing")
-    levels = _level_names(known)
+    levels = [f"level {k + 1}" for k in range(int(known.observations.n_levels.max()))]
+    if isinstance(known.scales, Scale):  # the same for all items
+        levels = known.scales.names
     counts = np.bincount(known.observations.level, minlength=len(levels))
     return render(
         "ratings.html.j2",
@@ -116,18 +119,10 @@ def ratings_page(
     )
 
 
-def _level_names(known: Ratings) -> list[str]:
-    """Names of the common scale's levels; where items differ, their places on it."""
-    if not isinstance(known.scales, Scale):
-        return [f"level {k + 1}" for k in range(int(known.observations.n_levels.max()))]
-    return known.scales.names
-
-
 # Scores
 
 
-def _score(model: Any, test: pd.DataFrame) -> dict[str, Any] | None:
-    """How well ratings that were not learnt from are predicted."""
+def _score(model: RatingModel, test: pd.DataFrame) -> dict[str, object] | None:
     known = model.ratings_
     given = encode(known, test)
     learnt = in_training(known, given.row, given.column)
@@ -237,14 +232,13 @@ def example_of(model: Any, user: Any = None, *, n_items: int = _N_RECOMMENDED) -
 
 
 def _own_ratings(known: Ratings, user: Any) -> list[tuple[str, str]]:
-    """What a user has rated, the best first."""
     items, levels = known.observations.row(int(known.lookup(user, "user")[0]))
     order = np.argsort(-levels.astype(np.int64), kind="stable")
     labels = known.decode(levels[order], items[order])
     return [(str(i), label_name(r)) for i, r in zip(known.items.take(items[order]), labels, strict=True)]
 
 
-def _recommended(model: Any, user: Any, best: pd.DataFrame) -> Table:
+def _recommended(model: RatingModel, user: Any, best: pd.DataFrame) -> Table:
     scales = [model.ratings_.scale_of(i) for i in model.ratings_.lookup(best["item"], "item")]
     users, items = [user] * len(best), best["item"].to_numpy()
     shares, means = model.predict_proba(users, items), model.predict(users, items)
@@ -263,16 +257,17 @@ def _recommended(model: Any, user: Any, best: pd.DataFrame) -> Table:
 class Items(NamedTuple):
     """Items as the users see them."""
 
-    vectors: np.ndarray  # (items, factors): what each factor adds to a usual user's utility
+    vectors: np.ndarray  # (items, factors): what each factor adds to the mean user's utility
     names: list[str]  # of the factors
     order: list[int]  # of the factors, those that move most first
 
-
-def _items(model: Any) -> Items:
-    vectors, names = item_vectors(model)
-    spread = vectors.std(axis=0)
-    order = np.argsort(-spread, kind="stable")
-    return Items(vectors, names, order[spread[order] > 1e-6].tolist())
+    @classmethod
+    def of(cls, model: Any) -> Items:
+        """Those of a fitted model of ratings."""
+        vectors, names = item_vectors(model)
+        spread = vectors.std(axis=0)
+        order = np.argsort(-spread, kind="stable")
+        return cls(vectors, names, order[spread[order] > 1e-6].tolist())
 
 
 def _points(known: Ratings, items: Items, rows: np.ndarray) -> Described:

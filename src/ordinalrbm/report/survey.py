@@ -97,7 +97,8 @@ def survey_page(
     survey = _checked(model, survey, group)
     if held_out is not None:
         survey = replace(survey, encoded=hiding.restored(survey.encoded, held_out))
-    answered = _answered(survey)
+    others = survey.background[survey.chosen.asked].notna().to_numpy()
+    answered = np.hstack([survey.encoded.observations.to_dense() >= 0, others])
     if not answered.any():
         raise DataError("Nobody has answered any question, so there is nothing to report.")
     say("inferring the factors of all respondents")
@@ -142,12 +143,6 @@ def survey_page(
     )
 
 
-def _answered(survey: Survey) -> np.ndarray:
-    """(rows, questions) whether each question of any kind was answered."""
-    others = survey.background[survey.chosen.asked].notna().to_numpy()
-    return np.hstack([survey.encoded.observations.to_dense() >= 0, others])
-
-
 def _checked(model: CumulativeRBM, survey: Survey, group: str | None) -> Survey:
     """The survey with the columns of the model, on whose scales its answers must be."""
     check_is_fitted(model, "model_")
@@ -172,12 +167,11 @@ def _checked(model: CumulativeRBM, survey: Survey, group: str | None) -> Survey:
 def comparable(survey: Survey) -> pd.DataFrame:
     """What people can be compared by: background, and education and income among the answers."""
     asked = labels_of(survey.encoded.names or [], texts_of(survey.schema))
-    bands = [
-        place
-        for place, label in enumerate(asked.values())
+    columns = {
+        name: survey.encoded.column(j)
+        for j, (name, label) in enumerate(asked.items())
         if asks(label.text, "banded") or asks(f"level of {label.text}", "banded")
-    ]
-    columns = {(survey.encoded.names or [])[j]: survey.encoded.column(j) for j in bands}
+    }
     return survey.background.assign(**columns)
 
 
@@ -278,18 +272,18 @@ class _Sections:
         weight = self.survey.weight
         return None if weight is None else weight.to_numpy(float)
 
-    def scales(self) -> list[dict[str, Any]]:
+    def scales(self) -> list[dict[str, object]]:
         """Scales, their colours, and the questions that use them."""
         short = in_short({name: self.labels[name].text for name in self.names})
-        users: dict[tuple[str, ...], list[str]] = {}
+        questions: dict[tuple[str, ...], list[str]] = {}
         for name, scale in zip(self.names, self.survey.encoded.scales, strict=True):
-            users.setdefault(tuple(map(str, scale.labels)), []).append(short[name])
+            questions.setdefault(tuple(map(str, scale.labels)), []).append(short[name])
         return [
             {"levels": list(zip(levels, shades(len(levels)), strict=True)), "questions": asked}
-            for levels, asked in users.items()
+            for levels, asked in questions.items()
         ]
 
-    def other_kinds(self) -> dict[str, Any]:
+    def other_kinds(self) -> dict[str, object]:
         """Categories and how often they were chosen, numbers in short, and loadings of both."""
         survey, labels = self.survey, self.labels
         chosen, learnt = survey.chosen, list(self.model.feature_names_in_)
@@ -323,7 +317,7 @@ class _Sections:
         rows = [(self.labels[name], *loadings.loc[name, told]) for name in own]
         return Table(("category or number", *told), rows, ("", *["+.2f"] * len(told)))
 
-    def hidden(self, held_out: Cells | None) -> dict[str, Any] | None:
+    def hidden(self, held_out: Cells | None) -> dict[str, object] | None:
         """How well hidden answers are predicted."""
         learnt_from = held_out is None or not held_out.row.size
         if held_out is None or learnt_from:
@@ -401,7 +395,7 @@ def _hide_some(answers: Encoded, random_state: int) -> Cells:
     return hiding.cells_of(given, is_hidden)
 
 
-def _errors(lines: pd.DataFrame, labels: dict[str, Label]) -> list[dict[str, Any]]:
+def _errors(lines: pd.DataFrame, labels: dict[str, Label]) -> list[dict[str, object]]:
     """Errors of the model and of the usual answer as places on a line, in percent."""
     most = float(lines[["model_error", "usual_error"]].max(axis=None)) or 1.0
     return [

@@ -113,10 +113,10 @@ def _tick_label(look: ColumnProfile, tick: Code) -> str:
 def with_votes(looks: Sequence[ColumnProfile], columns: Sequence[Column]) -> list[Column]:
     """Columns that have the labels of others are read as most of these are."""
     groups: dict[tuple, list[int]] = {}
-    for place, look in enumerate(looks):
+    for k, look in enumerate(looks):
         labels = tuple(sorted((str(code), label_words(text)) for code, text in look.labels.items()))
-        if len(labels) > 2 and columns[place].role in ("ordinal", "nominal"):
-            groups.setdefault(labels, []).append(place)
+        if len(labels) > 2 and columns[k].role in ("ordinal", "nominal"):
+            groups.setdefault(labels, []).append(k)
     voted = list(columns)
     for places in groups.values():
         readings = Counter((columns[k].role, columns[k].levels) for k in places)

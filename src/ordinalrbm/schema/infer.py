@@ -196,7 +196,6 @@ def _holds_dates(look: ColumnProfile) -> bool:
 
 
 def _weight(look: ColumnProfile, habits: FileProfile) -> Column | None:
-    """Columns that are named weight are never learnt from, unless words say that they are asked."""
     of_sample = says_sampling_weight(look.question)
     if look.order or not looks_like_weight(look.name, look.question):
         return None
@@ -211,10 +210,10 @@ def _weight(look: ColumnProfile, habits: FileProfile) -> Column | None:
     if look.is_text:
         reason = "its name says weight, but its numbers are text"
         return _column(look, "numeric", reason, 0.7)
-    if min(known) < 0 or max(known) == 0 or not all(map(math.isfinite, known)):
-        role: Role = "numeric" if all(map(math.isfinite, known)) else "background"
+    is_finite = all(map(math.isfinite, known))
+    if min(known) < 0 or max(known) == 0 or not is_finite:
         reason = "its name says weight, but not all numbers are positive"
-        return _column(look, role, reason, 0.7)
+        return _column(look, "numeric" if is_finite else "background", reason, 0.7)
     reason = "its name says weight and its numbers are positive"
     if are_whole:
         wrong = "codes of groups, make it nominal" if of_sample else "kilograms, make it numeric"
@@ -393,7 +392,7 @@ def _without_labels_apart(look: ColumnProfile, seen: list[Code]) -> ColumnProfil
 def _with_unlabelled(reading: LabelInterpretation, habits: FileProfile) -> LabelInterpretation:
     """With levels that have no label, and without those codes of them that are no level."""
     labelled = list(reading.levels)
-    seen = numeric_order(code for code in reading.look.counts) or []
+    seen = numeric_order(reading.look.counts) or []
     if set(seen) <= set(labelled) or numeric_order(labelled) is None:
         return reading
     if numeric_order(labelled) != labelled:  # with a middle that was moved there
@@ -420,20 +419,16 @@ def _odd_codes(reading: LabelInterpretation, odd: list[Code], habits: FileProfil
 
 
 def _is_no_level(code: Code, others: list[Code], look: ColumnProfile, habits: FileProfile) -> bool:
-    number, highest = _number(code), max(map(_number, others), default=0.0)
-    if number == 0 and not look.labels:
-        return True  # it is apart only where it is very rare
-    if code in habits.missing_codes and (number < 0 or number > highest + 1):
+    number = _number(code)
+    gap = number - max(map(_number, others), default=0.0)
+    if number < 0 or (number == 0 and not look.labels):  # 0 is apart only where it is very rare
         return True
-    if number < 0:
+    if code in habits.missing_codes and gap > 1:
         return True
-    gap = number - highest
-    if number >= 55:
-        return number in TYPICAL_MISSING and gap > 2
-    are_named = set(others) <= set(look.labels)
-    return (number in (7, 8, 9) and gap > 2 and look.n_answers >= _ENOUGH_ANSWERS) or (
-        are_named and number in (7, 8, 9) and gap >= 2
-    )
+    if number in (7, 8, 9):
+        are_named = set(others) <= set(look.labels)
+        return (gap >= 2 and are_named) or (gap > 2 and look.n_answers >= _ENOUGH_ANSWERS)
+    return number >= 55 and number in TYPICAL_MISSING and gap > 2
 
 
 def _listed(codes: Sequence[Code]) -> str:
@@ -550,8 +545,8 @@ def _core(seen: list[Code], habits: FileProfile) -> tuple[list[Code], list[Code]
         if numbers[k] - numbers[k - 1] >= 2:
             high = numbers[k:]
     apart = {*low, *high}
-    core = [code for code, n in zip(seen, numbers, strict=True) if n not in apart]
-    return core, [code for code, n in zip(seen, numbers, strict=True) if n in apart]
+    core = [code for code in seen if _number(code) not in apart]
+    return core, [code for code in seen if _number(code) in apart]
 
 
 def _number(code: Code) -> float:
@@ -612,8 +607,7 @@ def _only_first(columns: Sequence[Column]) -> list[Column]:
     for column in columns:
         used = first.setdefault(column.role, column.name)
         if column.role in ("weight", "id") and used != column.name:
-            reason = f"another {column.role}; {used!r} is used"
-            column = replace(column, role="ignored", reason=reason)
+            column = replace(column, role="ignored", reason=f"another {column.role}; {used!r} is used")
         kept.append(column)
     return kept
 

@@ -26,7 +26,7 @@ from ordinalrbm.schema.known_scales import (
     one_end_denies,
     share_graded,
 )
-from ordinalrbm.schema.missing_labels import NoAnswer, is_spontaneous, no_answer, says_depends, says_middle
+from ordinalrbm.schema.missing_labels import is_spontaneous, no_answer, says_depends, says_middle
 from ordinalrbm.schema.profile import ColumnProfile, FileProfile
 from ordinalrbm.schema.schema import Code
 from ordinalrbm.schema.source import as_number
@@ -73,7 +73,7 @@ class Clue(NamedTuple):
 
     points: float
     because: str  # in words, with {case.…} for what it was seen in
-    holds: Callable[[Any], bool]
+    holds: Callable[[Any], object]
 
 
 # Of the clues in a row, the first that holds counts.
@@ -135,7 +135,7 @@ def _no_answers(look: ColumnProfile, habits: FileProfile) -> dict[Code, Verdict]
 
 
 def mark_missing(look: ColumnProfile, apart: Iterable[Code]) -> ColumnProfile:
-    """The column with further codes that are no answer."""
+    """The column with further codes marked as no answer."""
     apart = dict.fromkeys(apart)  # in their order
     return replace(
         look,
@@ -166,7 +166,7 @@ def _is_monotone(places: Sequence[float]) -> bool:
 
 @dataclass(frozen=True)
 class LabelledCode:
-    """A code among others that have labels, of which some may be no answer."""
+    """A code with a label, and the other codes of its column."""
 
     code: Code
     codes: Sequence[Code]
@@ -181,18 +181,6 @@ class LabelledCode:
     @cached_property
     def others(self) -> list[str]:
         return [self.look.texts[other] for other in self.codes if other != self.code]
-
-    @cached_property
-    def found(self) -> NoAnswer | None:
-        return no_answer(self.label)
-
-    @property
-    def is_last(self) -> bool:
-        return bool(self.code == self.codes[-1])
-
-    @property
-    def says_neither(self) -> bool:
-        return says_middle(self.label) or _agrees_with_no_side(self.code, self.codes, self.look)
 
     @cached_property
     def is_category(self) -> bool:
@@ -223,11 +211,11 @@ class LabelledCode:
         """
         if self.fit is None or self.is_on_known_scale:
             return False
-        if not self.is_last or not denies(self.label):
+        if self.code != self.codes[-1] or not denies(self.label):
             return False
         places = [self.fit.places[text] for text in self.others if text in self.fit.places]
-        is_beyond = places[-1] == max(places) > places[0] if places else False
-        return len(places) > 2 and (is_beyond or is_mirrored(self.others))
+        is_beyond = len(places) > 2 and places[-1] == max(places) > places[0]
+        return is_beyond or (len(places) > 2 and is_mirrored(self.others))
 
     @property
     def denies_apart(self) -> bool:
@@ -279,18 +267,13 @@ class LabelledCode:
                 return self.number in above
         return False
 
-    @property
-    def is_coded_next(self) -> bool:
-        is_counted = self.number is not None and self.number >= 0 and len(self.numbers) > 1
-        return is_counted and not self.is_coded_apart
-
 
 # Each row is one question; of its clues the first that holds counts. After # stand columns of the
 # corpus that were read otherwise without it (benchmarks/results/schema-clues.txt).
 NO_ANSWER: Table = (
     # A middle, or looked at later: "agree with neither" of tanzania q8c.
-    (Clue(-20, "it says neither", lambda c: c.says_neither),),
-    (Clue(2, "its words", lambda c: c.found is not None),),  # benin Q21
+    (Clue(-20, "it says neither", lambda c: _may_be_middle(c.code, c.codes, c.look)),),
+    (Clue(2, "its words", lambda c: no_answer(c.label)),),  # benin Q21
     (
         Clue(2, "it is not on the scale of the others", lambda c: c.is_off_scale),  # europe vote
         Clue(-2.5, "it is one of the others", lambda c: share_graded(c.others) < 0.6),  # france Q06
@@ -319,7 +302,11 @@ NO_ANSWER: Table = (
             lambda c: c.is_coded_apart and c.code in c.habits.most_missing,
         ),
         Clue(1.2, "its code {case.code} stands apart", lambda c: c.is_coded_apart),  # cabo Q47
-        Clue(-2.5, "its code is next to the others", lambda c: c.is_coded_next),  # africa Q36
+        Clue(
+            -2.5,
+            "its code is next to the others",  # africa Q36
+            lambda c: c.number is not None and c.number >= 0 and len(c.numbers) > 1,
+        ),
     ),
     (Clue(1.5, "it denies something", lambda c: c.denies_apart),),  # traps A1
 )
@@ -348,10 +335,7 @@ def _with_middle(reading: LabelInterpretation) -> LabelInterpretation:
     codes, look = list(reading.levels), reading.look
     if numeric_order(codes) is None:
         return reading
-    ends = [
-        code for code in codes if says_middle(look.texts[code]) or _agrees_with_no_side(code, codes, look)
-    ]
-    ends = [code for code in ends if code in (codes[0], codes[-1])]
+    ends = [code for code in (codes[0], codes[-1]) if _may_be_middle(code, codes, look)]
     if len(ends) != 1 or len(codes) < 3:
         return reading
     (middle,) = ends
@@ -368,8 +352,10 @@ def _with_middle(reading: LabelInterpretation) -> LabelInterpretation:
     return reading.without([middle]).noting(note, 0.7)
 
 
-def _agrees_with_no_side(code: Code, codes: Sequence[Code], look: ColumnProfile) -> bool:
-    """Whether a last label denies, in their words, what four others say of two sides."""
+def _may_be_middle(code: Code, codes: Sequence[Code], look: ColumnProfile) -> bool:
+    """Whether a label says "neither", or is the last and denies, in their words, what four others say."""
+    if says_middle(look.texts[code]):
+        return True
     others = [look.texts[other] for other in codes if other != code]
     if code != codes[-1] or len(others) != 4 or not denies(look.texts[code]):
         return False
@@ -415,10 +401,6 @@ class Answers:
         return len(self.texts) == 2
 
     @property
-    def is_odd(self) -> bool:
-        return len(self.texts) > 2 and len(self.texts) % 2 == 1
-
-    @property
     def is_likely_degree(self) -> bool:
         """Whether two labels are levels, of which few words tell."""
         share = share_graded(self.texts)
@@ -462,34 +444,33 @@ class Answers:
         return len(self.levels)
 
 
-_FORMS = (
-    Clue(
-        5,
-        "known answers, {case.texts[0]} to {case.last}",  # africa Q3
-        lambda c: c.fit is not None and not c.fit.outside,
-    ),
-    Clue(
-        4,
-        "codes {case.levels[0]} to {case.highest}, with words for some",  # allbus pa01
-        lambda c: _is_numbered(c.look, c.levels),
-    ),
-    Clue(
-        2.5,
-        "from {case.texts[0]} to the opposite, {case.last}",  # later Q92
-        lambda c: len(c.texts) > 2 and are_opposites(c.texts[0], c.last),
-    ),
-    Clue(
-        2,
-        "one end denies what the others say",  # recent Q68
-        lambda c: 2 < len(c.texts) <= _MANY and one_end_denies(c.texts),
-    ),
-    # gss PARTYID
-    Clue(3, "from {case.texts[0]} to its opposite {case.last}", lambda c: is_mirrored(c.texts)),
-)
 # Each row is one question; of its clues the first that holds counts. After # stand columns of the
 # corpus that were read otherwise without it (benchmarks/results/schema-clues.txt).
 ORDER: Table = (
-    _FORMS,
+    (
+        Clue(
+            5,
+            "known answers, {case.texts[0]} to {case.last}",  # africa Q3
+            lambda c: c.fit is not None and not c.fit.outside,
+        ),
+        Clue(
+            4,
+            "codes {case.levels[0]} to {case.highest}, with words for some",  # allbus pa01
+            lambda c: _is_numbered(c.look, c.levels),
+        ),
+        Clue(
+            2.5,
+            "from {case.texts[0]} to the opposite, {case.last}",  # later Q92
+            lambda c: len(c.texts) > 2 and are_opposites(c.texts[0], c.last),
+        ),
+        Clue(
+            2,
+            "one end denies what the others say",  # recent Q68
+            lambda c: 2 < len(c.texts) <= _MANY and one_end_denies(c.texts),
+        ),
+        # gss PARTYID
+        Clue(3, "from {case.texts[0]} to its opposite {case.last}", lambda c: is_mirrored(c.texts)),
+    ),
     (
         Clue(0, "", lambda c: c.has_known_form),  # moz Q75
         # latino P9
@@ -514,7 +495,7 @@ ORDER: Table = (
         Clue(
             3.5,
             "{case.middle!r} stands in the middle",  # gss FAIR
-            lambda c: not c.has_known_form and c.is_odd and says_middle(c.middle),
+            lambda c: not c.has_known_form and len(c.texts) % 2 and says_middle(c.middle),
         ),
     ),
     # uganda Q107

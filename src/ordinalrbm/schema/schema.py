@@ -1,6 +1,6 @@
 """What the columns of a survey file mean: roles, levels in order, codes that are no answer.
 
-``schema_file`` writes a schema as TOML, to be corrected by hand, and reads it again.
+``toml`` writes a schema as TOML, to be corrected by hand, and reads it again.
 """
 
 from __future__ import annotations

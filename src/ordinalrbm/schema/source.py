@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -114,7 +114,7 @@ def what(path: Path) -> str:
 # ---- codes: the values in a file, written one way whatever type they were stored in -----------
 
 
-def plain_code(value: Any) -> Code | None:
+def plain_code(value: object) -> Code | None:
     """A value as a code: 2.0 and True are whole numbers, blanks around text do not count.
 
     Gives None for what is no code: nothing, NaN, empty text, a date, a list.

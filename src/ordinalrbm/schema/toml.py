@@ -20,7 +20,7 @@ from typing import Any
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError
 from ordinalrbm.schema.missing_labels import SORTS, sort_of
-from ordinalrbm.schema.schema import ROLES, Code, Column, Role, Schema, did_you_mean
+from ordinalrbm.schema.schema import ROLES, Code, Column, Schema, did_you_mean
 from ordinalrbm.schema.source import alike
 
 _WIDTH = 100  # letters of a line
@@ -133,26 +133,6 @@ def _array(values: Iterable[Code]) -> str:
 # ---- reading ----------------------------------------------------------------------------------
 
 
-def from_toml(text: str, where: str = "The schema") -> Schema:
-    r"""The schema that `to_toml` wrote, or a whole one written by hand; `where` is for errors.
-
-    Examples
-    --------
-    >>> from_toml('[columns.Q1]\nrole = "ordinal"\nlevels = [1, 2, 3]').column("Q1").names
-    ('1', '2', '3')
-    """
-    rules = _parse(text, where)
-    named = [rule for rule in rules if rule.kind == "column" or not rule.is_pattern]
-    roles: dict[str, Role | None] = dict.fromkeys(rule.key for rule in named)
-    roles |= {rule.key: rule.fields["role"] for rule in named if "role" in rule.fields}
-    columns = []
-    for name, role in roles.items():
-        if role is None:
-            raise DataError(f"{where} gives column {name!r} no role; add role = one of {_listed(ROLES)}.")
-        columns.append(Column(name, role))
-    return apply_rules(Schema(tuple(columns)), rules, where)
-
-
 def override(proposal: Schema, text: str, where: str = "The schema") -> Schema:
     r"""A proposal with what the TOML says in its place, column by column and field by field.
 
@@ -214,7 +194,7 @@ def _rule(kind: str, key: str, table: Any, scales: Mapping[str, Any], where: str
     return Rule(kind, key, {**scales.get(scale, {}), **fields})
 
 
-def _check_table(name: str, key: str, table: Any, where: str, known: tuple[str, ...]) -> None:
+def _check_table(name: str, key: str, table: object, where: str, known: tuple[str, ...]) -> None:
     if not isinstance(table, dict):
         raise DataError(f"{where} says {table!r} of {name}; write [{key}] and what it is.")
     for field, value in table.items():
@@ -235,7 +215,7 @@ def _check_table(name: str, key: str, table: Any, where: str, known: tuple[str, 
             )
 
 
-def _wrong(field: str, value: Any) -> str:
+def _wrong(field: str, value: object) -> str:
     """What is wrong with a field, and what to do; nothing where it is right."""
     if field == "role" and value not in ROLES:
         guess = did_you_mean(str(value), ROLES)
@@ -245,7 +225,7 @@ def _wrong(field: str, value: Any) -> str:
     return ""
 
 
-def _wrong_list(field: str, value: Any) -> str:
+def _wrong_list(field: str, value: object) -> str:
     if not isinstance(value, list):
         return f"{field} is {value!r}; write a list, [...]"
     holds_codes = field.rstrip("+") in _OTHER
@@ -262,7 +242,7 @@ def _wrong_list(field: str, value: Any) -> str:
     return ""
 
 
-def _is_number(entry: Any) -> bool:
+def _is_number(entry: object) -> bool:
     return isinstance(entry, int | float) and not isinstance(entry, bool) and math.isfinite(entry)
 
 
