@@ -22,8 +22,6 @@ from ordinalrbm.matrix.prepare import Fitted, TrainingData
 from ordinalrbm.runtime.threads import seed_from, threads
 from ordinalrbm.training.checkpoint import Checkpoints
 
-_HALVES = ("by_rows", "by_columns")
-
 
 class MatrixCumulativeRBM(RatingModel):
     """Cumulative Restricted Boltzmann Machine for rating matrices: users, items, ordered ratings.

@@ -103,6 +103,6 @@ class MultinomialRBM(RatingModel):
         if ratings.n_columns > self.model_.n_columns:
             raise DataError(
                 "MultinomialRBM cannot fold in new items, only new users; leave their ratings out, "
-                "or fit anew with them."
+                "or fit again with them."
             )
         super()._fold_in(ratings, tables)

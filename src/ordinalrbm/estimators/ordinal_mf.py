@@ -43,8 +43,6 @@ MIXED = 1.1
 
 
 class _FactorModel(RatingModel):
-    """What both factorisations share."""
-
     _model_type = GaussianModel
     n_factors: int
     posterior: str
@@ -56,7 +54,7 @@ class _FactorModel(RatingModel):
     n_averaged: int = 1
     calibrate: bool = False
     refit: str = "none"
-    _factors_of_points: ClassVar[float]  # their precision, if nobody says
+    _factors_of_points: ClassVar[float]  # their precision, if none is given
     _values: np.ndarray = NO_VALUES  # of the levels, if these stand for any
 
     def _set_ratings(self, known: Any) -> None:
@@ -94,7 +92,7 @@ class _FactorModel(RatingModel):
 
     def _lines_of(self, rows: Any) -> np.ndarray | None:
         model = rows.models[-1]
-        if model.is_draw:  # axes of what is placed in draws differ from one to the next
+        if model.is_draw:  # axes differ from one to the next
             return None
         mean = model.rows.mean[rows.row]
         factors = np.pad(mean[:, 1:], ((0, 0), (0, self.n_factors - (mean.shape[1] - 1))))
@@ -280,8 +278,7 @@ class OrdinalMF(_FactorModel):
         observations, validation = data.observations, data.validation
         if self.refit == "all" and validation is not None:
             observations, validation = with_cells(observations, validation), None
-        found = gibbs_learner.fit(observations, validation, settings, checkpoints, data.tables)
-        return Fitted([found.draws], len(found.history), found.history, found.interrupted)
+        return gibbs_learner.fit(observations, validation, settings, checkpoints, data.tables)
 
     @property
     def draws_(self) -> Draws:

@@ -60,7 +60,7 @@ class _Query(NamedTuple):
     score: str
     worth: np.ndarray  # (items, L): what each level counts
     lowest: np.ndarray  # (items,): the lowest level that counts
-    closed: np.ndarray | None  # (items,) mask of those that nobody gets
+    closed: np.ndarray | None  # (items,) mask of those that are left out
     is_one_scale: bool
 
 
@@ -96,6 +96,12 @@ class Serving:
     demand_: Demand
     _features: SideFeatures
     n_jobs: int | None
+    # Of RatingModel, and of models that have vectors:
+    _distribution: Callable[[Cells], np.ndarray]
+    _unknown_users: Callable[[np.ndarray], np.ndarray]
+    _is_on_gpu: Callable[[], bool]
+    _on_gpu: Callable[[], Any]
+    _lines_of: Callable[[_QueryRows], np.ndarray | None]
 
     @reading
     def recommend(
@@ -134,7 +140,7 @@ class Serving:
             likely the item is chosen and liked. "rating": about the expected rating, should the
             item be chosen; where items have different scales, from 0 at an item's lowest label to
             1 at its highest. Models with Gaussian factors take it from the inner product of
-            :meth:`vectors`, as if all users had the thresholds of a usual one: it ranks quickly,
+            :meth:`vectors`, as if all users had the thresholds of an average one: it ranks quickly,
             but scores and neighbours in the list differ a little from
             ``predict(rule="mean")``, which has each user's own.
             Models without demand (``demand_factors=0``) have "liked" in place of "expected".
@@ -186,20 +192,19 @@ class Serving:
                 f"This model has not learnt who chooses what, {reason}; fit() it again with "
                 "demand_factors=64, or choose another score than 'demand'."
             )
-        closed = None
-        if items is not None:
-            closed = np.ones(len(self.ratings_.items), dtype=bool)
-            chosen = self.ratings_.lookup(items, "item")
-            closed[chosen[chosen >= 0]] = False
+        closed = None if items is None else ~self._mask(items)
         if exclude is not None:
-            closed = np.zeros(len(self.ratings_.items), dtype=bool) if closed is None else closed
-            left_out = self.ratings_.lookup(exclude, "item")
-            closed[left_out[left_out >= 0]] = True
+            closed = self._mask(exclude) if closed is None else closed | self._mask(exclude)
         is_one_scale = len(self.ratings_.distinct()[0]) == 1
         return _Query(n, score, *self._kept_worth(score, liked), closed, is_one_scale)
 
+    def _mask(self, items: Any) -> np.ndarray:
+        mask, position = np.zeros(len(self.ratings_.items), dtype=bool), self.ratings_.lookup(items, "item")
+        mask[position[position >= 0]] = True
+        return mask
+
     def _kept_worth(self, score: str, liked: Any) -> tuple[np.ndarray, np.ndarray]:
-        """What levels count, and the lowest that does; the usual ones are kept."""
+        """What levels count, and the lowest that does; those without ``liked`` are kept."""
         if liked is not None:
             return _with_lowest(self._level_utility(score, liked))
         key = score == "rating"
@@ -233,7 +238,7 @@ class Serving:
     ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray, _NewRatings] | None]:
         """Labels of users, their positions (−1: unknown), and those with new ratings.
 
-        Of these: the place of every user among them, −1 for others; who they are; all of their
+        Of these: the index of every user among them, −1 for others; who they are; all of their
         ratings.
         """
         own = self.ratings_
@@ -252,8 +257,8 @@ class Serving:
         everyone = isinstance(users, str) and users == "all"
         labels = own.users.labels if everyone else _labels(given)
         position = own.lookup(labels, "user")
-        place = pd.Index(ids).get_indexer(pd.Index(labels))
-        return labels, position, (place, who, new)
+        index = pd.Index(ids).get_indexer(pd.Index(labels))
+        return labels, position, (index, who, new)
 
     # ---- what -------------------------------------------------------------------------------
 
@@ -264,12 +269,12 @@ class Serving:
         is_new = np.zeros(position.size, dtype=bool)
         parts = []
         if inferred is not None:
-            place, who, ratings = inferred
-            is_new = place >= 0
+            index, who, ratings = inferred
+            is_new = index >= 0
             if is_new.any():
                 models, demand = self._infer_users(who, ratings)
                 seen = ratings.observations if exclude_seen else None
-                rows = _QueryRows(models, demand, place[is_new], seen, False)
+                rows = _QueryRows(models, demand, index[is_new], seen, False)
                 parts.append((is_new, self._best_of(rows, wanted)))
         unknown = self._unknown_users(position) & ~is_new
         known = ~unknown & ~is_new
@@ -387,7 +392,9 @@ class Serving:
         left_out = recommending.LeftOut(rows.seen, wanted.closed)
         there = self._on_gpu() if rows.are_own and self._is_on_gpu() else None
         vectors = self._vectors() if wanted.score == "rating" and wanted.is_one_scale else None
-        lines = None if vectors is None else self._lines(rows, vectors)
+        lines = None
+        if vectors is not None:
+            lines = vectors.users[rows.row] if rows.are_own else self._lines_of(rows)
         if vectors is not None and lines is not None:
             with self._threads(rows.row.size):
                 best = recommending.best_products(lines, vectors.items, rows.row, wanted.n, left_out)
@@ -415,9 +422,6 @@ class Serving:
             return recommending.to_records(*most_wanted(np.arange(n_rows), wanted.n))
         choose = _choose(rows, wanted)
         return recommending.best_wanted(most_wanted, choose, n_rows, n_items, wanted.n)
-
-    def _lines(self, rows: _QueryRows, vectors: Vectors) -> np.ndarray | None:
-        return vectors.users[rows.row] if rows.are_own else self._lines_of(rows)
 
     def _scores_for_unknown(self, wanted: _Query) -> np.ndarray:
         """(items,) for users of whom nothing is known: what is popular, and liked by others."""
@@ -452,7 +456,7 @@ class Serving:
         return [model for models in inferred for model in models]
 
     def _others(self) -> list[Any]:
-        """What newcomers are compared with, for each posterior; kept for the next time."""
+        """What new users are compared with, for each posterior; kept for the next time."""
         seen = self.ratings_.observations
         kept = self.__dict__.get("_kept_others")
         if kept is None or kept[0] is not self._posteriors or kept[1] is not seen:
@@ -464,22 +468,6 @@ class Serving:
     def _vectors(self) -> Vectors | None:
         return None
 
-    def _lines_of(self, rows: _QueryRows) -> np.ndarray | None:
-        """Vectors of rows that were inferred for this call, if they have any."""
-        raise NotImplementedError
-
-    def _distribution(self, cells: Cells) -> np.ndarray:
-        raise NotImplementedError
-
-    def _unknown_users(self, rows: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
-
-    def _is_on_gpu(self) -> bool:
-        raise NotImplementedError
-
-    def _on_gpu(self) -> Any:
-        raise NotImplementedError
-
 
 def _with_lowest(worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """What levels count, and the lowest of each item that does; beyond the last if none."""
@@ -488,13 +476,11 @@ def _with_lowest(worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _choose(rows: _QueryRows, wanted: _Query) -> recommending.Choose:
-    """How columns are chosen among those most wanted."""
     quick = rows.models[0].chooser(wanted.lowest, rows.row) if len(rows.models) == 1 else None
     return quick or partial(recommending.choose_by_chance, partial(_chance, rows, wanted))
 
 
 def _chance(rows: _QueryRows, wanted: _Query, place: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """How likely each of these cells is liked."""
     cells = Cells(rows.row[place], column.astype(np.intp), np.zeros(column.size, np.int8))
     found, width = probabilities(rows.models, cells), wanted.worth.shape[1]
     return (found[:, :width] * wanted.worth[column]).sum(axis=1)
@@ -510,12 +496,12 @@ def _new_ratings(known: Ratings, data: Any) -> tuple[np.ndarray, _NewRatings, np
     A new rating of an item takes the place of an old one. Items that are not known are left out.
     """
     cells, new_users, age = encode_with_new_users(known, data)
-    who, place = np.unique(cells.row, return_inverse=True)
+    who, index = np.unique(cells.row, return_inverse=True)
     old = np.flatnonzero(who < len(known.users))
-    told = known.observations.take_rows(who[old])
-    row = np.concatenate([place, np.repeat(old, told.row_counts)])
-    column = np.concatenate([cells.column, told.column])
-    level = np.concatenate([cells.level, told.level])
+    earlier = known.observations.take_rows(who[old])
+    row = np.concatenate([index, np.repeat(old, earlier.row_counts)])
+    column = np.concatenate([cells.column, earlier.column])
+    level = np.concatenate([cells.level, earlier.level])
     # The first of each pair is the new one.
     key = row.astype(np.int64) * len(known.items) + column
     _, first = np.unique(key, return_index=True)
@@ -526,7 +512,7 @@ def _new_ratings(known: Ratings, data: Any) -> tuple[np.ndarray, _NewRatings, np
     labels = np.concatenate([known.users.labels, new_users.labels])[who]
     if known.age is None:
         return who, _NewRatings(observations, None), labels
-    of_old = np.repeat(np.bincount(place, minlength=who.size)[old], told.row_counts)
+    of_old = np.repeat(np.bincount(index, minlength=who.size)[old], earlier.row_counts)
     entries = [slice(*known.observations.row_start[d : d + 2]) for d in who[old]]
     before = np.concatenate([known.age[:0], *(known.age[own] for own in entries)])
     every = np.concatenate([age, add_to_rank(before, of_old)])

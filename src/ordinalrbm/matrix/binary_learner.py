@@ -51,7 +51,7 @@ _WATCHED = 10_000
 # Share of the epochs in which the learning rate falls to zero.
 _FALL = 0.5
 # So many updates of the rows are enough; never fewer epochs than the first number, nor more than
-# the second, if nobody says how many.
+# the second, if none is given.
 _UPDATES, _FEWEST_EPOCHS, _MOST_EPOCHS = 300, 15, 60
 
 
@@ -126,8 +126,6 @@ def _n_epochs(n_rows: int, settings: BinarySettings) -> int:
 
 
 class _Learner:
-    """State of learning: all that moves, where it is, and what was kept of it."""
-
     def __init__(
         self,
         model: MatrixModel,
@@ -137,7 +135,7 @@ class _Learner:
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
         self.watched = monitoring_sample(observations)
-        self.usual = usual_rating(observations, self.watched.level)
+        self.baseline = usual_rating(observations, self.watched.level)
         self.is_contrastive = settings.free_phase == "contrastive"
         self.backend = single_backend(settings.device)
         halves = [model.by_rows, model.by_columns][: 2 if settings.n_column_factors else 1]
@@ -145,7 +143,7 @@ class _Learner:
         self.binary = self.backend.to_device(_begun(model, halves, observations, settings))
         if settings.thresholds == "even":
             first = self.backend.log_probability(self.binary.model, self.watched)
-            self.usual = lower_of(self.usual, first)
+            self.baseline = lower_of(self.baseline, first)
         self.history: list[Record] = []
         self.kept: list[MatrixModel] = []
         self.schedule = Schedule(
@@ -164,7 +162,6 @@ class _Learner:
         return self.schedule.rate() > 0.0
 
     def epoch(self) -> None:
-        """Both passes over the data, then a look at the validation ratings."""
         epoch, rate = len(self.history) + 1, self.schedule.rate()
         for process in self.processes:
             _pass(self.backend, process, self.binary, epoch, rate, self.settings)
@@ -172,7 +169,7 @@ class _Learner:
             refuse_divergence(half.weights, half, half.cutpoints)
             self.binary.priors[process.number] = self._priors(process)
         model = self.binary.model
-        refuse_nonsense(self.backend.log_probability(model, self.watched), self.usual)
+        refuse_nonsense(self.backend.log_probability(model, self.watched), self.baseline)
         seen = float(self.backend.log_pseudo_likelihood(model, self.watched).mean())
         value = np.nan
         if self.validation is not None:
@@ -213,7 +210,7 @@ class _Learner:
             for number, chains in enumerate(binary.chains):
                 state |= flatten(f"sums.{number}", chains.sums)
                 state[f"clamped.{number}"] = packed(chains.clamped)
-                if not self.is_contrastive:  # else they start anew at every update
+                if not self.is_contrastive:  # else they start again at every update
                     state[f"free.{number}"] = packed(chains.free)
             return state
 
@@ -245,7 +242,6 @@ class _Learner:
         return Chains(clamped, free, sums)
 
     def models(self) -> list[MatrixModel]:
-        """The models to average over, with the gains that suit the validation ratings."""
         models = [self.backend.to_host(model) for model in self.kept]
         if self.validation is None or not self.settings.calibrate:
             return models

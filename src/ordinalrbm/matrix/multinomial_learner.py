@@ -84,16 +84,9 @@ class Table(NamedTuple):
 
     @classmethod
     def of(cls, observations: Observations) -> Table:
-        view = observations.column_view
-        return cls(
-            observations.row_start,
-            observations.column,
-            observations.level,
-            view.column_start,
-            view.row,
-            view.entry,
-            observations.n_levels,
-        )
+        view, answers = observations.column_view, (observations.row_start, observations.column)
+        by_columns = (view.column_start, view.row, view.entry)
+        return cls(*answers, observations.level, *by_columns, observations.n_levels)
 
     def columns_of(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
         """Columns that a batch has answers of, and the share of all answers that it has of each."""
