@@ -17,6 +17,7 @@ from ordinalrbm.engine.gaussian_state import NO_VALUES
 from ordinalrbm.engine.memory import Fit
 from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators.ratings import RatingModel
+from ordinalrbm.estimators.recommendation import QueryRows
 from ordinalrbm.estimators.side_features import check_weights
 from ordinalrbm.estimators.validation import keep_parameters, settings_of
 from ordinalrbm.matrix import gibbs_learner, variational_learner
@@ -57,7 +58,7 @@ class _FactorModel(RatingModel):
     _factors_of_points: ClassVar[float]  # their precision, if none is given
     _values: np.ndarray = NO_VALUES  # of the levels, if these stand for any
 
-    def _set_ratings(self, known: Any) -> None:
+    def _set_ratings(self, known: Ratings) -> None:
         super()._set_ratings(known)
         rows, columns = self._posteriors[-1].means()
         n_more = self.n_factors - (rows.shape[1] - 1)
@@ -90,7 +91,7 @@ class _FactorModel(RatingModel):
             kept = self.__dict__["_kept_vectors"] = (self.models_, made)
         return kept[1]
 
-    def _lines_of(self, rows: Any) -> np.ndarray | None:
+    def _lines_of(self, rows: QueryRows) -> np.ndarray | None:
         model = rows.models[-1]
         if model.is_draw:  # axes differ from one to the next
             return None
@@ -99,7 +100,7 @@ class _FactorModel(RatingModel):
         return lines_of(mean[:, 0], factors)
 
     def _in_order(
-        self, posterior: Any, data: TrainingData, known: Ratings, fitted: Fitted
+        self, posterior: GaussianPosterior, data: TrainingData, known: Ratings, fitted: Fitted
     ) -> GaussianPosterior:
         ordered = super()._in_order(posterior, data, known, fitted)
         if not self._features.tables.are_any:

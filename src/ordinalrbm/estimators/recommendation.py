@@ -29,6 +29,9 @@ from ordinalrbm.matrix.top_n import Vectors
 from ordinalrbm.runtime.jit import single_threaded
 from ordinalrbm.runtime.threads import threads
 
+# Ids and ratings as users give them.
+IdsLike = Any  # an id, or array-like of ids
+RatingsLike = Any  # a frame, three arrays, or a sparse matrix
 Score = Literal["expected", "liked", "rating", "demand"]
 _FEW = 4
 _TINY = 1e-12
@@ -36,7 +39,7 @@ _COLUMNS = pd.Index(["user", "item", "rank", "score"])
 _SCORES = ("expected", "liked", "rating", "demand")
 
 
-class _QueryRows(NamedTuple):
+class QueryRows(NamedTuple):
     """Rows of models that are asked for."""
 
     models: list[Any]
@@ -101,16 +104,16 @@ class Serving:
     _unknown_users: Callable[[np.ndarray], np.ndarray]
     _is_on_gpu: Callable[[], bool]
     _on_gpu: Callable[[], Any]
-    _lines_of: Callable[[_QueryRows], np.ndarray | None]
+    _lines_of: Callable[[QueryRows], np.ndarray | None]
 
     @reading
     def recommend(
         self,
-        users: Any = None,
+        users: IdsLike = None,
         n: int = 10,
-        items: Any = None,
-        exclude: Any = None,
-        ratings: Any = None,
+        items: IdsLike = None,
+        exclude: IdsLike = None,
+        ratings: RatingsLike = None,
         score: Score = "expected",
         *,
         liked: Any = None,
@@ -181,7 +184,7 @@ class Serving:
         found.columns = _COLUMNS
         return frames.like(found, users, ratings)
 
-    def _wanted(self, n: int, score: str, liked: Any, items: Any, exclude: Any) -> _Query:
+    def _wanted(self, n: int, score: str, liked: Any, items: IdsLike, exclude: IdsLike) -> _Query:
         if score == "expected" and not self.demand_.n_factors:
             score = "liked"
         if score == "demand" and not self.demand_.n_factors:
@@ -198,7 +201,7 @@ class Serving:
         is_one_scale = len(self.ratings_.distinct()[0]) == 1
         return _Query(n, score, *self._kept_worth(score, liked), closed, is_one_scale)
 
-    def _mask(self, items: Any) -> np.ndarray:
+    def _mask(self, items: IdsLike) -> np.ndarray:
         mask, position = np.zeros(len(self.ratings_.items), dtype=bool), self.ratings_.lookup(items, "item")
         mask[position[position >= 0]] = True
         return mask
@@ -234,7 +237,7 @@ class Serving:
     # ---- who --------------------------------------------------------------------------------
 
     def _asked(
-        self, users: Any, ratings: Any
+        self, users: IdsLike, ratings: RatingsLike
     ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray, _NewRatings] | None]:
         """Labels of users, their positions (−1: unknown), and those with new ratings.
 
@@ -274,13 +277,13 @@ class Serving:
             if is_new.any():
                 models, demand = self._infer_users(who, ratings)
                 seen = ratings.observations if exclude_seen else None
-                rows = _QueryRows(models, demand, index[is_new], seen, False)
+                rows = QueryRows(models, demand, index[is_new], seen, False)
                 parts.append((is_new, self._best_of(rows, wanted)))
         unknown = self._unknown_users(position) & ~is_new
         known = ~unknown & ~is_new
         if known.any():
             seen = own if exclude_seen else None
-            rows = _QueryRows(self.models_, self.demand_.rows, position[known], seen, True)
+            rows = QueryRows(self.models_, self.demand_.rows, position[known], seen, True)
             parts.append((known, self._best_of(rows, wanted)))
         if unknown.any():
             scores = self._scores_for_unknown(wanted)
@@ -324,7 +327,7 @@ class Serving:
         return vectors
 
     def similar_items(
-        self, item: Any, n: int = 10, *, by: Literal["demand", "taste"] = "demand"
+        self, item: IdsLike, n: int = 10, *, by: Literal["demand", "taste"] = "demand"
     ) -> pd.DataFrame:
         """The n items that are most like an item.
 
@@ -355,7 +358,7 @@ class Serving:
         return self._similar("item", item, n, by)
 
     def similar_users(
-        self, user: Any, n: int = 10, *, by: Literal["demand", "taste"] = "demand"
+        self, user: IdsLike, n: int = 10, *, by: Literal["demand", "taste"] = "demand"
     ) -> pd.DataFrame:
         """The n users that are most like a user; see :meth:`similar_items`."""
         return self._similar("user", user, n, by)
@@ -388,7 +391,7 @@ class Serving:
         """To hand out the work of a few users would cost more than to do it."""
         return single_threaded() if n_users <= _FEW else threads(self.n_jobs)
 
-    def _best_of(self, rows: _QueryRows, wanted: _Query) -> recommending.Best:
+    def _best_of(self, rows: QueryRows, wanted: _Query) -> recommending.Best:
         left_out = recommending.LeftOut(rows.seen, wanted.closed)
         there = self._on_gpu() if rows.are_own and self._is_on_gpu() else None
         vectors = self._vectors() if wanted.score == "rating" and wanted.is_one_scale else None
@@ -411,7 +414,7 @@ class Serving:
             return self._best_wanted(rows, wanted, left_out)
 
     def _best_wanted(
-        self, rows: _QueryRows, wanted: _Query, left_out: recommending.LeftOut
+        self, rows: QueryRows, wanted: _Query, left_out: recommending.LeftOut
     ) -> recommending.Best:
         def most_wanted(place: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
             factors = (rows.demand, self.demand_.columns)
@@ -475,12 +478,12 @@ def _with_lowest(worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return worth, np.where(counts.any(axis=1), counts.argmax(axis=1), worth.shape[1])
 
 
-def _choose(rows: _QueryRows, wanted: _Query) -> recommending.Choose:
+def _choose(rows: QueryRows, wanted: _Query) -> recommending.Choose:
     quick = rows.models[0].chooser(wanted.lowest, rows.row) if len(rows.models) == 1 else None
     return quick or partial(recommending.choose_by_chance, partial(_chance, rows, wanted))
 
 
-def _chance(rows: _QueryRows, wanted: _Query, place: np.ndarray, column: np.ndarray) -> np.ndarray:
+def _chance(rows: QueryRows, wanted: _Query, place: np.ndarray, column: np.ndarray) -> np.ndarray:
     cells = Cells(rows.row[place], column.astype(np.intp), np.zeros(column.size, np.int8))
     found, width = probabilities(rows.models, cells), wanted.worth.shape[1]
     return (found[:, :width] * wanted.worth[column]).sum(axis=1)
@@ -490,7 +493,7 @@ def _labels(given: Any) -> np.ndarray:
     return np.asarray(given.to_numpy() if hasattr(given, "to_numpy") else given)
 
 
-def _new_ratings(known: Ratings, data: Any) -> tuple[np.ndarray, _NewRatings, np.ndarray]:
+def _new_ratings(known: Ratings, data: RatingsLike) -> tuple[np.ndarray, _NewRatings, np.ndarray]:
     """Who has new ratings (new users after those known), all of their ratings, their labels.
 
     A new rating of an item takes the place of an old one. Items that are not known are left out.

@@ -16,7 +16,7 @@ from scipy import linalg
 from scipy.sparse import csr_array
 from scipy.special import ndtr
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.normal_reference import truncated_mean
@@ -134,13 +134,6 @@ class DrawnSides(NamedTuple):
         return self._replace(
             factors=factors, width=width, weights=weights, is_known=is_known, variance=variance
         )
-
-    def moments(self, k: int, row: int) -> tuple[np.ndarray, np.ndarray]:
-        mean = self.factors[k, row].astype(np.float64)
-        if self.is_known[row] == 1:
-            return mean, np.zeros_like(mean)
-        position = self._among_others(np.array([row]))[0]
-        return mean, self.variance[k, position].astype(np.float64)
 
     def _among_others(self, which: np.ndarray) -> np.ndarray:
         """Positions among rows that were not learnt."""
@@ -301,15 +294,7 @@ class Draws:
         facing = self.columns.factors[k, columns].astype(np.float64)
         mean = own[0] + facing[:, 0] + facing[:, 1:] @ own[1:]
         width = self.rows.width[k, row].astype(np.float64) * self.columns.width[k, columns]
-        bounds = bounds_of(self.cutpoints[k], self.scale_levels)[self.scale[columns]]
-        return mean, width[:, None] * bounds
-
-    def deviation(self, k: int, row: int, column: int) -> float:
-        """Standard deviation of a cell's utility in one draw: one, if both were learnt."""
-        p, of_p = self.rows.moments(k, row)
-        q, of_q = self.columns.moments(k, column)
-        of_factors = of_p[1:] * (q[1:] ** 2 + of_q[1:]) + p[1:] ** 2 * of_q[1:]
-        return float(np.sqrt(1.0 + of_p[0] + of_q[0] + of_factors.sum()))
+        return mean, width[:, None] * self._bounds(k)[self.scale[columns]]
 
     def curves(self, worth: np.ndarray) -> Curves:
         """How expected ratings rise with the mean utility, by the average of thresholds."""
@@ -498,11 +483,12 @@ class Draws:
         together are what the answers add to that which the prior expects of the row, to first
         order.
         """
-        row, worth, n = cell.row, cell.worth, self.n_draws
+        worth, n, target = cell.worth, self.n_draws, np.array([cell.column])
+        one = Cells(np.array([cell.row]), target, np.zeros(1, dtype=np.int8))
         expected, parts = 0.0, np.zeros(cell.columns.size)
-        for k in range(n):
-            mean, bounds = self.utilities(k, row, np.array([cell.column]))
-            deviation = self.deviation(k, row, cell.column)
+        for k, model in enumerate(self.models):
+            mean, bounds = self.utilities(k, cell.row, target)
+            deviation = model.utilities(one).deviation[0]
             away = (bounds[0, : worth.size + 1] - mean[0]) / deviation
             expected += np.diff(ndtr(away)) @ worth
             slope = -np.diff(np.exp(-0.5 * away**2)) @ worth / np.sqrt(2.0 * np.pi) / deviation

@@ -108,18 +108,9 @@ class GaussianModel(NamedTuple):
         values = stored.parameter("values", np.float32, (None,), -LARGEST_NUMBER, LARGEST_NUMBER)
         if values.size and (values.size < n_levels.max() or (np.diff(values) <= 0).any()):
             raise wrong("values", "does not ascend over all levels")
-        spread = stored.parameter("spread", np.float64, (1,), _SMALLEST_SPREAD)
-        share = stored.checked_array("share", np.float64, (1,), 0.0, 1.0)
-        return cls(
-            rows,
-            columns,
-            of_rows,
-            of_columns,
-            values,
-            float(spread[0]),
-            float(share[0]),
-            shifts=read_shifts(stored),
-        )
+        spread = float(stored.parameter("spread", np.float64, (1,), _SMALLEST_SPREAD)[0])
+        share = float(stored.checked_array("share", np.float64, (1,), 0.0, 1.0)[0])
+        return cls(rows, columns, of_rows, of_columns, values, spread, share, shifts=read_shifts(stored))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         arrays = {"values": self.values}

@@ -127,13 +127,9 @@ def fit(
     chain = _Learner(observations, validation, settings, tables)
     # Sums of matrix products must not depend on how many threads there are.
     with threadpool_limits(limits=1, user_api="blas"):
-        interrupted = learn(
-            chain if group is None else _Chains(chain, group),
-            checkpoints.of("sampled"),
-            settings.n_sweeps,
-            verbose=settings.verbose,
-            watched="validation",
-        )
+        learner = chain if group is None else _Chains(chain, group)
+        writer, verbose = checkpoints.of("sampled"), settings.verbose
+        interrupted = learn(learner, writer, settings.n_sweeps, verbose=verbose, watched="validation")
     draws = chain.draws() if group is None else chain.draws().gathered(group)
     if validation is not None and settings.calibrate:
         shifts = shifts_of_draws(draws.models, observations, validation)

@@ -221,19 +221,10 @@ class _Facing(NamedTuple):
 
     def swapped(self) -> _Facing:
         order = np.lexsort((self.row, self.column))
-        return _Facing(
-            self.column[order],
-            self.row[order],
-            self.n_columns,
-            self.n_rows,
-            self.mean[order],
-            self.low[order],
-            self.high[order],
-            self.other_weights,
-            self.other_bias,
-            self.weights,
-            self.factor_bias,
-        )
+        mean, low, high = (part[order] for part in (self.mean, self.low, self.high))
+        sizes, of_rows = (self.n_columns, self.n_rows), (self.weights, self.factor_bias)
+        of_columns = (self.other_weights, self.other_bias)
+        return _Facing(self.column[order], self.row[order], *sizes, mean, low, high, *of_columns, *of_rows)
 
     def answered(self) -> _Facing:
         """Without rows and columns that have no rating: their factors cancel."""

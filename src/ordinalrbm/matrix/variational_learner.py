@@ -102,23 +102,13 @@ def fit(
     # for a while after each, in the way of the kernels' own.
     with threadpool_limits(limits=1, user_api="blas"):
         with stage("epochs"):
-            interrupted = learn(
-                learner,
-                checkpoints.of("gaussian"),
-                settings.n_epochs,
-                verbose=settings.verbose,
-                watched="validation",
-            )
+            writer, verbose = checkpoints.of("gaussian"), settings.verbose
+            interrupted = learn(learner, writer, settings.n_epochs, verbose=verbose, watched="validation")
         with stage("calibration, and what was held out"):
             models, was_all = learner.models(is_over=not interrupted)
-    interrupted = interrupted or not was_all
-    return Fitted(
-        evenly_shared(models),
-        learner.stopping.best_epoch,
-        learner.history,
-        interrupted,
-        loaded=learner.loaded,
-    )
+    best_epoch, interrupted = learner.stopping.best_epoch, interrupted or not was_all
+    models = evenly_shared(models)
+    return Fitted(models, best_epoch, learner.history, interrupted, loaded=learner.loaded)
 
 
 class _Learner:
