@@ -50,10 +50,12 @@ class QueryRows(NamedTuple):
 
 
 class _NewRatings(NamedTuple):
-    """All ratings of users who bring new ones, and how recent they are, if that is known."""
+    """All ratings of users who bring new ones."""
 
+    who: np.ndarray  # their positions; new users come after those known
+    labels: np.ndarray
     observations: Observations
-    age: np.ndarray | None
+    age: np.ndarray | None  # how recent the ratings are, if that is known
 
 
 class _Query(NamedTuple):
@@ -175,8 +177,8 @@ class Serving:
         check_whole("n", n, 1)
         check_choice("score", score, _SCORES)
         wanted = self._wanted(n, score, liked, items, exclude)
-        labels, position, inferred = self._asked(users, ratings)
-        best = self._best(position, inferred, wanted, exclude_seen=exclude_seen)
+        labels, position, index, new = self._asked(users, ratings)
+        best = self._best(position, index, new, wanted, exclude_seen=exclude_seen)
         items_found = self.ratings_.items.take(best.item)
         # Half the time of one user's call would be to give columns their names one by one.
         columns = (labels[best.query], items_found, best.rank, best.score)
@@ -238,47 +240,40 @@ class Serving:
 
     def _asked(
         self, users: IdsLike, ratings: RatingsLike
-    ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray, _NewRatings] | None]:
-        """Labels of users, their positions (−1: unknown), and those with new ratings.
-
-        Of these: the index of every user among them, −1 for others; who they are; all of their
-        ratings.
-        """
-        own = self.ratings_
-        if users is None and ratings is None:
-            raise DataError("No users given: pass `users=` or `ratings=`.")
-        if isinstance(users, str) and users == "all" and ratings is None:
-            return own.users.labels, np.arange(len(own.users)), None
-        given = None if users is None else as_list(users)
-        if ratings is None:
-            position = own.lookup(given, "user")  # which says what is wrong with ids
-            return _labels(given), position, None
-        who, new, ids = _new_ratings(own, ratings)
-        if given is None:
-            position = np.where(who < len(own.users), who, -1)
-            return ids, position, (np.arange(who.size), who, new)
-        everyone = isinstance(users, str) and users == "all"
-        labels = own.users.labels if everyone else _labels(given)
-        position = own.lookup(labels, "user")
-        index = pd.Index(ids).get_indexer(pd.Index(labels))
-        return labels, position, (index, who, new)
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, _NewRatings | None]:
+        """Labels of users, their positions, and their indices among users with new ratings, or −1."""
+        own, new = self.ratings_, None if ratings is None else _new_ratings(self.ratings_, ratings)
+        if users is None:
+            if new is None:
+                raise DataError("No users given: pass `users=` or `ratings=`.")
+            position = np.where(new.who < len(own.users), new.who, -1)
+            return new.labels, position, np.arange(new.who.size), new
+        if isinstance(users, str) and users == "all":
+            labels, position = own.users.labels, np.arange(len(own.users))
+        else:
+            given = as_list(users)
+            position, labels = own.lookup(given, "user"), _labels(given)
+        if new is None:
+            return labels, position, np.full(position.size, -1), None
+        return labels, position, pd.Index(new.labels).get_indexer(pd.Index(labels)), new
 
     # ---- what -------------------------------------------------------------------------------
 
     def _best(
-        self, position: np.ndarray, inferred: Any, wanted: _Query, *, exclude_seen: bool
+        self,
+        position: np.ndarray,
+        index: np.ndarray,
+        new: _NewRatings | None,
+        wanted: _Query,
+        *,
+        exclude_seen: bool,
     ) -> recommending.Best:
-        own = self.ratings_.observations
-        is_new = np.zeros(position.size, dtype=bool)
-        parts = []
-        if inferred is not None:
-            index, who, ratings = inferred
-            is_new = index >= 0
-            if is_new.any():
-                models, demand = self._infer_users(who, ratings)
-                seen = ratings.observations if exclude_seen else None
-                rows = QueryRows(models, demand, index[is_new], seen, False)
-                parts.append((is_new, self._best_of(rows, wanted)))
+        own, is_new, parts = self.ratings_.observations, index >= 0, []
+        if new is not None and is_new.any():
+            models, demand = self._infer_users(new)
+            seen = new.observations if exclude_seen else None
+            rows = QueryRows(models, demand, index[is_new], seen, False)
+            parts.append((is_new, self._best_of(rows, wanted)))
         unknown = self._unknown_users(position) & ~is_new
         known = ~unknown & ~is_new
         if known.any():
@@ -440,13 +435,13 @@ class Serving:
             scores[wanted.closed] = -np.inf
         return scores
 
-    def _infer_users(self, who: np.ndarray, ratings: _NewRatings) -> tuple[list[Any], np.ndarray]:
-        """Models of which the rows are those with these ratings, and the demand of these."""
+    def _infer_users(self, new: _NewRatings) -> tuple[list[Any], np.ndarray]:
+        """Models of which the rows are these users, and the demand of these."""
         table = self._features.tables.rows
-        lines = None if table is None else lines_or_none(table, who)
-        with self._threads(ratings.observations.n_rows):
-            models = self._models_with_users(ratings.observations, lines)
-        return models, self.demand_.infer_rows(*ratings)
+        lines = None if table is None else lines_or_none(table, new.who)
+        with self._threads(new.who.size):
+            models = self._models_with_users(new.observations, lines)
+        return models, self.demand_.infer_rows(new.observations, new.age)
 
     # ---- what models have --------------------------------------------------------------------
 
@@ -493,11 +488,8 @@ def _labels(given: Any) -> np.ndarray:
     return np.asarray(given.to_numpy() if hasattr(given, "to_numpy") else given)
 
 
-def _new_ratings(known: Ratings, data: RatingsLike) -> tuple[np.ndarray, _NewRatings, np.ndarray]:
-    """Who has new ratings (new users after those known), all of their ratings, their labels.
-
-    A new rating of an item takes the place of an old one. Items that are not known are left out.
-    """
+def _new_ratings(known: Ratings, data: RatingsLike) -> _NewRatings:
+    """A new rating of an item replaces an old one; items that are not known are left out."""
     cells, new_users, age = encode_with_new_users(known, data)
     who, index = np.unique(cells.row, return_inverse=True)
     old = np.flatnonzero(who < len(known.users))
@@ -514,9 +506,9 @@ def _new_ratings(known: Ratings, data: RatingsLike) -> tuple[np.ndarray, _NewRat
     )
     labels = np.concatenate([known.users.labels, new_users.labels])[who]
     if known.age is None:
-        return who, _NewRatings(observations, None), labels
+        return _NewRatings(who, labels, observations, None)
     of_old = np.repeat(np.bincount(index, minlength=who.size)[old], earlier.row_counts)
     entries = [slice(*known.observations.row_start[d : d + 2]) for d in who[old]]
     before = np.concatenate([known.age[:0], *(known.age[own] for own in entries)])
     every = np.concatenate([age, add_to_rank(before, of_old)])
-    return who, _NewRatings(observations, every[first]), labels
+    return _NewRatings(who, labels, observations, every[first])
