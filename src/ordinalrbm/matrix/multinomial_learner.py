@@ -397,19 +397,9 @@ def gradient(table: Table, parameters: Parameters, batch: Batch, columns: np.nda
         fantasy_factors=np.empty((n_rows, n_factors), dtype=f32),
         fantasy_level=np.empty(n_entries, dtype=table.level.dtype),
     )
-    key0, key1 = split_seed(batch.seed)
-    _row_pass(
-        table,
-        parameters,
-        batch.start,
-        batch.stop,
-        key0,
-        key1,
-        np.uint64(batch.sweep),
-        batch.gibbs_steps,
-        _scratch(table, parameters, batch),
-        phases,
-    )
+    draws = (*split_seed(batch.seed), np.uint64(batch.sweep), batch.gibbs_steps)
+    scratch = _scratch(table, parameters, batch)
+    _row_pass(table, parameters, batch.start, batch.stop, *draws, scratch, phases)
     result = Parameters(
         weights=np.zeros((columns.size, *parameters.weights.shape[1:]), dtype=f32),
         bias=np.zeros((columns.size, parameters.bias.shape[1]), dtype=f32),
