@@ -296,3 +296,13 @@ def test_a_new_users_gaps_are_the_optimum(folded):
     best = minimize(loss, found, method="BFGS")
     assert loss(found) < best.fun + 1e-3
     np.testing.assert_allclose(found, best.x, atol=0.02)
+
+
+def test_ratings_of_a_call_place_a_user_as_folding_in_does():
+    """Also where users and items have different numbers of factors."""
+    model = orbm.MatrixCumulativeRBM(4, 2, n_epochs=3, random_state=0).fit(simulated())
+    new = (["x", "x", "x"], ["i1", "i2", "i5"], [5, 1, 4])
+    called = model.recommend(ratings=new, n=8, score="rating")
+    folded = model.fold_in(new).recommend("x", n=8, score="rating")
+    assert called["item"].tolist() == folded["item"].tolist()
+    np.testing.assert_allclose(called["score"], folded["score"], rtol=1e-6)

@@ -13,7 +13,7 @@ from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.side import Batch
 from ordinalrbm.matrix import multinomial_learner as rbm
 from ordinalrbm.matrix.multinomial import MultinomialModel, Parameters, expected_factors
-from ordinalrbm.matrix.multinomial_learner import MultinomialSettings, Table, Touched, gradient
+from ordinalrbm.matrix.multinomial_learner import MultinomialSettings, Table, gradient
 from ordinalrbm.matrix.predict import probabilities
 
 N_LEVELS = np.array([2, 4, 3, 1], dtype=np.int32)
@@ -187,8 +187,11 @@ def test_gibbs_steps_grow_with_the_epochs():
 
 
 def test_slope_of_the_prior():
-    parameters, given = random_parameters(), settings(weight_decay=3.0, bias_decay=2.0)
-    usual = random_parameters(7).bias
+    parameters, usual = random_parameters(), random_parameters(7).bias
+    learner = rbm._Learner.__new__(rbm._Learner)
+    learner.settings, learner.mean_bias = settings(weight_decay=3.0, bias_decay=2.0), usual
+    learner.moving = rbm._Moving(*(parameters for _ in range(4)))
+    learner.table = Table.of(Observations.from_dense(np.zeros((1, N_LEVELS.size), dtype=int), N_LEVELS))
     exists = np.arange(N_LEVELS.max()) < N_LEVELS[:, None]
 
     def log_prior(moved):
@@ -196,9 +199,8 @@ def test_slope_of_the_prior():
         apart = exists[:, :, None] * (moved.weights - common[:, None])
         return 0.25 * -0.5 * (3.0 * (apart**2).sum() + 2.0 * ((moved.bias - usual) ** 2).sum())
 
-    got = rbm._zeros_like(parameters)
-    touched = Touched(EVERY_COLUMN, np.full(N_LEVELS.size, 0.25, dtype=np.float32))
-    rbm._add_prior(got, parameters, usual, N_LEVELS, touched, given)
+    got = Parameters(*map(np.zeros_like, parameters))
+    learner._add_prior(got, EVERY_COLUMN, np.full(N_LEVELS.size, 0.25, dtype=np.float32))
     truth = slopes(log_prior, parameters)
     np.testing.assert_allclose(got.weights[exists], truth.weights[exists], atol=1e-5)
     np.testing.assert_allclose(got.bias[exists], truth.bias[exists], atol=1e-5)
@@ -219,9 +221,9 @@ def few_answers(n_columns):
 def test_an_epoch_has_the_prior_of_a_column_once():
     table, total = Table.of(few_answers(30)), np.zeros(30)
     for batch in rbm._batches(40, 1, settings(batch_size=4)):
-        touched = table.touched(batch)
-        assert touched.columns.size < 15
-        total[touched.columns] += touched.share
+        columns, share = table.columns_of(batch)
+        assert columns.size < 15
+        total[columns] += share
     np.testing.assert_allclose(total, np.diff(table.column_start) > 0, rtol=1e-6)
 
 
@@ -243,12 +245,12 @@ def test_columns_that_a_batch_does_not_touch_move_as_if_it_did(monkeypatch):
     for epoch in (1, 2, 3):
         learner._pass(epoch)
         for batch in rbm._batches(40, epoch, given):
-            columns, share = learner.table.touched(batch)
+            columns, share = learner.table.columns_of(batch)
             slopes = [np.zeros_like(part) for part in parts]
             weights, bias = (part[columns] for part in parts[:2])
             apart = weights - weights.mean(axis=1, keepdims=True)
             slopes[0][columns] = goal[0][columns] - weights - 8.0 * share[:, None, None] * apart
-            away = bias - learner.usual_bias[columns]
+            away = bias - learner.mean_bias[columns]
             slopes[1][columns] = goal[1][columns] - bias - 2.5 * share[:, None] * away
             slopes[2][:] = goal[2] - parts[2]
             n_updates += 1

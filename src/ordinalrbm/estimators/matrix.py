@@ -13,6 +13,7 @@ from ordinalrbm.data.ratings import Ratings, as_list, encode
 from ordinalrbm.engine.memory import Fit
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel
+from ordinalrbm.estimators.recommendation import IdsLike, RatingsLike
 from ordinalrbm.estimators.validation import check_choice, check_whole, keep_parameters, settings_of, to_arviz
 from ordinalrbm.matrix import binary_learner, likelihood
 from ordinalrbm.matrix.binary_learner import BinarySettings
@@ -20,8 +21,6 @@ from ordinalrbm.matrix.model import MatrixModel, NewcomerPriors, expected_factor
 from ordinalrbm.matrix.prepare import Fitted, TrainingData
 from ordinalrbm.runtime.threads import seed_from, threads
 from ordinalrbm.training.checkpoint import Checkpoints
-
-_HALVES = ("by_rows", "by_columns")
 
 
 class MatrixCumulativeRBM(RatingModel):
@@ -186,7 +185,7 @@ class MatrixCumulativeRBM(RatingModel):
 
     # ---- for researchers ------------------------------------------------------------------------
 
-    def transform(self, users: Any = "all") -> np.ndarray:
+    def transform(self, users: IdsLike = "all") -> np.ndarray:
         """Posterior probability of each factor of these users, (n, K), given their ratings.
 
         It is that of the final parameters and the expected factors of the items, by mean field.
@@ -206,7 +205,7 @@ class MatrixCumulativeRBM(RatingModel):
 
     def log_likelihood(
         self,
-        ratings: Any = None,
+        ratings: RatingsLike = None,
         of: Literal["matrix", "users", "items"] = "matrix",
         method: Literal["exact", "ais"] = "exact",
         *,
@@ -273,8 +272,8 @@ class MatrixCumulativeRBM(RatingModel):
 
     def sample(
         self,
-        users: Any = None,
-        items: Any = None,
+        users: IdsLike = None,
+        items: IdsLike = None,
         *,
         n_steps: int = likelihood.FREE_STEPS,
         random_state: Any = None,
@@ -305,10 +304,10 @@ class MatrixCumulativeRBM(RatingModel):
 
     def sample_factors(
         self,
-        ratings: Any = None,
+        ratings: RatingsLike = None,
         *,
-        users: Any = "all",
-        items: Any = "all",
+        users: IdsLike = "all",
+        items: IdsLike = "all",
         n_chains: int = 4,
         n_draws: int = 500,
         random_state: Any = None,
@@ -346,7 +345,7 @@ class MatrixCumulativeRBM(RatingModel):
             {"user_factors": ["user", "user_factor"], "item_factors": ["item", "item_factor"]},
         )
 
-    def _positions(self, ids: Any, what: str) -> np.ndarray:
+    def _positions(self, ids: IdsLike, what: str) -> np.ndarray:
         everyone = isinstance(ids, str) and ids == "all"
         if everyone:
             return np.arange(len(self.users_ if what == "user" else self.items_))
@@ -358,7 +357,7 @@ class MatrixCumulativeRBM(RatingModel):
             )
         return found
 
-    def _of_known(self, ratings: Any) -> Observations:
+    def _of_known(self, ratings: RatingsLike) -> Observations:
         """Ratings of known users and items, or those that were learnt from."""
         if ratings is None:
             return self.ratings_.observations
@@ -389,7 +388,9 @@ class MatrixCumulativeRBM(RatingModel):
         assert isinstance(data.observations, Observations), "every process has all ratings"
         return binary_learner.fit(data.observations, data.validation, settings, checkpoints)
 
-    def _in_order(self, posterior: Any, data: TrainingData, known: Ratings, fitted: Fitted) -> MatrixModel:
+    def _in_order(
+        self, posterior: MatrixModel, data: TrainingData, known: Ratings, fitted: Fitted
+    ) -> MatrixModel:
         ordered = super()._in_order(posterior, data, known, fitted)
         return ordered.with_priors(*fitted.precisions)
 
@@ -398,7 +399,7 @@ class MatrixCumulativeRBM(RatingModel):
         """Priors of new items and new users, for each of ``models_``."""
         return [model.priors for model in self.models_]
 
-    def _set_ratings(self, known: Any) -> None:
+    def _set_ratings(self, known: Ratings) -> None:
         super()._set_ratings(known)
         self.user_factors_ = self.model_.by_rows.factors
         self.item_factors_ = self.model_.by_columns.factors

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.validation import keep_parameters, settings_of
@@ -95,7 +96,7 @@ class MultinomialRBM(RatingModel):
         settings = settings_of(MultinomialSettings, self, seed=seed)
         return multinomial_learner.fit(data.observations, data.validation, settings, checkpoints)
 
-    def _set_ratings(self, known: Any) -> None:
+    def _set_ratings(self, known: Ratings) -> None:
         super()._set_ratings(known)
         self.user_factors_ = self.model_.factors
 
@@ -103,6 +104,6 @@ class MultinomialRBM(RatingModel):
         if ratings.n_columns > self.model_.n_columns:
             raise DataError(
                 "MultinomialRBM cannot fold in new items, only new users; leave their ratings out, "
-                "or fit anew with them."
+                "or fit again with them."
             )
         super()._fold_in(ratings, tables)

@@ -16,6 +16,7 @@ from ordinalrbm.engine.base import NO_VALUES
 from ordinalrbm.engine.memory import Fit
 from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators.ratings import RatingModel
+from ordinalrbm.estimators.recommendation import QueryRows
 from ordinalrbm.estimators.side_features import check_weights
 from ordinalrbm.estimators.validation import keep_parameters, settings_of
 from ordinalrbm.matrix import gibbs_learner, variational_learner
@@ -42,8 +43,6 @@ MIXED = 1.1
 
 
 class _FactorModel(RatingModel):
-    """What both factorisations share."""
-
     _model_type = GaussianModel
     n_factors: int
     posterior: str
@@ -55,10 +54,10 @@ class _FactorModel(RatingModel):
     n_averaged: int = 1
     calibrate: bool = False
     refit: str = "none"
-    _factors_of_points: ClassVar[float]  # their precision, if nobody says
+    _factors_of_points: ClassVar[float]  # their precision, if none is given
     _values: np.ndarray = NO_VALUES  # of the levels, if these stand for any
 
-    def _set_ratings(self, known: Any) -> None:
+    def _set_ratings(self, known: Ratings) -> None:
         super()._set_ratings(known)
         rows, columns = self._posteriors[-1].means()
         n_more = self.n_factors - (rows.shape[1] - 1)
@@ -91,16 +90,16 @@ class _FactorModel(RatingModel):
             kept = self.__dict__["_kept_vectors"] = (self.models_, made)
         return kept[1]
 
-    def _lines_of(self, rows: Any) -> np.ndarray | None:
+    def _lines_of(self, rows: QueryRows) -> np.ndarray | None:
         model = rows.models[-1]
-        if model.is_draw:  # axes of what is placed in draws differ from one to the next
+        if model.is_draw:  # axes differ from one to the next
             return None
         mean = model.rows.mean[rows.row]
         factors = np.pad(mean[:, 1:], ((0, 0), (0, self.n_factors - (mean.shape[1] - 1))))
         return lines_of(mean[:, 0], factors)
 
     def _in_order(
-        self, posterior: Any, data: TrainingData, known: Ratings, fitted: Fitted
+        self, posterior: GaussianPosterior, data: TrainingData, known: Ratings, fitted: Fitted
     ) -> GaussianPosterior:
         ordered = super()._in_order(posterior, data, known, fitted)
         if not self._features.tables.are_any:
@@ -279,8 +278,7 @@ class OrdinalMF(_FactorModel):
         observations, validation = data.observations, data.validation
         if self.refit == "all" and validation is not None:
             observations, validation = with_cells(observations, validation), None
-        found = gibbs_learner.fit(observations, validation, settings, checkpoints, data.tables)
-        return Fitted([found.draws], len(found.history), found.history, found.interrupted)
+        return gibbs_learner.fit(observations, validation, settings, checkpoints, data.tables)
 
     @property
     def draws_(self) -> Draws:

@@ -28,6 +28,9 @@ from ordinalrbm.matrix.top_n import Vectors
 from ordinalrbm.runtime.jit import single_threaded
 from ordinalrbm.runtime.threads import threads
 
+# Ids and ratings as users give them.
+IdsLike = Any  # an id, or array-like of ids
+RatingsLike = Any  # a frame, three arrays, or a sparse matrix
 Score = Literal["expected", "liked", "rating", "demand"]
 _FEW = 4
 _TINY = 1e-12
@@ -35,7 +38,7 @@ _COLUMNS = pd.Index(["user", "item", "rank", "score"])
 _SCORES = ("expected", "liked", "rating", "demand")
 
 
-class _QueryRows(NamedTuple):
+class QueryRows(NamedTuple):
     """Rows of models that are asked for."""
 
     models: list[Any]
@@ -46,10 +49,12 @@ class _QueryRows(NamedTuple):
 
 
 class _NewRatings(NamedTuple):
-    """All ratings of users who bring new ones, and how recent they are, if that is known."""
+    """All ratings of users who bring new ones."""
 
+    who: np.ndarray  # their positions; new users come after those known
+    labels: np.ndarray
     observations: Observations
-    age: np.ndarray | None
+    age: np.ndarray | None  # how recent the ratings are, if that is known
 
 
 class _Query(NamedTuple):
@@ -59,7 +64,7 @@ class _Query(NamedTuple):
     score: str
     worth: np.ndarray  # (items, L): what each level counts
     lowest: np.ndarray  # (items,): the lowest level that counts
-    closed: np.ndarray | None  # (items,) mask of those that nobody gets
+    closed: np.ndarray | None  # (items,) mask of those that are left out
     is_one_scale: bool
 
 
@@ -95,15 +100,21 @@ class Serving:
     demand_: Demand
     _features: SideFeatures
     n_jobs: int | None
+    # Of RatingModel, and of models that have vectors:
+    _distribution: Callable[[Cells], np.ndarray]
+    _unknown_users: Callable[[np.ndarray], np.ndarray]
+    _is_on_gpu: Callable[[], bool]
+    _on_gpu: Callable[[], Any]
+    _lines_of: Callable[[QueryRows], np.ndarray | None]
 
     @reading
     def recommend(
         self,
-        users: Any = None,
+        users: IdsLike = None,
         n: int = 10,
-        items: Any = None,
-        exclude: Any = None,
-        ratings: Any = None,
+        items: IdsLike = None,
+        exclude: IdsLike = None,
+        ratings: RatingsLike = None,
         score: Score = "expected",
         *,
         liked: Any = None,
@@ -133,7 +144,7 @@ class Serving:
             likely the item is chosen and liked. "rating": about the expected rating, should the
             item be chosen; where items have different scales, from 0 at an item's lowest label to
             1 at its highest. Models with Gaussian factors take it from the inner product of
-            :meth:`vectors`, as if all users had the thresholds of a usual one: it ranks quickly,
+            :meth:`vectors`, as if all users had the thresholds of an average one: it ranks quickly,
             but scores and neighbours in the list differ a little from
             ``predict(rule="mean")``, which has each user's own.
             Models without demand (``demand_factors=0``) have "liked" in place of "expected".
@@ -165,8 +176,8 @@ class Serving:
         check_whole("n", n, 1)
         check_choice("score", score, _SCORES)
         wanted = self._wanted(n, score, liked, items, exclude)
-        labels, position, inferred = self._asked(users, ratings)
-        best = self._best(position, inferred, wanted, exclude_seen=exclude_seen)
+        labels, position, index, new = self._asked(users, ratings)
+        best = self._best(position, index, new, wanted, exclude_seen=exclude_seen)
         items_found = self.ratings_.items.take(best.item)
         # Half the time of one user's call would be to give columns their names one by one.
         columns = (labels[best.query], items_found, best.rank, best.score)
@@ -174,7 +185,7 @@ class Serving:
         found.columns = _COLUMNS
         return frames.like(found, users, ratings)
 
-    def _wanted(self, n: int, score: str, liked: Any, items: Any, exclude: Any) -> _Query:
+    def _wanted(self, n: int, score: str, liked: Any, items: IdsLike, exclude: IdsLike) -> _Query:
         if score == "expected" and not self.demand_.n_factors:
             score = "liked"
         if score == "demand" and not self.demand_.n_factors:
@@ -185,20 +196,19 @@ class Serving:
                 f"This model has not learnt who chooses what, {reason}; fit() it again with "
                 "demand_factors=64, or choose another score than 'demand'."
             )
-        closed = None
-        if items is not None:
-            closed = np.ones(len(self.ratings_.items), dtype=bool)
-            chosen = self.ratings_.lookup(items, "item")
-            closed[chosen[chosen >= 0]] = False
+        closed = None if items is None else ~self._mask(items)
         if exclude is not None:
-            closed = np.zeros(len(self.ratings_.items), dtype=bool) if closed is None else closed
-            left_out = self.ratings_.lookup(exclude, "item")
-            closed[left_out[left_out >= 0]] = True
+            closed = self._mask(exclude) if closed is None else closed | self._mask(exclude)
         is_one_scale = len(self.ratings_.distinct()[0]) == 1
         return _Query(n, score, *self._kept_worth(score, liked), closed, is_one_scale)
 
+    def _mask(self, items: IdsLike) -> np.ndarray:
+        mask, position = np.zeros(len(self.ratings_.items), dtype=bool), self.ratings_.lookup(items, "item")
+        mask[position[position >= 0]] = True
+        return mask
+
     def _kept_worth(self, score: str, liked: Any) -> tuple[np.ndarray, np.ndarray]:
-        """What levels count, and the lowest that does; the usual ones are kept."""
+        """What levels count, and the lowest that does; those without ``liked`` are kept."""
         if liked is not None:
             return _with_lowest(self._level_utility(score, liked))
         key = score == "rating"
@@ -228,53 +238,46 @@ class Serving:
     # ---- who --------------------------------------------------------------------------------
 
     def _asked(
-        self, users: Any, ratings: Any
-    ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray, _NewRatings] | None]:
-        """Labels of users, their positions (−1: unknown), and those with new ratings.
-
-        Of these: the place of every user among them, −1 for others; who they are; all of their
-        ratings.
-        """
-        own = self.ratings_
-        if users is None and ratings is None:
-            raise DataError("No users given: pass `users=` or `ratings=`.")
-        if isinstance(users, str) and users == "all" and ratings is None:
-            return own.users.labels, np.arange(len(own.users)), None
-        given = None if users is None else as_list(users)
-        if ratings is None:
-            position = own.lookup(given, "user")  # which says what is wrong with ids
-            return _labels(given), position, None
-        who, new, ids = _new_ratings(own, ratings)
-        if given is None:
-            position = np.where(who < len(own.users), who, -1)
-            return ids, position, (np.arange(who.size), who, new)
-        everyone = isinstance(users, str) and users == "all"
-        labels = own.users.labels if everyone else _labels(given)
-        position = own.lookup(labels, "user")
-        place = pd.Index(ids).get_indexer(pd.Index(labels))
-        return labels, position, (place, who, new)
+        self, users: IdsLike, ratings: RatingsLike
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, _NewRatings | None]:
+        """Labels of users, their positions, and their indices among users with new ratings, or −1."""
+        own, new = self.ratings_, None if ratings is None else _new_ratings(self.ratings_, ratings)
+        if users is None:
+            if new is None:
+                raise DataError("No users given: pass `users=` or `ratings=`.")
+            position = np.where(new.who < len(own.users), new.who, -1)
+            return new.labels, position, np.arange(new.who.size), new
+        if isinstance(users, str) and users == "all":
+            labels, position = own.users.labels, np.arange(len(own.users))
+        else:
+            given = as_list(users)
+            position, labels = own.lookup(given, "user"), _labels(given)
+        if new is None:
+            return labels, position, np.full(position.size, -1), None
+        return labels, position, pd.Index(new.labels).get_indexer(pd.Index(labels)), new
 
     # ---- what -------------------------------------------------------------------------------
 
     def _best(
-        self, position: np.ndarray, inferred: Any, wanted: _Query, *, exclude_seen: bool
+        self,
+        position: np.ndarray,
+        index: np.ndarray,
+        new: _NewRatings | None,
+        wanted: _Query,
+        *,
+        exclude_seen: bool,
     ) -> recommending.Best:
-        own = self.ratings_.observations
-        is_new = np.zeros(position.size, dtype=bool)
-        parts = []
-        if inferred is not None:
-            place, who, ratings = inferred
-            is_new = place >= 0
-            if is_new.any():
-                models, demand = self._infer_users(who, ratings)
-                seen = ratings.observations if exclude_seen else None
-                rows = _QueryRows(models, demand, place[is_new], seen, False)
-                parts.append((is_new, self._best_of(rows, wanted)))
+        own, is_new, parts = self.ratings_.observations, index >= 0, []
+        if new is not None and is_new.any():
+            models, demand = self._infer_users(new)
+            seen = new.observations if exclude_seen else None
+            rows = QueryRows(models, demand, index[is_new], seen, False)
+            parts.append((is_new, self._best_of(rows, wanted)))
         unknown = self._unknown_users(position) & ~is_new
         known = ~unknown & ~is_new
         if known.any():
             seen = own if exclude_seen else None
-            rows = _QueryRows(self.models_, self.demand_.rows, position[known], seen, True)
+            rows = QueryRows(self.models_, self.demand_.rows, position[known], seen, True)
             parts.append((known, self._best_of(rows, wanted)))
         if unknown.any():
             scores = self._scores_for_unknown(wanted)
@@ -318,7 +321,7 @@ class Serving:
         return vectors
 
     def similar_items(
-        self, item: Any, n: int = 10, *, by: Literal["demand", "taste"] = "demand"
+        self, item: IdsLike, n: int = 10, *, by: Literal["demand", "taste"] = "demand"
     ) -> pd.DataFrame:
         """The n items that are most like an item.
 
@@ -349,7 +352,7 @@ class Serving:
         return self._similar("item", item, n, by)
 
     def similar_users(
-        self, user: Any, n: int = 10, *, by: Literal["demand", "taste"] = "demand"
+        self, user: IdsLike, n: int = 10, *, by: Literal["demand", "taste"] = "demand"
     ) -> pd.DataFrame:
         """The n users that are most like a user; see :meth:`similar_items`."""
         return self._similar("user", user, n, by)
@@ -382,11 +385,13 @@ class Serving:
         """To hand out the work of a few users would cost more than to do it."""
         return single_threaded() if n_users <= _FEW else threads(self.n_jobs)
 
-    def _best_of(self, rows: _QueryRows, wanted: _Query) -> recommending.Best:
+    def _best_of(self, rows: QueryRows, wanted: _Query) -> recommending.Best:
         left_out = recommending.LeftOut(rows.seen, wanted.closed)
         there = self._on_gpu() if rows.are_own and self._is_on_gpu() else None
         vectors = self._vectors() if wanted.score == "rating" and wanted.is_one_scale else None
-        lines = None if vectors is None else self._lines(rows, vectors)
+        lines = None
+        if vectors is not None:
+            lines = vectors.users[rows.row] if rows.are_own else self._lines_of(rows)
         if vectors is not None and lines is not None:
             with self._threads(rows.row.size):
                 best = recommending.best_products(lines, vectors.items, rows.row, wanted.n, left_out)
@@ -403,7 +408,7 @@ class Serving:
             return self._best_wanted(rows, wanted, left_out)
 
     def _best_wanted(
-        self, rows: _QueryRows, wanted: _Query, left_out: recommending.LeftOut
+        self, rows: QueryRows, wanted: _Query, left_out: recommending.LeftOut
     ) -> recommending.Best:
         def most_wanted(place: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
             factors = (rows.demand, self.demand_.columns)
@@ -414,9 +419,6 @@ class Serving:
             return recommending.to_records(*most_wanted(np.arange(n_rows), wanted.n))
         choose = _choose(rows, wanted)
         return recommending.best_wanted(most_wanted, choose, n_rows, n_items, wanted.n)
-
-    def _lines(self, rows: _QueryRows, vectors: Vectors) -> np.ndarray | None:
-        return vectors.users[rows.row] if rows.are_own else self._lines_of(rows)
 
     def _scores_for_unknown(self, wanted: _Query) -> np.ndarray:
         """(items,) for users of whom nothing is known: what is popular, and liked by others."""
@@ -432,13 +434,13 @@ class Serving:
             scores[wanted.closed] = -np.inf
         return scores
 
-    def _infer_users(self, who: np.ndarray, ratings: _NewRatings) -> tuple[list[Any], np.ndarray]:
-        """Models of which the rows are those with these ratings, and the demand of these."""
+    def _infer_users(self, new: _NewRatings) -> tuple[list[Any], np.ndarray]:
+        """Models of which the rows are these users, and the demand of these."""
         table = self._features.tables.rows
-        lines = None if table is None else lines_or_none(table, who)
-        with self._threads(ratings.observations.n_rows):
-            models = self._models_with_users(ratings.observations, lines)
-        return models, self.demand_.infer_rows(*ratings)
+        lines = None if table is None else lines_or_none(table, new.who)
+        with self._threads(new.who.size):
+            models = self._models_with_users(new.observations, lines)
+        return models, self.demand_.infer_rows(new.observations, new.age)
 
     # ---- what models have --------------------------------------------------------------------
 
@@ -451,7 +453,7 @@ class Serving:
         return [model for models in inferred for model in models]
 
     def _others(self) -> list[Any]:
-        """What newcomers are compared with, for each posterior; kept for the next time."""
+        """What new users are compared with, for each posterior; kept for the next time."""
         seen = self.ratings_.observations
         kept = self.__dict__.get("_kept_others")
         if kept is None or kept[0] is not self._posteriors or kept[1] is not seen:
@@ -463,22 +465,6 @@ class Serving:
     def _vectors(self) -> Vectors | None:
         return None
 
-    def _lines_of(self, rows: _QueryRows) -> np.ndarray | None:
-        """Vectors of rows that were inferred for this call, if they have any."""
-        raise NotImplementedError
-
-    def _distribution(self, cells: Cells) -> np.ndarray:
-        raise NotImplementedError
-
-    def _unknown_users(self, rows: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
-
-    def _is_on_gpu(self) -> bool:
-        raise NotImplementedError
-
-    def _on_gpu(self) -> Any:
-        raise NotImplementedError
-
 
 def _with_lowest(worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """What levels count, and the lowest of each item that does; beyond the last if none."""
@@ -486,14 +472,12 @@ def _with_lowest(worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return worth, np.where(counts.any(axis=1), counts.argmax(axis=1), worth.shape[1])
 
 
-def _choose(rows: _QueryRows, wanted: _Query) -> recommending.Choose:
-    """How columns are chosen among those most wanted."""
+def _choose(rows: QueryRows, wanted: _Query) -> recommending.Choose:
     quick = rows.models[0].chooser(wanted.lowest, rows.row) if len(rows.models) == 1 else None
     return quick or partial(recommending.choose_by_chance, partial(_chance, rows, wanted))
 
 
-def _chance(rows: _QueryRows, wanted: _Query, place: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """How likely each of these cells is liked."""
+def _chance(rows: QueryRows, wanted: _Query, place: np.ndarray, column: np.ndarray) -> np.ndarray:
     cells = Cells(rows.row[place], column.astype(np.intp), np.zeros(column.size, np.int8))
     found, width = probabilities(rows.models, cells), wanted.worth.shape[1]
     return (found[:, :width] * wanted.worth[column]).sum(axis=1)
@@ -503,18 +487,15 @@ def _labels(given: Any) -> np.ndarray:
     return np.asarray(given.to_numpy() if hasattr(given, "to_numpy") else given)
 
 
-def _new_ratings(known: Ratings, data: Any) -> tuple[np.ndarray, _NewRatings, np.ndarray]:
-    """Who has new ratings (new users after those known), all of their ratings, their labels.
-
-    A new rating of an item takes the place of an old one. Items that are not known are left out.
-    """
+def _new_ratings(known: Ratings, data: RatingsLike) -> _NewRatings:
+    """A new rating of an item replaces an old one; items that are not known are left out."""
     cells, new_users, age = encode_with_new_users(known, data)
-    who, place = np.unique(cells.row, return_inverse=True)
+    who, index = np.unique(cells.row, return_inverse=True)
     old = np.flatnonzero(who < len(known.users))
-    told = known.observations.take_rows(who[old])
-    row = np.concatenate([place, np.repeat(old, told.row_counts)])
-    column = np.concatenate([cells.column, told.column])
-    level = np.concatenate([cells.level, told.level])
+    earlier = known.observations.take_rows(who[old])
+    row = np.concatenate([index, np.repeat(old, earlier.row_counts)])
+    column = np.concatenate([cells.column, earlier.column])
+    level = np.concatenate([cells.level, earlier.level])
     # The first of each pair is the new one.
     key = row.astype(np.int64) * len(known.items) + column
     _, first = np.unique(key, return_index=True)
@@ -524,9 +505,9 @@ def _new_ratings(known: Ratings, data: Any) -> tuple[np.ndarray, _NewRatings, np
     )
     labels = np.concatenate([known.users.labels, new_users.labels])[who]
     if known.age is None:
-        return who, _NewRatings(observations, None), labels
-    of_old = np.repeat(np.bincount(place, minlength=who.size)[old], told.row_counts)
+        return _NewRatings(who, labels, observations, None)
+    of_old = np.repeat(np.bincount(index, minlength=who.size)[old], earlier.row_counts)
     entries = [slice(*known.observations.row_start[d : d + 2]) for d in who[old]]
     before = np.concatenate([known.age[:0], *(known.age[own] for own in entries)])
     every = np.concatenate([age, add_to_rank(before, of_old)])
-    return who, _NewRatings(observations, every[first]), labels
+    return _NewRatings(who, labels, observations, every[first])

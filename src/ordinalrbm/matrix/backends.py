@@ -16,7 +16,7 @@ from ordinalrbm.data.observations import Cells, Counted, Counts, Observations, S
 from ordinalrbm.engine import gibbs, thresholds
 from ordinalrbm.engine.base import sums_over_ranks
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
-from ordinalrbm.engine.side import Batch, Statistics
+from ordinalrbm.engine.side import Array, Batch, Statistics
 from ordinalrbm.errors import DataError
 from ordinalrbm.matrix import cavity
 from ordinalrbm.matrix.binary_fold_in import KnownColumns, NewRows, infer_rows
@@ -39,7 +39,7 @@ class Cpu:
     """The cores of this machine: arrays are NumPy's, the engine is Numba's."""
 
     group: process_group.Group | None = None  # the processes that learn together, if any
-    half_sweep: Callable[..., Any] = staticmethod(CPU_ENGINE.half_sweep)
+    half_sweep: Callable[..., Array] = staticmethod(CPU_ENGINE.half_sweep)
     steps_up = staticmethod(ascend)
 
     def working(self) -> AbstractContextManager:
@@ -55,7 +55,6 @@ class Cpu:
         return tree
 
     def clone(self, tree: Tree) -> Tree:
-        """A copy that stays with the backend."""
         return mapped(np.array, tree)
 
     def log_probability(self, model: Model, cells: Cells) -> np.ndarray:
@@ -72,7 +71,6 @@ class Cpu:
         return log_probability([unseen], own)
 
     def answers(self, observations: Observations) -> Any:
-        """Answers as half-sweeps take them."""
         return observations
 
     def data(self, observations: Any, n_factors: int) -> Data:
@@ -80,7 +78,6 @@ class Cpu:
         return on_cpu(observations)
 
     def sampled(self, observations: Observations, tables: Tables, *, rated_sets: bool) -> SampledData:
-        """Ratings and features as the sampler takes them."""
         return prepared(observations, rated_sets=rated_sets, tables=tables)
 
     def data_of(self, sampled: SampledData, observations: Any, n_factors: int) -> Data:
@@ -103,9 +100,9 @@ class Cpu:
         return tables
 
     def infer_binary_rows(
-        self, rows: Observations, columns: KnownColumns, new: NewRows, usual: ColdStartPrior
+        self, rows: Observations, columns: KnownColumns, new: NewRows, prior: ColdStartPrior
     ) -> None:
-        infer_rows(rows, columns, new, usual)
+        infer_rows(rows, columns, new, prior)
 
     def processes(self, observations: Observations, n_processes: int) -> list[Process]:
         """Ratings for binary factors: for the process of the rows and perhaps the columns'."""
@@ -138,13 +135,11 @@ class Cpu:
     def ascend(
         self, process: Process, state: BinaryState, clamped: Statistics, free: Statistics, steps: Steps
     ) -> None:
-        """Move the parameters of the columns that the batch has touched, in place."""
         half, chains = state.half(process), state.chains[process.number]
         priors = state.priors[process.number]
         self.steps_up(half, chains.sums, clamped, free, process.n_answers, priors, steps)
 
     def priors(self, process: Process, state: BinaryState) -> Priors:
-        """Priors that fit the parameters after a pass."""
         return state.priors[process.number].refit(self.without_padding(state.half(process)), process)
 
     def without_padding(self, half: Half) -> Half:
@@ -159,7 +154,7 @@ class Cpu:
 CPU = Cpu()
 
 
-def mapped(change: Callable[[Any], Any], tree: Any) -> Any:
+def mapped(change: Callable[[Array], Array], tree: Any) -> Any:
     """A tree with every array changed; numbers stay."""
     if isinstance(tree, list):
         return [mapped(change, part) for part in tree]
@@ -169,7 +164,7 @@ def mapped(change: Callable[[Any], Any], tree: Any) -> Any:
 
 
 class _HasRows(Protocol):
-    def with_rows(self, change: Callable[[Any], Any]) -> Self:
+    def with_rows(self, change: Callable[[Array], Array]) -> Self:
         """Every array changed that has a line per row."""
 
 
@@ -261,7 +256,6 @@ def _some(cells: Cells, chosen: np.ndarray) -> Cells:
 
 
 def refuse_different_ratings(group: process_group.Group, observations: Observations) -> None:
-    """Refuse to learn together if not all processes have the same ratings."""
     seen = observations
     if not group.agree(digest(seen.row_start, seen.column, seen.level, seen.n_levels)):
         raise DataError(
@@ -287,7 +281,6 @@ def backend_for(device: str) -> Backend:
 
 
 def single_backend(device: str) -> Cpu:
-    """The backend of one process."""
     if device == "cpu":
         return CPU
     from ordinalrbm.engine.gpu.device import torch_device

@@ -58,7 +58,7 @@ _WATCHED = 10_000
 # Share of the epochs in which the learning rate falls to zero.
 _FALL = 0.5
 # So many updates of the rows are enough; never fewer epochs than the first number, nor more than
-# the second, if nobody says how many.
+# the second, if none is given.
 _UPDATES, _FEWEST_EPOCHS, _MOST_EPOCHS = 300, 15, 60
 
 
@@ -133,8 +133,6 @@ def _n_epochs(n_rows: int, settings: BinarySettings) -> int:
 
 
 class _Learner:
-    """State of learning: all that moves, where it is, and what was kept of it."""
-
     def __init__(
         self,
         model: MatrixModel,
@@ -171,7 +169,6 @@ class _Learner:
         return self.schedule.rate() > 0.0
 
     def epoch(self) -> None:
-        """Both passes over the data, then a look at the validation ratings."""
         epoch, rate = len(self.history) + 1, self.schedule.rate()
         for process in self.processes:
             _pass(self.backend, process, self.binary, epoch, rate, self.settings)
@@ -220,7 +217,7 @@ class _Learner:
             for number, chains in enumerate(binary.chains):
                 state |= flatten(f"sums.{number}", chains.sums)
                 state[f"clamped.{number}"] = packed(chains.clamped)
-                if not self.is_contrastive:  # else they start anew at every update
+                if not self.is_contrastive:  # else they start again at every update
                     state[f"free.{number}"] = packed(chains.free)
             return state
 
@@ -252,7 +249,6 @@ class _Learner:
         return Chains(clamped, free, sums)
 
     def models(self) -> list[MatrixModel]:
-        """The models to average over, with the gains that suit the validation ratings."""
         models = [self.backend.to_host(model) for model in self.kept]
         if self.validation is None or not self.settings.calibrate:
             return models

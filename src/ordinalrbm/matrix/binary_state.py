@@ -158,16 +158,9 @@ def ascend(
 
     ``sums`` are those of squared gradients; ``n_answers`` are those of each column in all batches.
     """
-    _move_columns(
-        half,
-        sums,
-        clamped,
-        free,
-        n_answers,
-        priors.common_cutpoints,
-        (priors.weights, priors.bias, priors.cutpoints, priors.common_bias),
-        tuple(np.float32(number) for number in steps),
-    )
+    precisions = (priors.weights, priors.bias, priors.cutpoints, priors.common_bias)
+    sizes = tuple(np.float32(number) for number in steps)
+    _move_columns(half, sums, clamped, free, n_answers, priors.common_cutpoints, precisions, sizes)
     gradient = clamped.factor_bias - free.factor_bias
     sums.factor_bias[:] += np.float32(steps.adaptive) * gradient * gradient
     half.factor_bias[:] += np.float32(steps.rate) * gradient / np.sqrt(sums.factor_bias)

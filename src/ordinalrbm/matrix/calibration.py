@@ -1,8 +1,8 @@
 """The last touch: a few numbers about predictions, judged by ratings that were not learnt from.
 
-How far to believe binary factors, how wide distributions are, and what the number of somebody's
-ratings says about those to come: who has rated much has come to what is less to his liking. All
-are most likely values under priors that want no change.
+How far to believe binary factors, how wide distributions are, and what the number of a user's ratings
+says about those to come: users who rate much come to items that they like less. All are most likely
+values under priors that want no change.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ WORTH_WIDENING = 2e-3
 GAINS, SPREAD, SHIFTS = [0, 1], [2], [3, 4]
 
 
-# Of rows and of columns: by how much biases shift with the logarithm of how many answers somebody
-# has, and at which logarithm they do not.
+# Of rows and of columns: by how much biases shift with the logarithm of how many answers
+# there are, and at which logarithm they do not.
 NO_SHIFTS = np.zeros((2, 2))
-# Nobody counts as more than e to this times as active as usual, or as little: else the few ratings
+# No row counts as more than e to this times as active as the average, or as little: else the few ratings
 # of one user with thousands, among users with two, would set the shift of all.
 _MOST_ACTIVE = 4.0
 
 
 def activity(counts: np.ndarray, centre: float) -> np.ndarray:
-    """Logarithms of how many answers everyone has, around a centre; zero where there is none."""
+    """Logarithms of numbers of answers, around a centre; zero where there is none."""
     around = np.clip(np.log(np.maximum(counts, 1)) - centre, -_MOST_ACTIVE, _MOST_ACTIVE)
     return np.where(counts > 0, around, 0.0)
 
@@ -161,7 +161,7 @@ def with_numbers(
 
 
 def log_counts(observations: Counted | Counts) -> list[np.ndarray]:
-    """Logarithms of how much everyone has rated or been rated, around their means."""
+    """Logarithms of the numbers of answers of rows and columns, around their means."""
     row, column = _centres(observations)
     return [activity(observations.row_counts, row), activity(observations.column_counts, column)]
 

@@ -12,23 +12,22 @@ from typing import Any
 import numpy as np
 
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine.side import Array
 
 
-def average(lines: Any, counts: np.ndarray | None) -> Any:
-    """The mean over lines, each counted so often."""
+def average(lines: Array, counts: np.ndarray | None) -> Array:
     if counts is None or not counts.any():
         return lines.mean(0)
     return np.average(lines, axis=0, weights=counts).astype(lines.dtype)
 
 
-def append(part: Any, last: Any) -> Any:
-    """An array with one more line, of the same type."""
+def append(part: Array, last: Array) -> Array:
     if isinstance(part, np.ndarray):
         return np.concatenate([part, np.asarray(last, dtype=part.dtype)[None]])
     return library(part).cat([part, last[None].to(part.dtype)])
 
 
-def library(array: Any) -> Any:
+def library(array: Array) -> Any:
     if isinstance(array, np.ndarray):
         return np
     import torch
@@ -37,7 +36,7 @@ def library(array: Any) -> Any:
 
 
 def set_mean_cutpoints(cutpoints: np.ndarray, n_levels: np.ndarray, learnt: np.ndarray) -> None:
-    """Give those that were not learnt the usual thresholds of their scale; in place."""
+    """Give columns that were not learnt the mean thresholds of their scale; in place."""
     for levels in np.unique(n_levels[~learnt]):
         same = n_levels == levels
         if (same & learnt).any():
@@ -45,11 +44,11 @@ def set_mean_cutpoints(cutpoints: np.ndarray, n_levels: np.ndarray, learnt: np.n
 
 
 def cutpoints_by_levels(cutpoints: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
-    """(L + 1, L − 1): the usual cutpoints of those with each number of levels, else of all."""
-    usual = np.tile(cutpoints.mean(axis=0), (cutpoints.shape[1] + 2, 1))
+    """(L + 1, L − 1): mean cutpoints for each number of levels, of all where no column has it."""
+    found = np.tile(cutpoints.mean(axis=0), (cutpoints.shape[1] + 2, 1))
     for levels in np.unique(n_levels):
-        usual[levels] = cutpoints[n_levels == levels].mean(axis=0)
-    return usual
+        found[levels] = cutpoints[n_levels == levels].mean(axis=0)
+    return found
 
 
 # What a model expects counts like so many answers. For an unknown row it knows nothing of the row
@@ -64,7 +63,7 @@ def blend_with_frequencies(distribution: np.ndarray, counts: np.ndarray, worth: 
     """Blend what a model expects of an unknown row or column with how often each level was given.
 
     Both are (cells, L). ``counts`` are the answers of the column whose row is unknown, since
-    whoever answers came to it as the others did, or those of the row whose column is unknown.
+    its raters came to it as the others did, or those of the row whose column is unknown.
     """
     total = counts.sum(axis=1, keepdims=True)
     return (worth * distribution + counts) / (worth + total)
@@ -100,7 +99,7 @@ def in_turns(
             infer_new_rows(rows)
 
 
-def with_more(array: np.ndarray, more: int, value: Any) -> np.ndarray:
+def with_more(array: np.ndarray, more: int, value: Array) -> np.ndarray:
     longer = np.empty((array.shape[0] + more, *array.shape[1:]), dtype=array.dtype)
     longer[: array.shape[0]] = array
     longer[array.shape[0] :] = value

@@ -1,4 +1,4 @@
-"""Draws of a sampled posterior, as they are kept: what predictions, newcomers and files need.
+"""Draws of a sampled posterior, as they are kept: what predictions, new rows and files need.
 
 Factors are float16, in memory as in files, so that both predict the same. A draw is a model of its
 own (:meth:`Draws.model`), and predictions are the mean of those of all draws.
@@ -16,7 +16,7 @@ from scipy import linalg
 from scipy.sparse import csr_array
 from scipy.special import ndtr
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.base import FactorPosterior
 from ordinalrbm.engine.normal_reference import truncated_mean
@@ -33,11 +33,11 @@ from ordinalrbm.runtime.blocks import taken
 from ordinalrbm.runtime.process_group import Group
 from ordinalrbm.storage.reader import Stored, wrong
 
-# Gibbs steps for a newcomer in each draw, whose few unknowns soon forget where they began: some are
+# Gibbs steps for a new row in each draw, whose few unknowns soon forget where they began: some are
 # dropped, and of the others mean and variance are kept. One step would be a draw as good, but the
-# mean over all draws of a newcomer, who may be anywhere, would be left to chance.
+# mean over all draws of a new row, which may be anywhere, would be left to chance.
 _DROPPED, _AVERAGED = 8, 12
-# Of those who were learnt and have new ratings: they begin near where they will be.
+# Of rows that were learnt and have new ratings: they begin near where they will be.
 _REDRAWN = 2
 _LARGEST_WIDTH, _LARGEST_MEAN = 1e5, 1e4
 # Newcomers' widths are drawn with it: with less, some are too large for float32. None that was
@@ -50,9 +50,9 @@ _SMALLEST_OF_MATRIX, _SMALLEST_BESIDE_LARGEST = 1e-3, 1e-6
 # answers were no numbers in some files.
 _LARGEST_FACTOR = 1e3
 # Weights of features are kept as means over so many draws: they are as many numbers as factors, and
-# only newcomers need them. Axes turn little from one draw to the next.
+# only new rows need them. Axes turn little from one draw to the next.
 BLOCK = 10
-# Of newcomers: the same ratings give the same model.
+# Of new rows: the same ratings give the same model.
 _SEED = 0
 # Rows that are looked at together.
 _ROWS = 65_536
@@ -83,7 +83,6 @@ class BlockWeights(NamedTuple):
         )
 
     def over(self, n: int) -> BlockWeights:
-        """Means, where these are sums over n draws."""
         return BlockWeights(*([part / n for part in mine] for mine in self))
 
 
@@ -108,13 +107,12 @@ class DrawnSides(NamedTuple):
     table_weights: np.ndarray  # (blocks, features, 1 + F) float16, of what a table says of them
     block: np.ndarray  # (S,) int32, which weights go with each draw
     width_precision: np.ndarray  # (S,) float32
-    is_known: np.ndarray  # (n,) uint8: 0 nothing is known of it, 1 learnt, 2 a newcomer
-    # (S, those who were not learnt, 1 + F) float16, of what is not known of them in each draw; all
-    # else is where it is.
+    is_known: np.ndarray  # (n,) uint8: 0 nothing is known of it, 1 learnt, 2 inferred later
+    # (S, rows that were not learnt, 1 + F) float16, of these in each draw; others have none.
     variance: np.ndarray
 
     def ordered(self, position: np.ndarray, feature_position: np.ndarray) -> DrawnSides:
-        """In another order; who has no position, at −1, is like the average of the known."""
+        """In another order; rows without a position, at −1, are like the average of the known."""
         known = position >= 0
         # Taken, not indexed: widths of a draw are to stay beside each other, as kernels know them.
         factors, width = _lines(self.factors, position), np.take(self.width, position, axis=1)
@@ -137,16 +135,8 @@ class DrawnSides(NamedTuple):
             factors=factors, width=width, weights=weights, is_known=is_known, variance=variance
         )
 
-    def moments(self, k: int, row: int) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of a row's bias and factors in one draw."""
-        mean = self.factors[k, row].astype(np.float64)
-        if self.is_known[row] == 1:
-            return mean, np.zeros_like(mean)
-        place = self._among_others(np.array([row]))[0]
-        return mean, self.variance[k, place].astype(np.float64)
-
     def _among_others(self, which: np.ndarray) -> np.ndarray:
-        """Places among those who were not learnt."""
+        """Positions among rows that were not learnt."""
         return np.cumsum(self.is_known != 1)[which] - 1
 
     def prior(self, k: int) -> FactorPrior:
@@ -230,7 +220,6 @@ class Draws:
     def of_states(
         cls, states: list[SampledState], weights: list[BlockWeights], scale_levels: np.ndarray
     ) -> Draws:
-        """Kept states, in the order in which they were drawn, and weights of their blocks."""
         rows = _stacked([(state.rows, state.row_hyper) for state in states], [part.rows for part in weights])
         columns = _stacked(
             [(state.columns, state.column_hyper) for state in states], [part.columns for part in weights]
@@ -305,15 +294,7 @@ class Draws:
         facing = self.columns.factors[k, columns].astype(np.float64)
         mean = own[0] + facing[:, 0] + facing[:, 1:] @ own[1:]
         width = self.rows.width[k, row].astype(np.float64) * self.columns.width[k, columns]
-        bounds = bounds_of(self.cutpoints[k], self.scale_levels)[self.scale[columns]]
-        return mean, width[:, None] * bounds
-
-    def deviation(self, k: int, row: int, column: int) -> float:
-        """Standard deviation of a cell's utility in one draw: one, if both were learnt."""
-        p, of_p = self.rows.moments(k, row)
-        q, of_q = self.columns.moments(k, column)
-        of_factors = of_p[1:] * (q[1:] ** 2 + of_q[1:]) + p[1:] ** 2 * of_q[1:]
-        return float(np.sqrt(1.0 + of_p[0] + of_q[0] + of_factors.sum()))
+        return mean, width[:, None] * self._bounds(k)[self.scale[columns]]
 
     def curves(self, worth: np.ndarray) -> Curves:
         """How expected ratings rise with the mean utility, by the average of thresholds."""
@@ -328,7 +309,7 @@ class Draws:
         gains = np.where(np.isfinite(bounds), np.diff(worth, axis=1)[:, : bounds.shape[1]], 0.0)
         return Curves(bounds, gains, worth[:, 0], np.sqrt(1.0 + doubt))
 
-    # ---- newcomers ----------------------------------------------------------------------------
+    # ---- new rows -----------------------------------------------------------------------------
 
     def with_newcomers(
         self, known: Observations, ratings: Observations, tables: Tables, backend: Backend
@@ -349,7 +330,7 @@ class Draws:
         return found
 
     def with_feature_priors(self, ratings: Observations, tables: Tables) -> Draws:
-        """Draws those of whom nothing is known but their features; changes these in place."""
+        """Draws, in place, rows of which nothing is known but their features."""
         for turn, (side, table) in enumerate(zip((self.rows, self.columns), tables, strict=True)):
             if table is not None:
                 known = ratings.transpose() if turn else ratings
@@ -360,7 +341,7 @@ class Draws:
     def updated(
         self, known: Observations, touched: ChangedRatings, tables: Tables, backend: Backend
     ) -> Draws:
-        """With those drawn anew that have new ratings, given the others; see :mod:`update`."""
+        """With rows drawn again that have new ratings, given the others; see :mod:`update`."""
         if self.shifts.any():
             bare = replace(self.shifted(known, -1.0), shifts=NO_SHIFTS)
             again = replace(bare.updated(known, touched, tables, backend), shifts=self.shifts)
@@ -380,7 +361,7 @@ class Draws:
         return found
 
     def _with_others_of(self, before: Draws, touched: ChangedRatings) -> Draws:
-        """With those that are not touched as they were, to the last bit; in place."""
+        """With rows that are not touched as they were, to the last bit; in place."""
         for own, old, which in (
             (self.rows, before.rows, touched.rows),
             (self.columns, before.columns, touched.columns),
@@ -502,11 +483,12 @@ class Draws:
         together are what the answers add to that which the prior expects of the row, to first
         order.
         """
-        row, worth, n = cell.row, cell.worth, self.n_draws
+        worth, n, target = cell.worth, self.n_draws, np.array([cell.column])
+        one = Cells(np.array([cell.row]), target, np.zeros(1, dtype=np.int8))
         expected, parts = 0.0, np.zeros(cell.columns.size)
-        for k in range(n):
-            mean, bounds = self.utilities(k, row, np.array([cell.column]))
-            deviation = self.deviation(k, row, cell.column)
+        for k, model in enumerate(self.models):
+            mean, bounds = self.utilities(k, cell.row, target)
+            deviation = model.utilities(one).deviation[0]
             away = (bounds[0, : worth.size + 1] - mean[0]) / deviation
             expected += np.diff(ndtr(away)) @ worth
             slope = -np.diff(np.exp(-0.5 * away**2)) @ worth / np.sqrt(2.0 * np.pi) / deviation

@@ -106,7 +106,5 @@ def largest(contributions: pd.DataFrame, n: int) -> pd.DataFrame:
 def contributions(factors: np.ndarray, row: int, weights: np.ndarray) -> pd.DataFrame:
     """What the row's factors add through these weights."""
     own = factors[row].astype(np.float64)
-    usual = factors.mean(axis=0, dtype=np.float64)
-    return pd.DataFrame(
-        {"factor": np.arange(own.size), "value": own, "contribution": weights * (own - usual)}
-    )
+    mean = factors.mean(axis=0, dtype=np.float64)
+    return pd.DataFrame({"factor": np.arange(own.size), "value": own, "contribution": weights * (own - mean)})

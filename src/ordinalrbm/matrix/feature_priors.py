@@ -28,7 +28,7 @@ _STEPS = 2
 
 
 class Tables(NamedTuple):
-    """What is known of rows and of columns beside their ratings: (n, features), a line for each."""
+    """Features of rows and of columns: (n, features), a line for each."""
 
     rows: csr_array | None = None
     columns: csr_array | None = None
@@ -79,7 +79,6 @@ class Weights(NamedTuple):
         return [part for part in (self.each, self.table) if part.shape[1]]
 
     def of_parts(self, parts: list[Array], centre: np.ndarray) -> Weights:
-        """The same kinds of features with other weights."""
         left = iter(parts)
         each, table = (next(left) if part.shape[1] else part for part in (self.each, self.table))
         return Weights(each, table, centre)
@@ -198,18 +197,18 @@ class _Features:
         return self.view.engine.totals(of_rows) / self.view.n
 
 
-# ---- newcomers --------------------------------------------------------------------------------
+# ---- new rows ---------------------------------------------------------------------------------
 
 
 class TrainedRows(NamedTuple):
-    """What newcomers are compared with: others, whose ratings are known."""
+    """Training rows used to predict where new rows lie."""
 
     usual_count: float  # of ratings
     average: np.ndarray  # (1 + F,) biases and factors, each counted as often as it has rated
     factors: np.ndarray  # (others, 1 + F)
-    ratings: Observations  # of these others; newcomers have rated the same columns, or new ones
-    table_mean: np.ndarray  # (features,) of those who have ratings; (0,) without a table
-    cutpoints: np.ndarray = np.zeros(0)  # usual ones
+    ratings: Observations  # of these; new rows have rated the same columns, or new ones
+    table_mean: np.ndarray  # (features,) of rows with ratings; (0,) without a table
+    cutpoints: np.ndarray = np.zeros(0)  # mean ones
 
     @classmethod
     def of(cls, factors: np.ndarray, ratings: Observations, table: csr_array | None) -> TrainedRows:
@@ -221,7 +220,7 @@ class TrainedRows(NamedTuple):
         return cls(usual_count(counts), average, factors, ratings, mean)
 
     def near(self, rows: Observations) -> np.ndarray:
-        """(rows, 1 + F) where those are on average who have rated what each newcomer has."""
+        """(rows, 1 + F) mean of the rows that have rated the same as each new row."""
         return raters_of(self.ratings, rows, self.factors, self.average)
 
 
@@ -237,8 +236,8 @@ class FactorPrior(NamedTuple):
     ) -> np.ndarray:
         """(rows, 1 + F) where rows with these ratings are expected; (rows, 0) is at zero.
 
-        The table has other features of these rows, if they have any. Of newcomers features do not
-        tell much at first; they are expected where those are who have rated the same.
+        The table has other features of these rows, if they have any. Features do not tell
+        much of new rows at first; they are expected where rows are that have rated the same.
         """
         weights = self.weights
         if not rows.n_rows or (others is None and not weights.centre.size):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.base import NO_VALUES, FactorPosterior
 from ordinalrbm.engine.normal_reference import truncated_mean
 from ordinalrbm.engine.rated_sets import FEW
+from ordinalrbm.engine.side import Array
 from ordinalrbm.matrix import calibration, predict, top_n, update
 from ordinalrbm.matrix.calibration import NO_SHIFTS, read_shifts, shift_of
 from ordinalrbm.matrix.cold_start import (
@@ -57,7 +58,7 @@ _LARGEST_PRECISION = 1e15
 
 # Of a posterior: they follow from cutpoints and scales.
 _FOLLOW = ("gaps", "n_levels")
-# Of newcomers: the change of a coordinate, as a share of what is left to know, at which to stop.
+# Of new rows: the change of a coordinate, as a share of what is left to know, at which to stop.
 _SETTLED = 0.02
 
 
@@ -72,12 +73,11 @@ class GaussianModel(NamedTuple):
     spread: float = 1.0  # standard deviation of a utility around its mean, by calibration
     share: float = 1.0  # the model's part in what several of them predict together
     is_draw: bool = False  # one of many draws, whose spread is what is not known
-    is_exact: bool = False  # whether all variances are zero, so that nobody need look at them
+    is_exact: bool = False  # whether all variances are zero, so that they need not be looked at
     shifts: np.ndarray = NO_SHIFTS  # (2, 2), by calibration; biases have them
 
     @classmethod
     def of_state(cls, state: GaussianState) -> GaussianModel:
-        """The model of what was learnt, with the same arrays."""
         of_rows, of_columns = (
             FactorPrior(prior.precision, prior.cutpoints_precision, weights)
             for prior, weights in (
@@ -97,7 +97,6 @@ class GaussianModel(NamedTuple):
 
     @classmethod
     def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> GaussianModel:
-        """The model of a file whose columns are on scales of so many levels."""
         width = thresholds.n_cutpoints(n_levels)
         rows = _posterior_from(stored.under("rows."), np.full(n_rows, width + 1), width)
         n_factors = rows.mean.shape[1] - 1
@@ -109,18 +108,9 @@ class GaussianModel(NamedTuple):
         values = stored.parameter("values", np.float32, (None,), -LARGEST_NUMBER, LARGEST_NUMBER)
         if values.size and (values.size < n_levels.max() or (np.diff(values) <= 0).any()):
             raise wrong("values", "does not ascend over all levels")
-        spread = stored.parameter("spread", np.float64, (1,), _SMALLEST_SPREAD)
-        share = stored.checked_array("share", np.float64, (1,), 0.0, 1.0)
-        return cls(
-            rows,
-            columns,
-            of_rows,
-            of_columns,
-            values,
-            float(spread[0]),
-            float(share[0]),
-            shifts=read_shifts(stored),
-        )
+        spread = float(stored.parameter("spread", np.float64, (1,), _SMALLEST_SPREAD)[0])
+        share = float(stored.checked_array("share", np.float64, (1,), 0.0, 1.0)[0])
+        return cls(rows, columns, of_rows, of_columns, values, spread, share, shifts=read_shifts(stored))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         arrays = {"values": self.values}
@@ -139,7 +129,7 @@ class GaussianModel(NamedTuple):
         return [self]
 
     @property
-    def n_levels(self) -> Any:
+    def n_levels(self) -> Array:
         return self.columns.n_levels
 
     @property
@@ -147,13 +137,11 @@ class GaussianModel(NamedTuple):
         return self.column_cutpoints.shape[1] + 1
 
     @property
-    def row_cutpoints(self) -> Any:
-        """(rows, M) first threshold and log gaps."""
+    def row_cutpoints(self) -> Array:
         return self.rows.cutpoints
 
     @property
-    def column_cutpoints(self) -> Any:
-        """(columns, M) first threshold and log gaps."""
+    def column_cutpoints(self) -> Array:
         return self.columns.cutpoints
 
     @property
@@ -182,8 +170,7 @@ class GaussianModel(NamedTuple):
             sides.append(side._replace(mean=mean))
         return self._replace(rows=sides[0], columns=sides[1])
 
-    def with_rows(self, change: Callable[[Any], Any]) -> GaussianModel:
-        """Every array changed that has a line per row."""
+    def with_rows(self, change: Callable[[Array], Array]) -> GaussianModel:
         prior = self.column_prior
         if prior.weights.each.shape[1]:
             weights = prior.weights._replace(each=change(prior.weights.each))
@@ -215,18 +202,8 @@ class GaussianModel(NamedTuple):
     def add_probabilities(self, cells: Cells, total: np.ndarray) -> None:
         if not self.is_draw or self.spread != 1.0:
             return predict.add_by_utility(self, cells, total)
-        mean, deviation = self.moments(cells)
-        predict.add_drawn(
-            mean,
-            deviation,
-            self.rows.gaps,
-            self.columns.gaps,
-            self.n_levels,
-            float(self.share),
-            cells.row,
-            cells.column,
-            total,
-        )
+        gaps, share = (self.rows.gaps, self.columns.gaps), float(self.share)
+        predict.add_drawn(*self.moments(cells), *gaps, self.n_levels, share, cells.row, cells.column, total)
 
     def scorer(self, worth: np.ndarray) -> AddScores:
         return top_n.scorer_by_utility(self, worth)
@@ -257,7 +234,7 @@ class GaussianModel(NamedTuple):
         variance *= np.float32(self.spread)
         return np.divide(np.float32(1.0), variance, out=variance)
 
-    def cell_terms(self, row: Any, column: Any) -> CellTerms:
+    def cell_terms(self, row: Array, column: Array) -> CellTerms:
         rows, columns = self.rows, self.columns
         one = 0.0 * rows.cutpoints[0, :1] + 1.0  # in float64
         p, q = one * rows.mean[row, 0], one * columns.mean[column, 0]
@@ -270,12 +247,12 @@ class GaussianModel(NamedTuple):
         )
         return CellTerms(mean, variance, [products], self.spread)
 
-    def row_terms(self, rows: Any) -> TableTerms:
+    def row_terms(self, rows: Array) -> TableTerms:
         mean, variance = self.rows.mean[rows], self.rows.variance[rows]
         one, bias = 0.0 * mean[:, :1] + 1.0, 1.0 + variance[:, :1]
         return TableTerms([mean[:, 1:], mean[:, :1], one], [variance[:, 1:], mean[:, 1:] ** 2, bias, one])
 
-    def column_terms(self, n_columns: int, first: Any) -> TableTerms:
+    def column_terms(self, n_columns: int, first: Array) -> TableTerms:
         mean, variance = self.columns.mean[:n_columns], self.columns.variance[:n_columns]
         one, squares = 0.0 * mean[:, :1] + 1.0, mean[:, 1:] ** 2 + variance[:, 1:]
         return TableTerms(
@@ -380,8 +357,8 @@ class GaussianModel(NamedTuple):
             part[observed] = own[observed]
 
     def compared_with(self, known: Observations, table: csr_array | None) -> TrainedRows:
-        usual = self.rows.cutpoints.mean(axis=0)
-        return TrainedRows.of(self.rows.mean, known, table)._replace(cutpoints=usual)
+        cutpoints = self.rows.cutpoints.mean(axis=0)
+        return TrainedRows.of(self.rows.mean, known, table)._replace(cutpoints=cutpoints)
 
     def infer_rows(
         self, ratings: Observations, lines: csr_array | None, others: TrainedRows, backend: Backend
@@ -484,7 +461,7 @@ class GaussianModel(NamedTuple):
 
 
 def _with_average(
-    posterior: FactorPosterior, cutpoints: Any, is_point: bool, counts: np.ndarray | None = None
+    posterior: FactorPosterior, cutpoints: Array, is_point: bool, counts: np.ndarray | None = None
 ) -> FactorPosterior:
     mean = average(posterior.mean, counts)
     away = 0.0 * mean
@@ -532,14 +509,13 @@ def _described(
 def _longer(
     posterior: FactorPosterior, prior: FactorPrior, n_levels: np.ndarray, is_point: bool
 ) -> FactorPosterior:
-    """With new rows of which only the prior is known."""
     n_known = len(posterior.mean)
     new_levels = n_levels[n_known:]
-    usual = cutpoints_by_levels(posterior.cutpoints, n_levels[:n_known])
+    cutpoints = cutpoints_by_levels(posterior.cutpoints, n_levels[:n_known])
     return posterior_of(
         with_more(posterior.mean, new_levels.size, 0.0),
         with_more(posterior.variance, new_levels.size, 0.0 if is_point else 1 / prior.precision),
-        with_more(posterior.cutpoints, new_levels.size, usual[new_levels]),
+        with_more(posterior.cutpoints, new_levels.size, cutpoints[new_levels]),
         n_levels,
     )
 

@@ -17,6 +17,7 @@ from ordinalrbm.matrix.draws import BLOCK, NO_WEIGHTS, BlockWeights, Draws, n_bl
 from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
 from ordinalrbm.matrix.gibbs_sampler import SampledState, start, sweep
 from ordinalrbm.matrix.predict import probabilities
+from ordinalrbm.matrix.prepare import Fitted
 from ordinalrbm.matrix.variational import Precisions, max_identifiable_factors, with_features_of, with_weights
 from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.process_group import Group
@@ -108,22 +109,13 @@ class Record(NamedTuple):
     seconds: float
 
 
-class Sampled(NamedTuple):
-    """The draws, and how sampling went."""
-
-    draws: Draws
-    burn_in: int
-    history: list[Record]
-    interrupted: bool
-
-
 def fit(
     observations: Observations,
     validation: Cells | None,
     settings: SampledSettings,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
     tables: Tables = NO_TABLES,
-) -> Sampled:
+) -> Fitted:
     """Sample; Ctrl-C ends it and gives the draws kept so far, or the last one.
 
     Each process of a group has a chain of its own, and all get the draws of all of them.
@@ -135,23 +127,17 @@ def fit(
     chain = _Learner(observations, validation, settings, tables)
     # Sums of matrix products must not depend on how many threads there are.
     with threadpool_limits(limits=1, user_api="blas"):
-        interrupted = learn(
-            chain if group is None else _Chains(chain, group),
-            checkpoints.of("sampled"),
-            settings.n_sweeps,
-            verbose=settings.verbose,
-            watched="validation",
-        )
+        learner = chain if group is None else _Chains(chain, group)
+        writer, verbose = checkpoints.of("sampled"), settings.verbose
+        interrupted = learn(learner, writer, settings.n_sweeps, verbose=verbose, watched="validation")
     draws = chain.draws() if group is None else chain.draws().gathered(group)
     if validation is not None and settings.calibrate:
         shifts = shifts_of_draws(draws.models, observations, validation)
         draws = replace(draws, shifts=shifts).shifted(observations)
-    return Sampled(draws, settings.burn_in, chain.history, interrupted)
+    return Fitted([draws], len(chain.history), chain.history, interrupted)
 
 
 class _Learner:
-    """State of the chain, and the draws kept so far."""
-
     schedule = None  # there is no learning rate
 
     def __init__(
@@ -265,7 +251,6 @@ class _Learner:
             self.chance = self.chance + self._chance(kept)
 
     def _chance(self, state: SampledState) -> np.ndarray:
-        """Probability of each held-out rating by one draw."""
         assert self.validation is not None
         models = Draws.of_states([state], [NO_WEIGHTS], self.data.scales.n_levels).models
         level = self.validation.level[:, None].astype(np.intp)
@@ -309,7 +294,7 @@ class _Learner:
 class _Chains:
     """The chain of this process in a group: its state is that of all of them."""
 
-    schedule, has_model = None, False  # Ctrl-C finds the processes in different places
+    schedule, has_model = None, False  # Ctrl-C finds the processes at different points
 
     def __init__(self, own: _Learner, group: Group) -> None:
         self.own, self.group = own, group

@@ -20,13 +20,14 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.ordinal_gibbs import CPU_GIBBS, DrawnSide, GibbsEngine, Sweep
 from ordinalrbm.engine.rated_sets import FeatureTable, RatedSets, WeightDraws
+from ordinalrbm.engine.side import Array
 from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
 from ordinalrbm.matrix.variational import GaussianState
 
 # Of the Normal-Wishart prior: expected variance of a coordinate, degrees of freedom beyond the
 # number of coordinates, and how many rows the mean is worth.
 _PRIOR_VARIANCE, _PRIOR_DEGREES, _PRIOR_ROWS = 0.1, 30.0, 1.0
-# Of the Gamma priors of precisions: shape, and rate. Widths e times as large as usual are rare.
+# Of the Gamma priors of precisions: shape, and rate. Widths e times the average are rare.
 _WIDTH_PRIOR, _RIDGE_PRIOR = (3.0, 0.15), (2.0, 2.0)
 # λ in the first sweep, rather too small: from above it is slow to come down.
 _FIRST_RIDGE = 0.3
@@ -43,7 +44,7 @@ class Hyper(NamedTuple):
 
     mean: np.ndarray  # (1 + F,)
     precision: np.ndarray  # (1 + F, 1 + F)
-    weights: list[Any]  # (features, 1 + F), B, for each kind of features
+    weights: list[Array]  # (features, 1 + F), B, for each kind of features
     ridge: list[float]  # λ of each
     width_precision: float
 
@@ -97,12 +98,12 @@ def sweep(data: SampledData, state: SampledState, number: int, seed: int, *, set
 
 
 class _View(NamedTuple):
-    """What a half of a sweep sees beside the rows."""
+    """What a half of a sweep sees besides the rows."""
 
     engine: GibbsEngine
     answers: Any
     features: list[Any]
-    bounds: Any
+    bounds: Array
 
 
 def _half(
@@ -125,7 +126,7 @@ def _half(
     return hyper
 
 
-def expected_by(features: list[Any], weights: list[Any], like: Any) -> Any:
+def expected_by(features: list[Any], weights: list[Array], like: Array) -> Array:
     """(rows, 1 + F): what features of all kinds add to the mean of rows, which are like these."""
     found = 0.0 * like
     for kind, own in zip(features, weights, strict=True):
@@ -136,7 +137,7 @@ def expected_by(features: list[Any], weights: list[Any], like: Any) -> Any:
 # ---- hyperparameters --------------------------------------------------------------------------
 
 
-def _drawn_mean(engine: GibbsEngine, hyper: Hyper, left: Any, rng: np.random.Generator) -> Hyper:
+def _drawn_mean(engine: GibbsEngine, hyper: Hyper, left: Array, rng: np.random.Generator) -> Hyper:
     """Mean and precision of rows, given what their features leave of them."""
     n, total, products = engine.row_sums(left)
     width, middle = total.size, total / max(n, 1)
@@ -155,7 +156,7 @@ def _drawn_mean(engine: GibbsEngine, hyper: Hyper, left: Any, rng: np.random.Gen
 
 
 def prior_scatter(width: int) -> np.ndarray:
-    """What stands in the place of data in the Wishart prior."""
+    """Scatter of the Wishart prior."""
     return _PRIOR_VARIANCE * (_PRIOR_DEGREES - 1.0) * np.eye(width)
 
 
@@ -170,7 +171,7 @@ def _wishart(scatter: np.ndarray, degrees: float, rng: np.random.Generator) -> n
     return half @ half.T
 
 
-def _drawn_weights(view: _View, hyper: Hyper, left: Any, which: Sweep, rng: np.random.Generator) -> Hyper:
+def _drawn_weights(view: _View, hyper: Hyper, left: Array, which: Sweep, rng: np.random.Generator) -> Hyper:
     """Weights of the features, in coordinates in which what they do not explain is white noise."""
     engine, lower = view.engine, linalg.cholesky(hyper.precision, lower=True)
     whiten, colour = (engine.array(part, left) for part in (lower, np.linalg.inv(lower)))
@@ -249,8 +250,8 @@ def _proposal(
     change = np.tril(np.ones((n, n))) * np.append(1.0, np.exp(own[1:]))
     slope = change.T @ sums.slope[scale, 1 : n + 1]
     squares = np.diag(sums.squares[scale, 1 : n + 1, 0])
-    beside = sums.squares[scale, 1:n, 1]
-    squares += np.diag(beside, 1) + np.diag(beside, -1)
+    next_to = sums.squares[scale, 1:n, 1]
+    squares += np.diag(next_to, 1) + np.diag(next_to, -1)
     deviation = np.append(_FIRST_THRESHOLD, np.full(n - 1, _LOG_GAP))
     away = (own - data.scales.centre[scale, free]) / deviation
     precision = change.T @ squares @ change + np.diag(deviation**-2.0)
@@ -306,7 +307,6 @@ def scales_of(answers: Observations) -> Scales:
 
 
 def prepared(answers: Observations, *, rated_sets: bool, tables: Tables = NO_TABLES) -> SampledData:
-    """Ratings as the sampler wants them on the cores."""
     transposed = answers.transpose()
     of_rows, of_columns = (
         _features_of(view, table, rated_sets=rated_sets)
@@ -320,7 +320,6 @@ def prepared(answers: Observations, *, rated_sets: bool, tables: Tables = NO_TAB
 def _features_of(
     answers: Observations, table: csr_array | None, *, rated_sets: bool
 ) -> list[RatedSets | FeatureTable]:
-    """All kinds of features that rows have."""
     found: list[RatedSets | FeatureTable] = [RatedSets.of(answers)] if rated_sets else []
     return found if table is None else [*found, FeatureTable.of(table)]
 
@@ -365,7 +364,7 @@ def _mean_gaps(cutpoints: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
     return (cutpoints[:, 1:] * used).sum(axis=1) / np.maximum(used.sum(axis=1), 1)
 
 
-def _first_hyper(engine: GibbsEngine, factors: Any, features: list[Any], weights: list[Any]) -> Hyper:
+def _first_hyper(engine: GibbsEngine, factors: Array, features: list[Any], weights: list[Array]) -> Hyper:
     """What would be expected of these factors by the weights that were found."""
     n, total, products = engine.row_sums(factors - expected_by(features, weights, factors))
     middle = total / n

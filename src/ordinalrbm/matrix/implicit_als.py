@@ -47,7 +47,7 @@ from ordinalrbm.storage.reader import Stored, wrong
 _UNANSWERED = 0.2
 _RIDGE, _POWER = 0.32, 0.75
 _SWEEPS, _STEPS = 10, 3
-# Where times are known, a row is placed by its last answers more than by those before: each counts
+# Where times are known, a row is inferred from its last answers more than by those before: each counts
 # once more for every one of these numbers of last answers that it is among.
 _RECENT = (5, 20)
 _RECENT_STEPS = 6
@@ -55,7 +55,7 @@ _RECENT_STEPS = 6
 # answers, so that λ Σ |p|² of what was learnt is no more (three times as many where recent answers
 # count again); beyond ten times that, sums of an update may overflow float32.
 _SMALLEST_RIDGE, _MOST_SQUARES = 0.1, 30.0 / _RIDGE
-# At first factors are this large beside 1/√K.
+# At first factors are this large compared to 1/√K.
 _FIRST = 0.1
 # Of rows with as many answers as usual, about so many tell where they are.
 _ENOUGH = 2_000
@@ -76,7 +76,7 @@ class Factors(NamedTuple):
 class RowPrior(NamedTuple):
     """Where rows are that have as many answers as usual, to whom those with fewer are drawn."""
 
-    n_answers: float  # how many are usual; with none nobody is drawn anywhere
+    n_answers: float  # how many are usual; with none, no row is drawn
     mean: np.ndarray  # (K,) float64, m
     precision: np.ndarray  # (K, K) float64, σ² S⁻¹
 
@@ -84,10 +84,10 @@ class RowPrior(NamedTuple):
     def of(cls, rows: np.ndarray, columns: np.ndarray, alone: np.ndarray, answers: Observations) -> RowPrior:
         """``alone`` is what rows without any answer are solved by."""
         counts = answers.row_counts
-        count, usual = usual_count(counts), np.flatnonzero(counts >= max(usual_count(counts), 1.0))
-        if not usual.size or not rows.shape[1]:
+        count, active = usual_count(counts), np.flatnonzero(counts >= max(usual_count(counts), 1.0))
+        if not active.size or not rows.shape[1]:
             return cls.flat(rows.shape[1])
-        some = usual[:: -(-usual.size // _ENOUGH)]
+        some = active[:: -(-active.size // _ENOUGH)]
         these, own = answers.take_rows(some), rows[some]
         # Of the squares of all answers, only the sums of each row are needed.
         sums = CPU_ENGINE.rated_sums(these, columns)
@@ -116,7 +116,7 @@ class Demand(NamedTuple):
     rows: np.ndarray  # (rows, K) float32
     columns: np.ndarray  # (columns, K) float32
     ridge: float  # λ
-    gram: np.ndarray  # (K, K) float64, products of the columns, by which new rows are placed
+    gram: np.ndarray  # (K, K) float64, products of the columns, by which new rows are inferred
     row_prior: RowPrior
 
     @classmethod
@@ -125,16 +125,16 @@ class Demand(NamedTuple):
     ) -> Demand:
         """Rounded as files have it, so that a model is the same before and after.
 
-        Who has no answers is where those are on average who have as many as usual.
+        Rows without answers are at the mean of those that have as many as usual.
         """
         rows, columns = (_rounded(part) for part in (rows, columns))
-        usual = RowPrior.flat(rows.shape[1])
+        row_prior = RowPrior.flat(rows.shape[1])
         with threadpool_limits(limits=1, user_api="blas"):
             gram = (columns.T @ columns).astype(np.float64)
             if answers is not None:
-                usual = RowPrior.of(rows, columns, _alone(gram, ridge), answers)
-                rows[answers.row_counts == 0] = usual.mean.astype(np.float16)
-        return cls(rows, columns, ridge, gram, usual)
+                row_prior = RowPrior.of(rows, columns, _alone(gram, ridge), answers)
+                rows[answers.row_counts == 0] = row_prior.mean.astype(np.float16)
+        return cls(rows, columns, ridge, gram, row_prior)
 
     @classmethod
     def none(cls, n_rows: int, n_columns: int) -> Demand:
@@ -147,7 +147,7 @@ class Demand(NamedTuple):
 
     @classmethod
     def from_stored(cls, stored: Stored, answers: Observations) -> Demand:
-        """Of a file, beside all answers: who has none is at zero, and not in the file."""
+        """Of a file; rows without answers are at zero, and not in the file."""
         counts, width, found = (answers.row_counts, answers.column_counts), None, []
         for name, own in zip(("rows", "columns"), counts, strict=True):
             part = stored.parameter(name, np.float16, (int((own > 0).sum()), width))
@@ -172,7 +172,7 @@ class Demand(NamedTuple):
         return _solved_exactly(answers, self.columns, self.gram, self.ridge, self.row_prior, age)
 
     def after_learning(self, answers: Observations, age: np.ndarray | None) -> Demand:
-        """With rows placed by recent answers more than by old ones, and those with few drawn."""
+        """With rows inferred from recent answers more than from old ones, and those with few drawn."""
         if not self.n_factors:
             return self
         found = Demand.of(self.rows, self.columns, self.ridge, answers)
@@ -197,7 +197,7 @@ class Demand(NamedTuple):
         these, rows = answers.take_rows(which), self.rows.copy()
         pull = _Pull.of(self, these.row_counts)
 
-        def settle(block: slice) -> None:
+        def refit(block: slice) -> None:
             part = these.take_rows(np.arange(block.start, block.stop))
             own = slice(these.row_start[block.start], these.row_start[block.stop])
             views = _recent_views(part, None if age is None else age[own])
@@ -211,17 +211,17 @@ class Demand(NamedTuple):
                 pull._replace(known=pull.known[block]),
             )
 
-        def settle_alone(block: slice) -> None:
+        def refit_single_threaded(block: slice) -> None:
             with single_threaded():
-                settle(block)
+                refit(block)
 
         is_large = which.size * self.n_factors >= MANY
         with threadpool_limits(limits=1, user_api="blas"):
-            each_block(settle_alone if is_large else settle, which.size, self.n_factors)
+            each_block(refit_single_threaded if is_large else refit, which.size, self.n_factors)
         return Demand.of(rows, self.columns, self.ridge, answers)
 
     def with_new(self, answers: Observations, age: np.ndarray | None = None) -> Demand:
-        """With more rows and columns, placed by their answers; the first of these are known."""
+        """With more rows and columns, inferred from their answers; the first of these are known."""
         if not self.n_factors:
             return Demand.none(answers.n_rows, answers.n_columns)
         n_rows, n_columns = len(self.rows), len(self.columns)
@@ -233,8 +233,8 @@ class Demand(NamedTuple):
         if answers.n_columns > n_columns:
             of_new = answers.transpose().take_rows(np.arange(n_columns, answers.n_columns))
             gram = (rows.T @ rows).astype(np.float64)
-            nobody = RowPrior.flat(self.n_factors)
-            columns = np.vstack([columns, _solved_exactly(of_new, rows, gram, self.ridge, nobody)])
+            flat = RowPrior.flat(self.n_factors)
+            columns = np.vstack([columns, _solved_exactly(of_new, rows, gram, self.ridge, flat)])
         return Demand.of(rows, columns, self.ridge, answers)
 
     def updated(self, changed: ChangedRatings, age: np.ndarray | None) -> Demand:
@@ -303,7 +303,6 @@ def learn(data: Data, first: Factors, ridge: float) -> Factors:
 
 
 def _recent_views(answers: Observations, age: np.ndarray | None) -> list[View]:
-    """The answers, and again those that are recent."""
     recent = () if age is None else (answers.select(age < n) for n in _RECENT)
     return [View(some, CPU_ENGINE) for some in (answers, *recent)]
 

@@ -30,6 +30,7 @@ from ordinalrbm.engine import annealing, gibbs, normal_reference
 from ordinalrbm.engine.side import Batch
 from ordinalrbm.errors import DataError
 from ordinalrbm.matrix.model import Half, MatrixModel, column_side, row_side
+from ordinalrbm.matrix.predict import bounds
 
 # Sweeps before draws are kept.
 BURN_IN = 100
@@ -66,13 +67,7 @@ def repeated(model: MatrixModel, observations: Observations, n: int) -> tuple[Ma
 
 
 class Gibbs:
-    """A chain over all factors, whose ratings are given or forgotten.
-
-    Parameters
-    ----------
-    factors : where it begins; moved in place
-    is_clamped : whether the ratings are given
-    """
+    """A chain over all factors, which are moved in place; if it is clamped, ratings are given."""
 
     def __init__(
         self, model: MatrixModel, observations: Observations, factors: Factors, seed: int, *, is_clamped: bool
@@ -84,7 +79,6 @@ class Gibbs:
         self.move = gibbs.clamped_sweep if is_clamped else gibbs.free_sweep
 
     def sweep(self, model: MatrixModel | None = None) -> None:
-        """Draw the factors of the rows, then those of the columns."""
         model = model or self.model
         own, other = model.by_rows, model.by_columns
         held = other._replace(factors=self.factors.columns.astype(np.float32))
@@ -123,15 +117,6 @@ def plain_means(model: MatrixModel, observations: Observations) -> np.ndarray:
     return bias + model.by_columns.bias.astype(np.float64)[row]
 
 
-def bounds(model: MatrixModel, observations: Observations) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper bound of each rating's level."""
-    low, high = np.full((2, observations.n_entries), [[-np.inf], [np.inf]])
-    for level, at in enumerate(_thresholds(model, observations)):
-        above, below = observations.level == level + 1, observations.level == level
-        low[above], high[below] = at[above], at[below]
-    return low, high
-
-
 def _thresholds(model: MatrixModel, observations: Observations) -> Iterator[np.ndarray]:
     """Thresholds of each rating's own row and column, the lowest first; ∞ beyond its scale."""
     row = observations.cells().row
@@ -162,7 +147,6 @@ def sample_levels(model: MatrixModel, cells: Observations, seed: int, n_steps: i
 
 
 def random_factors(model: MatrixModel, rng: np.random.Generator) -> Factors:
-    """Factors that are all fair coins."""
     return Factors(
         *(
             rng.integers(0, 2, size=half.factors.shape, dtype=np.uint8)
@@ -237,19 +221,10 @@ class _Facing(NamedTuple):
 
     def swapped(self) -> _Facing:
         order = np.lexsort((self.row, self.column))
-        return _Facing(
-            self.column[order],
-            self.row[order],
-            self.n_columns,
-            self.n_rows,
-            self.mean[order],
-            self.low[order],
-            self.high[order],
-            self.other_weights,
-            self.other_bias,
-            self.weights,
-            self.factor_bias,
-        )
+        mean, low, high = (part[order] for part in (self.mean, self.low, self.high))
+        sizes, of_rows = (self.n_columns, self.n_rows), (self.weights, self.factor_bias)
+        of_columns = (self.other_weights, self.other_bias)
+        return _Facing(self.column[order], self.row[order], *sizes, mean, low, high, *of_columns, *of_rows)
 
     def answered(self) -> _Facing:
         """Without rows and columns that have no rating: their factors cancel."""
@@ -279,7 +254,7 @@ def _facing(model: MatrixModel, observations: Observations) -> _Facing:
         observations.n_rows,
         observations.n_columns,
         plain_means(model, observations),
-        *bounds(model, observations),
+        *bounds(model, observations.cells()),
         by_rows.weights.astype(np.float64),
         by_rows.factor_bias.astype(np.float64),
         by_columns.weights.astype(np.float64),
@@ -440,7 +415,7 @@ def annealed(
         for clamped in (True, False)
     )
     mean = plain_means(model, observations)
-    low, high = bounds(model, observations)
+    low, high = bounds(model, observations.cells())
     start = normal_reference.log_mass(low - mean, high - mean).sum()
     return _ratio(start, given, alone)
 
@@ -463,7 +438,7 @@ def _weights(
         )
     )
     chain = Gibbs(wide, ratings, factors, seed, is_clamped=is_clamped)
-    mean, (low, high) = plain_means(wide, ratings), bounds(wide, ratings)
+    mean, (low, high) = plain_means(wide, ratings), bounds(wide, ratings.cells())
     total = np.zeros(n_chains)
     path = np.linspace(0.0, 1.0, n_temperatures + 1)
     for old, new in itertools.pairwise(path):

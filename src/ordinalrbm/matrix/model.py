@@ -39,7 +39,7 @@ from ordinalrbm.matrix.cold_start import (
     with_more,
 )
 from ordinalrbm.matrix.explain import NEXT_TO, contributions, effects_of_copies, repeated
-from ordinalrbm.matrix.feature_priors import Tables
+from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
 from ordinalrbm.matrix.protocol import (
     AddScores,
     Backend,
@@ -73,13 +73,12 @@ class Half(NamedTuple):
     def n_factors(self) -> int:
         return self.weights.shape[1]
 
-    def with_columns(self, change: Callable[[Any], Any]) -> Half:
-        """Every array changed that has a line per column."""
+    def with_columns(self, change: Callable[[Array], Array]) -> Half:
         return self._replace(
             weights=change(self.weights), bias=change(self.bias), cutpoints=change(self.cutpoints)
         )
 
-    def with_unknown(self, cutpoints: Any, counts: np.ndarray | None = None) -> Half:
+    def with_unknown(self, cutpoints: Array, counts: np.ndarray | None = None) -> Half:
         """With an average column and an average row.
 
         The column acts on average factors; its own weights are unknown, so none.
@@ -103,17 +102,17 @@ class Half(NamedTuple):
             factors=self.factors[rows],
         )
 
-    def longer(self, usual: ColdStartPrior, new_levels: np.ndarray, more_rows: int) -> Half:
+    def longer(self, prior: ColdStartPrior, new_levels: np.ndarray, more_rows: int) -> Half:
         """With new columns and new rows of which nothing is known; shares what does not grow."""
         half, more = self, new_levels.size
         if more:
             half = half._replace(
                 weights=with_more(half.weights, more, 0.0),
-                bias=with_more(half.bias, more, usual.bias),
-                cutpoints=with_more(half.cutpoints, more, usual.cutpoints[new_levels]),
+                bias=with_more(half.bias, more, prior.bias),
+                cutpoints=with_more(half.cutpoints, more, prior.cutpoints[new_levels]),
             )
         if more_rows:
-            half = half._replace(factors=with_more(half.factors, more_rows, usual.factors))
+            half = half._replace(factors=with_more(half.factors, more_rows, prior.factors))
         return half
 
     @classmethod
@@ -144,7 +143,7 @@ class ColdStartPrior(NamedTuple):
     """
 
     factors: np.ndarray  # (factors,) of the rows
-    bias: np.ndarray  # (1,) of a column that meets usual factors; its weights are zero
+    bias: np.ndarray  # (1,) of a column that meets average factors; its weights are zero
     cutpoints: np.ndarray  # (L + 1, L − 1) for each number of levels
     weights_precision: np.ndarray  # (factors,)
     bias_precision: np.ndarray  # (1,)
@@ -152,7 +151,7 @@ class ColdStartPrior(NamedTuple):
 
     @classmethod
     def of_half(cls, half: Half, n_levels: np.ndarray, precisions: Precisions | None) -> ColdStartPrior:
-        """What is usual among the columns of a half; without precisions all is fixed."""
+        """Means over the columns of a half; without precisions all is fixed."""
         factors = half.factors.mean(axis=0, dtype=np.float64)
         bias = np.mean(half.bias + half.weights @ factors, keepdims=True)
         parts = Precisions(np.inf, np.inf, np.inf) if precisions is None else precisions
@@ -251,7 +250,6 @@ class MatrixModel(NamedTuple):
 
     @classmethod
     def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> MatrixModel:
-        """The model of a file whose columns are on scales of so many levels."""
         model = cls.from_checkpoint(stored, n_rows, n_levels)
         priors = (
             ColdStartPrior.from_stored(stored.under(f"{name}.cold_start."), getattr(model, name))
@@ -269,8 +267,7 @@ class MatrixModel(NamedTuple):
         share = stored.checked_array("share", np.float64, (1,), 0.0, 1.0)
         return cls(by_rows, by_columns, n_levels, gains, float(share[0]))
 
-    def with_rows(self, change: Callable[[Any], Any]) -> MatrixModel:
-        """Every array changed that has a line per row."""
+    def with_rows(self, change: Callable[[Array], Array]) -> MatrixModel:
         by_rows = self.by_rows._replace(factors=change(self.by_rows.factors))
         return self._replace(by_rows=by_rows, by_columns=self.by_columns.with_columns(change))
 
@@ -318,7 +315,7 @@ class MatrixModel(NamedTuple):
     def inverse_deviations(self, rows: np.ndarray, n_columns: int) -> np.ndarray:
         return np.full((rows.size, 1), np.float32(1.0) / np.float32(self.gains[2]))
 
-    def cell_terms(self, row: Any, column: Any) -> CellTerms:
+    def cell_terms(self, row: Array, column: Array) -> CellTerms:
         bias = self.by_rows.bias[column] + 0.0 * self.gains[:1]  # in float64
         mean = bias + self.by_columns.bias[row]
         products = [
@@ -330,12 +327,12 @@ class MatrixModel(NamedTuple):
         ]
         return CellTerms(mean, 0.0 * mean + 1.0, products, self.gains[2])
 
-    def row_terms(self, rows: Any) -> TableTerms:
+    def row_terms(self, rows: Array) -> TableTerms:
         other, bias = self.by_columns, self.by_columns.bias[rows, None]
         acting = 0.5 + self.gains[0] * (self.by_rows.factors[rows] - 0.5)
         return TableTerms([acting, other.weights[rows], bias, 0.0 * bias + 1.0], None)
 
-    def column_terms(self, n_columns: int, first: Any) -> TableTerms:
+    def column_terms(self, n_columns: int, first: Array) -> TableTerms:
         own, bias = self.by_rows, (self.by_rows.bias[:n_columns] - first)[:, None]
         acting = 0.5 + self.gains[1] * (self.by_columns.factors[:n_columns] - 0.5)
         return TableTerms([own.weights[:n_columns], acting, 0.0 * bias + 1.0, bias], None)
@@ -397,17 +394,13 @@ class MatrixModel(NamedTuple):
         new_rows = _new_rows(by_rows, by_columns, n_rows, most)
         new_columns = _new_rows(by_columns, by_rows, n_columns, n_levels)
         columns, rows = _facing(by_rows, by_columns, n_levels), _facing(by_columns, by_rows, most)
-
-        def infer(own: Observations, facing: KnownColumns, new: NewRows, prior: ColdStartPrior) -> None:
-            if own.n_entries:
-                backend.infer_binary_rows(own, facing, new, prior)
-
+        infer = backend.infer_binary_rows
         in_turns(
             ratings,
             n_rows,
             n_columns,
-            lambda own: infer(own, columns, new_rows, of_rows),
-            lambda own: infer(own, rows, new_columns, of_columns),
+            lambda own: infer(own, columns, new_rows, of_rows) if own.n_entries else None,
+            lambda own: infer(own, rows, new_columns, of_columns) if own.n_entries else None,
         )
         return self._replace(by_rows=by_rows, by_columns=by_columns, n_levels=n_levels)
 
@@ -417,20 +410,8 @@ class MatrixModel(NamedTuple):
     def infer_rows(
         self, ratings: Observations, lines: csr_array | None, others: None, backend: Backend
     ) -> list[MatrixModel]:
-        of_rows, own = self.priors[1], self.by_columns
-        n, most = ratings.n_rows, np.full(ratings.n_rows, self.most_levels, dtype=np.int32)
-        factors = np.tile(of_rows.factors.astype(np.float32), (n, 1))
-        by_rows = self.by_rows._replace(factors=factors)
-        by_columns = own._replace(
-            weights=np.zeros((n, own.n_factors), dtype=own.weights.dtype),
-            bias=np.repeat(of_rows.bias, n).astype(own.bias.dtype),
-            cutpoints=of_rows.cutpoints[most].astype(own.cutpoints.dtype),
-        )
-        if ratings.n_entries:
-            columns = _facing(by_rows, by_columns, self.n_levels)
-            new = _new_rows(by_rows, by_columns, 0, most)
-            backend.infer_binary_rows(ratings, columns, new, of_rows)
-        return [self._replace(by_rows=by_rows, by_columns=by_columns)]
+        without_rows = self.with_rows(lambda part: part[:0])
+        return [without_rows.with_newcomers(ratings, ratings, NO_TABLES, backend)]
 
     # ---- calibration and reasons ----------------------------------------------------------------
 
@@ -473,7 +454,6 @@ class MatrixModel(NamedTuple):
         return effects_of_copies(copies, cell)
 
     def _copies_of_row(self, row: int, factors: np.ndarray) -> MatrixModel:
-        """A model of copies of a row, which differ in their factors."""
         return self._replace(
             by_rows=self.by_rows._replace(factors=factors.astype(np.float32)),
             by_columns=self.by_columns.with_columns(lambda part: repeated(part, row, len(factors))),

@@ -102,7 +102,7 @@ class MultinomialModel(NamedTuple):
     def typical_column(
         self, n_levels: int, counts: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Weights and biases of a column that nobody has seen: the mean of those on its scale.
+        """Weights and biases of an unknown column: the mean of those on its scale.
 
         Where no column is on it, all levels are equally likely.
         """

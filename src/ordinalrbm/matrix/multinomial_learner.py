@@ -90,16 +90,9 @@ class Table(NamedTuple):
 
     @classmethod
     def of(cls, observations: Observations) -> Table:
-        view = observations.column_view
-        return cls(
-            observations.row_start,
-            observations.column,
-            observations.level,
-            view.column_start,
-            view.row,
-            view.entry,
-            observations.n_levels,
-        )
+        view, answers = observations.column_view, (observations.row_start, observations.column)
+        by_columns = (view.column_start, view.row, view.entry)
+        return cls(*answers, observations.level, *by_columns, observations.n_levels)
 
     def columns_of(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
         """Columns that a batch has answers of, and the share of all answers that it has of each."""
@@ -410,19 +403,9 @@ def gradient(table: Table, parameters: Parameters, batch: Batch, columns: np.nda
         fantasy_factors=np.empty((n_rows, n_factors), dtype=f32),
         fantasy_level=np.empty(n_entries, dtype=table.level.dtype),
     )
-    key0, key1 = split_seed(batch.seed)
-    _row_pass(
-        table,
-        parameters,
-        batch.start,
-        batch.stop,
-        key0,
-        key1,
-        np.uint64(batch.sweep),
-        batch.gibbs_steps,
-        _scratch(table, parameters, batch),
-        phases,
-    )
+    draws = (*split_seed(batch.seed), np.uint64(batch.sweep), batch.gibbs_steps)
+    scratch = _scratch(table, parameters, batch)
+    _row_pass(table, parameters, batch.start, batch.stop, *draws, scratch, phases)
     result = Parameters(
         weights=np.zeros((columns.size, *parameters.weights.shape[1:]), dtype=f32),
         bias=np.zeros((columns.size, parameters.bias.shape[1]), dtype=f32),

@@ -67,18 +67,9 @@ def _for_cells(model: AnyModel, cells: Cells) -> AnyModel:
 
 def add_by_utility(model: UtilityModel, cells: Cells, total: np.ndarray) -> None:
     """Add distributions of cells, times the model's share, by the moments of their utilities."""
-    mean, deviation = model.moments(cells)
-    _add_distributions(
-        mean,
-        deviation,
-        model.row_cutpoints,
-        model.column_cutpoints,
-        model.n_levels,
-        float(model.share),
-        cells.row,
-        cells.column,
-        total,
-    )
+    where, share = (cells.row, cells.column), float(model.share)
+    cutpoints = (model.row_cutpoints, model.column_cutpoints)
+    _add_distributions(*model.moments(cells), *cutpoints, model.n_levels, share, *where, total)
 
 
 # ---- kernels ----------------------------------------------------------------------------------

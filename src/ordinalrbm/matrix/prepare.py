@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ordinalrbm.data.observations import Cells, Observations, SharedRows
+from ordinalrbm.data.observations import Cells, Counted, Counts, Observations, SharedRows
 from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.errors import user_stacklevel
 from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
 from ordinalrbm.matrix.model import Precisions
+from ordinalrbm.matrix.variational import Data
 from ordinalrbm.runtime.blocks import each_block
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group
 
@@ -38,7 +39,6 @@ class TrainingData(NamedTuple):
     tables: Tables = NO_TABLES  # features of users and items, at the positions of the observations
 
     def with_tables(self, of_ids: Tables) -> TrainingData:
-        """With these features, whose lines are in the order of the ids."""
         orders = _order(self.row_position), _order(self.column_position)
         tables = (
             None if table is None else table[order] for table, order in zip(of_ids, orders, strict=True)
@@ -69,8 +69,8 @@ class Loaded(NamedTuple):
     """Ratings where a backend has them, so that they need not be brought there again."""
 
     backend: Any
-    counted: Any  # how many there are
-    views: Any
+    counted: Counted | Counts  # how many there are
+    views: Data
 
 
 class Fitted(NamedTuple):
@@ -90,12 +90,10 @@ class Fitted(NamedTuple):
 
     @property
     def columns(self) -> list[str]:
-        """Names of what the history holds."""
         return list(self.history[0]._fields if self.history else _NO_HISTORY)
 
 
 def evenly_shared(models: Sequence[Any]) -> list[Any]:
-    """The models, each with the same part in their predictions."""
     return [model._replace(share=1.0 / len(models)) for model in models]
 
 
@@ -239,7 +237,7 @@ def hold_out(
         (observations.column[chosen], observations.column_counts),
     ):
         n_chosen = among.summed(np.bincount(of_chosen, minlength=counts.size))
-        # Put back what would leave somebody with nothing.
+        # Put back what would leave a user or an item with nothing.
         chosen = np.where((n_chosen < among.summed(counts))[of_chosen], chosen, -1)
     kept = chosen >= 0
     chosen, row = chosen[kept], row[kept]
@@ -250,15 +248,7 @@ def hold_out(
 
 
 def with_cells(observations: Observations, cells: Cells) -> Observations:
-    """The ratings with those of cells, but for unknown rows and columns and what was rated before.
-
-    Examples
-    --------
-    >>> some = Observations.from_dense([[0, -1], [1, 0]], 2)
-    >>> more = Cells(np.array([0, 0, -1]), np.array([1, 0, 1]), np.array([1, 1, 0]))
-    >>> with_cells(some, more).to_dense().tolist()
-    [[0, 1], [1, 0]]
-    """
+    """The ratings with those of cells, but for unknown rows and columns and what was rated before."""
     known = (cells.row >= 0) & (cells.column >= 0)
     return observations.insert(Cells(*(part[known] for part in cells)))
 

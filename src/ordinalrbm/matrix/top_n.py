@@ -178,12 +178,8 @@ def for_all(scores: np.ndarray, n_rows: int, n: int) -> Best:
     """The same n best columns for so many rows."""
     item = np.argsort(-scores, kind="stable")[:n]
     item = item[scores[item] > -np.inf]
-    return Best(
-        np.repeat(np.arange(n_rows), item.size),
-        np.tile(item, n_rows),
-        np.tile(np.arange(1, item.size + 1), n_rows),
-        np.tile(scores[item], n_rows),
-    )
+    rank, query = np.arange(1, item.size + 1), np.repeat(np.arange(n_rows), item.size)
+    return Best(query, *(np.tile(part, n_rows) for part in (item, rank, scores[item])))
 
 
 def concatenate(parts: Sequence[tuple[np.ndarray, Best]]) -> Best:
@@ -295,20 +291,9 @@ def choose_by_gaussian(
     """Choose by one model with Gaussian factors, without a detour; ``lowest`` levels are liked."""
     item = np.empty((place.size, n), dtype=np.int32)
     score = np.empty((place.size, n))
-    _choose(
-        model.rows,
-        model.columns,
-        model.row_cutpoints,
-        model.column_cutpoints,
-        model.n_levels,
-        float(model.spread),
-        lowest,
-        row[place],
-        wanted,
-        demand,
-        item,
-        score,
-    )
+    cutpoints, spread = (model.row_cutpoints, model.column_cutpoints), float(model.spread)
+    query = (lowest, row[place], wanted, demand)
+    _choose(model.rows, model.columns, *cutpoints, model.n_levels, spread, *query, item, score)
     return item, score
 
 

@@ -50,7 +50,7 @@ _LATER = 100
 class InferOptions(NamedTuple):
     """Where inference of rows begins, and until when it goes on."""
 
-    settled: float  # change of a coordinate, beside its standard deviation, at which to stop
+    settled: float  # change of a coordinate, as a share of its standard deviation, at which to stop
     start: FactorPosterior | None = None  # else where the prior expects them; changed in place
     most_sweeps: int | None = None  # by default until they have settled, within reason
 
@@ -144,7 +144,7 @@ def _sides(model: GaussianModel, known: Observations, touched: ChangedRatings, t
 def _with_same(
     shifted: GaussianModel, found: GaussianModel, bare: GaussianModel, before: GaussianModel
 ) -> GaussianModel:
-    """With those who have stayed where they were, to the last bit; in place."""
+    """With rows that have stayed where they were, to the last bit; in place."""
     for now, own, was, old in zip(shifted[:2], found[:2], bare[:2], before[:2], strict=True):
         n = len(old.mean)
         same = (own.mean[:n] == was.mean).all(axis=1)
@@ -153,7 +153,6 @@ def _with_same(
 
 
 def _nearly_all_touched(touched: ChangedRatings) -> bool:
-    """Whether most ratings are of rows and of columns that have new ones."""
     ratings = touched.ratings
     of_rows = ratings.row_counts[touched.rows].sum()
     of_columns = ratings.column_counts[touched.columns].sum()
@@ -191,7 +190,7 @@ def _learnt_on(model: GaussianModel, ratings: Observations, tables: Tables, n_ep
 
 
 def _copied(model: GaussianModel) -> GaussianModel:
-    """With arrays of its own: whoever reads the old one meanwhile sees nothing of the update."""
+    """With arrays of its own: readers of the old one see nothing of the update."""
     rows, columns = (FactorPosterior(*(part.copy() for part in side)) for side in (model.rows, model.columns))
     return model._replace(rows=rows, columns=columns)
 

@@ -1,7 +1,7 @@
 """Gaussian factors of rows and columns: what is known of them, and an epoch of learning.
 
 A factor of M binary units with the same weights is binomial, and the more units, the closer to a
-Gaussian. With utilities that nobody has answered integrated over, the Gaussian RBM of a row
+Gaussian. With utilities of cells without an answer integrated over, the Gaussian RBM of a row
 
     log Ψ(u, h) = −½|u|² − ½|h|² + u·(α + W h)    has    Cov(u) = (I − W Wᵀ)⁻¹ = I + Λ Λᵀ,
 
@@ -12,7 +12,7 @@ In that form, answers that are missing can just be left out. What is left is a f
 
 and given one side, the other is Gaussian. The posterior is a Gaussian with independent coordinates:
 what is not known about one side is carried into the regressions of the other, and the priors are
-learnt from the data, so that factors nobody needs fade away. Or it is a point, with priors that
+learnt from the data, so that useless factors fade away. Or it is a point, with priors that
 stay.
 
 Gaussian matrix factorisation is the same with levels that stand for utilities known exactly
@@ -30,6 +30,7 @@ import numpy as np
 from ordinalrbm.data.observations import Counted, Observations
 from ordinalrbm.engine.base import NO_VALUES, FactorPosterior, Moments, Prior, Rotation, gaps_of
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
+from ordinalrbm.engine.side import Array
 from ordinalrbm.matrix.feature_priors import (
     NO_TABLES,
     NO_WEIGHTS,
@@ -50,7 +51,7 @@ _EPOCHS_WITH_FIXED_PRIORS = 2
 # Gaps change slowly, and take as long as all else: they are updated in every so manyth epoch.
 _EPOCHS_PER_GAPS = 2
 # Expected square of one more of each kind, so that few rows do not talk themselves into a prior of
-# no width; small beside one, the variance of a utility.
+# no width; small compared to one, the variance of a utility.
 _PRIOR_SQUARE = 0.1
 # Learnt priors of independent coordinates are too narrow: factors fade that are still needed.
 # Variances count a little more, so that only what is useless does (found on MovieLens 1M and 100K,
@@ -91,8 +92,7 @@ class GaussianState(NamedTuple):
     def n_factors(self) -> int:
         return self.rows.mean.shape[1] - 1
 
-    def with_rows(self, change: Callable[[Any], Any]) -> GaussianState:
-        """Every array changed that has a line per row."""
+    def with_rows(self, change: Callable[[Array], Array]) -> GaussianState:
         own, weights = self.row_prior, self.column_weights
         own = own._replace(cutpoints=change(own.cutpoints))
         if own.mean.shape[1]:
@@ -174,7 +174,6 @@ def max_identifiable_factors(observations: Counted) -> int:
 def posterior_of(
     mean: np.ndarray, variance: np.ndarray, cutpoints: np.ndarray, n_levels: np.ndarray
 ) -> FactorPosterior:
-    """A posterior of these arrays; gaps follow from the cutpoints."""
     levels = n_levels.astype(np.int32)
     return FactorPosterior(mean, variance, cutpoints, gaps_of(cutpoints), levels)
 
@@ -217,7 +216,6 @@ def with_features_of(data: Data, state: GaussianState, tables: Tables = NO_TABLE
 
 
 def on_cpu(observations: Observations) -> Data:
-    """Ratings for the engine of this machine's cores."""
     rows, columns = (View(view, CPU_ENGINE) for view in (observations, observations.transpose()))
     return Data(rows, columns, np.unique(observations.n_levels))
 
@@ -387,7 +385,7 @@ def _kept_if_fixed(precision: np.ndarray, found: np.ndarray) -> np.ndarray:
 def _with_common_cutpoints(data: Data, state: GaussianState) -> GaussianState:
     """Update the common cutpoints of each scale, and move into them what all biases share.
 
-    What all rows have in common belongs to the columns, so that a row of zeros is the usual one.
+    What all rows have in common belongs to the columns, so that a row of zeros is the average one.
     Distributions stay as they are.
     """
     rows, columns, column_prior = state.rows, state.columns, state.column_prior

@@ -102,28 +102,16 @@ def fit(
     # for a while after each, in the way of the kernels' own.
     with threadpool_limits(limits=1, user_api="blas"):
         with stage("epochs"):
-            interrupted = learn(
-                learner,
-                checkpoints.of("gaussian"),
-                settings.n_epochs,
-                verbose=settings.verbose,
-                watched="validation",
-            )
+            writer, verbose = checkpoints.of("gaussian"), settings.verbose
+            interrupted = learn(learner, writer, settings.n_epochs, verbose=verbose, watched="validation")
         with stage("calibration, and what was held out"):
             models, was_all = learner.models(is_over=not interrupted)
-    interrupted = interrupted or not was_all
-    return Fitted(
-        evenly_shared(models),
-        learner.stopping.best_epoch,
-        learner.history,
-        interrupted,
-        loaded=learner.loaded,
-    )
+    best_epoch, interrupted = learner.stopping.best_epoch, interrupted or not was_all
+    models = evenly_shared(models)
+    return Fitted(models, best_epoch, learner.history, interrupted, loaded=learner.loaded)
 
 
 class _Learner:
-    """State of learning: rows and columns, the best of them so far, and when to stop."""
-
     schedule = None  # there is no learning rate
 
     def __init__(
@@ -154,7 +142,7 @@ class _Learner:
     def has_model(self) -> bool:
         """Whether an epoch has ended, and its model can be had without others' help.
 
-        Ctrl-C finds the processes of a group in different places, where none helps another.
+        Ctrl-C finds the processes of a group at different points, where none helps another.
         """
         return self.stopping.best_epoch > 0 and self.backend.group is None
 
@@ -162,7 +150,6 @@ class _Learner:
         return len(self.history) < self.settings.n_epochs and not self.stopping.is_over
 
     def epoch(self) -> None:
-        """Rows, columns, and a look at the validation ratings."""
         number, averaged = len(self.history) + 1, self.settings.n_averaged
         self.gaussian = epoch(self.data, self.gaussian, number, self.settings.is_point)
         value = np.nan
@@ -210,9 +197,9 @@ class _Learner:
         if self.validation is None:
             return models, True
         observations: Counted | Counts = self.observations
-        with ThreadPoolExecutor(1) as aside:  # as long as a few epochs of a GPU
+        with ThreadPoolExecutor(1) as executor:  # as long as a few epochs of a GPU
             calibrates = self.settings.calibrate
-            found = aside.submit(
+            found = executor.submit(
                 calibration(models[-1], self.observations, self.validation) if calibrates else lambda: None
             )
             if is_over and self.settings.learns_validation:

@@ -78,7 +78,6 @@ class Cuda(Cpu):
         return tensor(tree, self.device) if isinstance(tree, np.ndarray) else tree
 
     def to_host(self, tree: Any) -> Any:
-        """All of it as arrays, without padding."""
         if isinstance(tree, Half):
             return mapped(array_of, self.without_padding(tree))
         if isinstance(tree, Chains):
@@ -200,10 +199,10 @@ class Cuda(Cpu):
         return Half(*(next(pairs) if part.numel() else nothing for part in half))
 
     def infer_binary_rows(
-        self, rows: Observations, columns: KnownColumns, new: NewRows, usual: ColdStartPrior
+        self, rows: Observations, columns: KnownColumns, new: NewRows, prior: ColdStartPrior
     ) -> None:
         with self.working():
-            infer_binary_rows(self.device, rows, columns, new, usual)
+            infer_binary_rows(self.device, rows, columns, new, prior)
 
 
 # Fields that stay with the host.

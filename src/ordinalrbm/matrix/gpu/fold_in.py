@@ -36,9 +36,9 @@ _SYSTEMS_BYTES = 2**29
 
 
 def infer_binary_rows(
-    device: torch.device, rows: Observations, columns: KnownColumns, new: NewRows, usual: ColdStartPrior
+    device: torch.device, rows: Observations, columns: KnownColumns, new: NewRows, prior: ColdStartPrior
 ) -> None:
-    found = _Rows(device, columns, usual)
+    found = _Rows(device, columns, prior)
     pieces = -(-np.diff(rows.row_start) // SIZE)
     # Sums of every piece and row in float32, and what is solved in float64.
     cost = found.design.shape[1] ** 2 * (4.0 * pieces + 36.0)
@@ -48,30 +48,30 @@ def infer_binary_rows(
 
 
 class _Own(NamedTuple):
-    """What belongs to rows: ω and the bias of one that meets usual factors, and cutpoints."""
+    """What belongs to rows: ω and the bias of one that meets average factors, and cutpoints."""
 
     weights: torch.Tensor  # (rows, S + 1), float64
     cutpoints: torch.Tensor  # (rows, M), float64
 
 
 class _Rows:
-    """Columns on the device, and what is usual among rows."""
+    """Columns on the device, and the prior of new rows."""
 
-    def __init__(self, device: torch.device, columns: KnownColumns, usual: ColdStartPrior) -> None:
-        self.device, self.columns, self.usual = device, columns, usual
-        centred = columns.factors - usual.factors
+    def __init__(self, device: torch.device, columns: KnownColumns, prior: ColdStartPrior) -> None:
+        self.device, self.columns, self.prior = device, columns, prior
+        centred = columns.factors - prior.factors
         centred = np.hstack([centred, np.ones((len(centred), 1))]).astype(np.float32)
         self.design = padded(self._there(centred))
         self.column_gaps = self._there(np.exp(columns.cutpoints))
-        self.precision = self._there(np.append(usual.weights_precision, usual.bias_precision))
-        self.middle = self._there(np.append(np.zeros(usual.factors.size), usual.bias))
-        self.learns = usual.bias_precision[0] < np.inf
+        self.precision = self._there(np.append(prior.weights_precision, prior.bias_precision))
+        self.middle = self._there(np.append(np.zeros(prior.factors.size), prior.bias))
+        self.learns = prior.bias_precision[0] < np.inf
 
     def _there(self, values: np.ndarray) -> torch.Tensor:
         return tensor(values, self.device)
 
     def fill_in(self, rows: Observations, new: NewRows) -> None:
-        common = self._there(self.usual.cutpoints[new.n_levels])
+        common = self._there(self.prior.cutpoints[new.n_levels])
         on = gibbs.side_on(self._side(rows), self.device)
         beyond = self._there(thresholds.unused(new.n_levels, common.shape[1]))
         factors, own = self._found(on, common, beyond)
@@ -79,7 +79,7 @@ class _Rows:
         weights = own.weights.cpu().numpy()[answered]
         new.factors[answered] = factors.cpu().numpy()[answered]
         new.weights[answered] = weights[:, :-1]
-        new.bias[answered] = weights[:, -1] - weights[:, :-1] @ self.usual.factors
+        new.bias[answered] = weights[:, -1] - weights[:, :-1] @ self.prior.factors
         new.cutpoints[answered] = own.cutpoints.cpu().numpy()[answered]
 
     def _side(self, rows: Observations) -> Side:
@@ -138,7 +138,6 @@ class _Rows:
         return products(on.rows, 0, column, self.design, own.weights, column.numel()).double()
 
     def _curvature(self, on: DeviceSide, information: torch.Tensor) -> torch.Tensor:
-        """Cholesky factors of minus the second derivatives by weights and bias."""
         size = self.precision.numel()
         system = probit.squares(on.rows, on.side.column, self.design, information)
         return torch.linalg.cholesky(system[:, :size, :size].double() + torch.diag(self.precision))
@@ -150,7 +149,7 @@ class _Rows:
 
     def _gap_step(self, on: DeviceSide, mean: torch.Tensor, own: _Own, common: torch.Tensor) -> torch.Tensor:
         """One damped step for the logarithms of the gaps; the first threshold stays."""
-        precision = float(self.usual.cutpoints_precision[0])
+        precision = float(self.prior.cutpoints_precision[0])
         slope, curvature = probit.gap_sums(on, mean, self.column_gaps, torch.exp(own.cutpoints))
         slope = slope - precision * (own.cutpoints - common)
         step = (slope / (curvature + precision)).clamp(-LARGEST_STEP, LARGEST_STEP)
@@ -174,7 +173,6 @@ def _gaps(cutpoints: torch.Tensor, beyond: torch.Tensor) -> torch.Tensor:
 
 
 def _largest(on: DeviceSide, values: torch.Tensor) -> torch.Tensor:
-    """The largest number of each row's answers."""
     count = torch.from_numpy(np.diff(on.host_row_start)).to(values.device)
     row = torch.repeat_interleave(torch.arange(count.numel(), device=values.device), count)
     return values.new_zeros(count.numel()).scatter_reduce_(0, row, values, "amax")

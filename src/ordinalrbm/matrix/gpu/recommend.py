@@ -202,7 +202,6 @@ class _Ranking:
 
 
 def _side_by_side(terms: TableTerms) -> TableTerms:
-    """Terms as one table each."""
     return TableTerms(*(None if part is None else padded(torch.cat(part, dim=1)) for part in terms))
 
 
@@ -241,17 +240,8 @@ def distributions(
     for model in models:
         mean, deviation = _moments(model, row, column)
         share = torch.full((1,), model.share, dtype=torch.float64, device=row.device)
-        kernels.add_masses(
-            row,
-            column,
-            mean,
-            deviation,
-            model.row_cutpoints,
-            model.column_cutpoints,
-            model.n_levels,
-            share,
-            total,
-        )
+        cutpoints = model.row_cutpoints, model.column_cutpoints
+        kernels.add_masses(row, column, mean, deviation, *cutpoints, model.n_levels, share, total)
     return total.div_(total.sum(1, keepdim=True))
 
 
