@@ -759,15 +759,18 @@ def merged(
     wider = _widened(known, new_users, new_items)
     old, age = wider.observations, known.age
     if policy == "replace":
-        n_items, cells = np.int64(wider.n_items), old.cells()
-        stays = ~np.isin(cells.row * n_items + cells.column, new.row * n_items + new.column)
+        stays, replaced = np.ones(old.n_entries, dtype=bool), old.search(new.row, new.column)
+        stays[replaced[replaced >= 0]] = False
         old, age = old.select(stays), None if age is None else age[stays]
     both = old.insert(new)
-    if age is not None:
-        marks = replace(old, level=np.zeros_like(old.level))
-        is_new = marks.insert(new._replace(level=np.ones_like(new.level))).level > 0
-        by_cell = np.lexsort((new.column, new.row))
-        age = _ages_of_both(age, _ages_of_new(new, table)[by_cell], is_new, both.cells().row)
+    if age is not None:  # old ratings are older by as many as are new
+        newer = np.bincount(new.row, minlength=both.n_rows)
+        is_old, entry = np.ones(both.n_entries, dtype=bool), both.search(new.row, new.column)
+        is_old[entry] = False
+        ages = np.empty(both.n_entries, dtype=np.uint8)
+        ages[is_old] = add_to_rank(age, newer[both.cells().row[is_old]])
+        ages[entry] = _ages_of_new(new, table)
+        age = ages
     return Ratings.of(wider, both, age), np.unique(new.row), np.unique(new.column)
 
 
@@ -775,15 +778,6 @@ def _ages_of_new(new: Cells, table: Triples) -> np.ndarray:
     """Among new ratings alone; without times they are all of the same age."""
     found = None if table.time is None else recency_rank(new.row, table.time)
     return np.zeros(new.row.size, dtype=np.uint8) if found is None else found
-
-
-def _ages_of_both(old: np.ndarray, new: np.ndarray, is_new: np.ndarray, row: np.ndarray) -> np.ndarray:
-    """Ages of old and new ratings where they are; old ones are older by as many as are new."""
-    found = np.empty(is_new.size, dtype=np.uint8)
-    found[is_new] = new
-    n_new = np.bincount(row[is_new], minlength=int(row.max(initial=0)) + 1)
-    found[~is_new] = add_to_rank(old, n_new[row[~is_new]])
-    return found
 
 
 def with_ids(known: Ratings, users: Ids | None, items: Ids | None, *, is_learnt: bool = False) -> Ratings:

@@ -56,11 +56,10 @@ def ages_by_cell(observations: Observations, cells: Cells, times: Any) -> np.nda
         return None
     by_cell = np.empty_like(time)
 
-    def place(part: slice) -> None:
-        row, column = cells.row[part], cells.column[part]
-        _place(observations.row_start, observations.column, row, column, time[part], by_cell)
+    def put(block: slice) -> None:
+        by_cell[observations.search(cells.row[block], cells.column[block])] = time[block]
 
-    each_block(place, time.size)
+    each_block(put, time.size)
     return _numbers_of_later(observations.row_start, by_cell)
 
 
@@ -104,28 +103,7 @@ def _numbers_of_later(row_start: np.ndarray, time: np.ndarray) -> np.ndarray:
 
 
 @compiled()
-def _place(
-    row_start: np.ndarray,
-    column: np.ndarray,
-    rows: np.ndarray,
-    columns: np.ndarray,
-    values: np.ndarray,
-    by_cell: np.ndarray,
-) -> None:
-    """Put values where their cells are; columns ascend within rows."""
-    for k in range(rows.size):
-        low, high = row_start[rows[k]], row_start[rows[k] + 1]
-        while high - low > 1:
-            middle = (low + high) // 2
-            if column[middle] <= columns[k]:
-                low = middle
-            else:
-                high = middle
-        by_cell[low] = values[k]
-
-
-@compiled()
-def _count_later(row_start: np.ndarray, time: np.ndarray, found: np.ndarray) -> None:
+def _count_later(row_start, time, found):
     for d in range(row_start.size - 1):
         first, stop = row_start[d], row_start[d + 1]
         ordered = np.sort(time[first:stop])

@@ -118,12 +118,9 @@ def in_training(known: Ratings, row: np.ndarray, column: np.ndarray) -> np.ndarr
     >>> in_training(known, np.array([0, 0, -1]), np.array([0, 1, 0])).tolist()
     [True, False, False]
     """
-    seen = known.observations
-    pairs = rows_of(seen) * known.n_items + seen.column  # ascending
-    asked = row.astype(np.int64) * known.n_items + column
-    place = np.searchsorted(pairs, asked)
-    found = np.append(pairs, -1)[place] == asked
-    return found & (row >= 0) & (column >= 0)
+    found = (row >= 0) & (column >= 0)
+    found[found] = known.observations.search(row[found], column[found]) >= 0
+    return found
 
 
 class TestRatings(NamedTuple):
