@@ -220,13 +220,7 @@ def as_column(values: Any, what: str) -> Any:
 
 
 def unmasked(values: Any) -> Any:
-    """A masked array as a plain one with None for what is masked; NumPy would show what it hides.
-
-    Examples
-    --------
-    >>> unmasked(np.ma.array([1, 2], mask=[False, True]))
-    array([1, None], dtype=object)
-    """
+    """A masked array as a plain one with None for what is masked; NumPy would show what it hides."""
     if not isinstance(values, np.ma.MaskedArray):
         return values
     mask = np.ma.getmaskarray(values)
@@ -241,13 +235,7 @@ _MOST_SHOWN = 100  # characters
 
 
 def shown(value: Any) -> str:
-    """A value as error messages show it, without NumPy's type around it; of a long one the start.
-
-    Examples
-    --------
-    >>> shown(np.int8(3)), len(shown("much too long a rating " * 100))
-    ('3', 100)
-    """
+    """A value as error messages show it, without NumPy's type around it; of a long one the start."""
     text = repr(value.item() if isinstance(value, np.generic) else value)
     return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + "..."
 
@@ -364,13 +352,7 @@ class Ids:
         return len(self.labels)
 
     def __contains__(self, label: Any) -> bool:
-        """Whether this is one of the ids.
-
-        Examples
-        --------
-        >>> "anne" in Ids(np.array(["anne", "carl"], dtype=object))
-        True
-        """
+        """Whether this is one of the ids."""
         try:
             return bool(self._index.get_indexer([label])[0] >= 0)
         except (TypeError, ValueError):  # of another kind
@@ -445,13 +427,7 @@ class Ids:
         return self.labels[positions.astype(np.int64, copy=False)]
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Arrays of numbers from which the ids can be restored, for a model file.
-
-        Examples
-        --------
-        >>> {name: a.tolist() for name, a in Ids(np.array(["a", "bc"], object)).to_arrays().items()}
-        {'text': [97, 98, 99], 'end': [1, 3]}
-        """
+        """Arrays of numbers from which the ids can be restored, for a model file."""
         if not self.is_text:
             return {"number": self.labels}
         encoded = [label.encode("utf-8", "surrogatepass") for label in self.labels]
@@ -484,14 +460,7 @@ def read_text(stored: Stored) -> np.ndarray:
 def number_ids(
     values: Any, what: str = "id", where: Location = "Row {} (counted from 0)".format
 ) -> tuple[np.ndarray, Ids]:
-    """Number (int32) a column of ids on the sorted list of the distinct ones.
-
-    Examples
-    --------
-    >>> positions, ids = number_ids(["u", "w", "u"])
-    >>> positions.tolist(), ids.labels.tolist()
-    ([0, 1, 0], ['u', 'w'])
-    """
+    """Number (int32) a column of ids on the sorted list of the distinct ones."""
     column = values if isinstance(values, Column) else read_column(as_column(values, f"The {what}s"), what)
     if not len(column):
         return np.empty(0, dtype=np.int32), Ids(np.empty(0, dtype=np.int64))

@@ -184,15 +184,7 @@ class Observations:
         return Observations(row_start, column, level, self.n_levels)
 
     def insert(self, cells: Cells) -> Observations:
-        """With those of these cells that are not there yet; of a cell that comes twice, the first.
-
-        Examples
-        --------
-        >>> some = Observations.from_dense([[0, -1], [1, 0]], 2)
-        >>> more = Cells(np.array([0, 0]), np.array([1, 0]), np.array([1, 1]))
-        >>> some.insert(more).to_dense().tolist()
-        [[0, 1], [1, 0]]
-        """
+        """With those of these cells that are not there yet; of a cell that comes twice, the first."""
         key = cells.row * np.int64(self.n_columns) + cells.column
         _, first = np.unique(key, return_index=True)  # in the order of cells
         row, column, level = (part[first] for part in cells)
@@ -228,7 +220,8 @@ class Observations:
         if self._transposed is not None:
             return self._transposed
         arrays = _transposed(self.row_start, self.column, self.level, self.n_columns)
-        found = Observations(*arrays, _alike(self.n_levels, self.n_rows))
+        n_levels = np.full(self.n_rows, self.n_levels.max(initial=1), dtype=np.int32)
+        found = Observations(*arrays, n_levels)
         if self._keeps_transposed:
             object.__setattr__(self, "_transposed", found)
         return found
@@ -237,12 +230,6 @@ class Observations:
         """Only these rows and columns (positions, each at most once), in this order.
 
         It keeps the transposed matrix when that is asked for.
-
-        Examples
-        --------
-        >>> obs = Observations.from_dense([[0, -1, 2], [-1, -1, 1]], n_levels=3)
-        >>> obs.reorder(np.array([1, 0]), np.array([2, 0])).to_dense().tolist()
-        [[1, -1], [2, 0]]
         """
         position = np.full(self.n_columns, -1)
         position[columns] = np.arange(columns.size)
@@ -271,12 +258,6 @@ class Observations:
         Each is asked for twice, once to count, once to fill (column 0 once more, for its length).
         Nothing as large as the table is made on the way; a caller for whom making a column is slow
         may keep them, in one or two bytes per cell.
-
-        Examples
-        --------
-        >>> columns = [[0, 1, -1], [2, -1, 0]]
-        >>> Observations.from_columns(lambda j: columns[j], 2, [2, 3]).to_dense().tolist()
-        [[0, 2], [1, -1], [-1, 0]]
         """
         n_levels = _level_counts(n_levels, n_columns)
         if n_columns < 1:
@@ -301,13 +282,7 @@ class Observations:
     def from_triples(
         cls, rows: Any, columns: Any, levels: Any, n_rows: int, n_columns: int, n_levels: Any
     ) -> Observations:
-        """From (row, column, level) triples in any order; out of range or twice is a DataError.
-
-        Examples
-        --------
-        >>> Observations.from_triples([1, 0], [0, 1], [2, 0], 2, 2, 3).to_dense().tolist()
-        [[-1, 0], [2, -1]]
-        """
+        """From (row, column, level) triples in any order; out of range or twice is a DataError."""
         n_levels = _level_counts(n_levels, n_columns)
         rows = _checked_index(rows, n_rows, "row")
         columns = _checked_index(columns, n_columns, "column")
@@ -359,13 +334,7 @@ class Observations:
 
 
 def is_any_twice(rows: np.ndarray, columns: np.ndarray) -> bool:
-    """Whether any cell is there twice; positions are from 0.
-
-    Examples
-    --------
-    >>> is_any_twice(np.array([1, 0, 1]), np.array([2, 2, 2]))
-    True
-    """
+    """Whether any cell is there twice; positions are from 0."""
     if not rows.size:
         return False
     rows, columns = (part.astype(np.int32, copy=False) for part in (rows, columns))
@@ -552,11 +521,6 @@ def _with(values: np.ndarray, place: np.ndarray, new: np.ndarray) -> np.ndarray:
 
     each_block(fill, values.size)
     return found
-
-
-def _alike(n_levels: np.ndarray, n_rows: int) -> np.ndarray:
-    """Numbers of levels of rows that have become columns."""
-    return np.full(n_rows, n_levels.max(initial=1), dtype=np.int32)
 
 
 def _transposed(

@@ -784,13 +784,6 @@ def with_ids(known: Ratings, users: Ids | None, items: Ids | None, *, is_learnt:
     """The same ratings with more users and items, who have none, after those known.
 
     If a model of them is learnt already, items must be on a scale of which it knows.
-
-    Examples
-    --------
-    >>> known = read_ratings((["u", "v"], [10, 20], [1, 2]))
-    >>> wider = with_ids(known, Ids(np.array(["a", "v"], dtype=object)), None)
-    >>> wider.users.labels.tolist(), wider.n_ratings
-    (['u', 'v', 'a'], 2)
     """
     new_users, new_items = (
         Ids(ids.labels[:0]) if more is None else Ids(more.labels[ids.match(more, what) < 0])
