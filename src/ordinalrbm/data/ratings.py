@@ -338,16 +338,17 @@ def _read_cells(
     table: Triples, scale: Any, item_scales: Mapping[Any, Any] | None, among: Alone | Group
 ) -> tuple[Catalogue, Cells]:
     """Ids and scales of all ratings, and the cells of those that are brought here."""
-    with stage("ids to positions"):
-        with among.together():
+    with among.together():
+        with stage("ids to positions"):
             (user, users), (item, items) = table.number("user"), table.number("item")
-        user, users = _agreed_ids(user, users, "user", among)
-        item, items = _agreed_ids(item, items, "item", among)
+        with stage("ratings to levels"):
+            values = _read_values(table)
+    user, users = _agreed_ids(user, users, "user", among)
+    item, items = _agreed_ids(item, items, "item", among)
+    values = _agreed_values(values, among)
     with stage("ratings to levels"):
         with among.together():
-            values = _read_values(table)
             common, own = _given_scales(scale, item_scales, items)
-        values = _agreed_values(values, among)
         if common is None and len(own) < len(items):
             seen = among.summed(_values_seen(values, item, own).astype(np.int64)) > 0
             common = _infer_scale(values, seen, zeros_count=not table.is_sparse)
@@ -357,7 +358,7 @@ def _read_cells(
             cells = Cells(user, item, _levels(table, values, item, known))
     if not table.is_sparse:
         return known, cells
-    if cells.level.max() < 0:
+    if not (cells.level >= 0).any():
         raise no_rating()
     return known, _without_gaps(cells)
 

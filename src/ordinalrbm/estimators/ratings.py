@@ -321,6 +321,8 @@ class RatingModel(Serving, BaseEstimator):
         if not isinstance(known, RemoteRatings):
             with threads(self.n_jobs):
                 self.demand_ = trained.demand.after_learning(known.observations, known.age)
+        if trained.fitted.interrupted:
+            report_interruption(self.n_iter_, self.best_epoch_)
 
     def _group(self) -> process_group.Group | process_group.Alone:
         group = process_group.current()
@@ -369,8 +371,6 @@ class RatingModel(Serving, BaseEstimator):
         if not fitted.history:  # where there was nothing to learn
             self.history_ = self.history_.astype(float)
         self._set_ratings(known)
-        if fitted.interrupted:
-            report_interruption(self.n_iter_, self.best_epoch_)
 
     def _read_features(self, known: Ratings, users: Any, items: Any, among: Any) -> Ratings:
         if users is None and items is None:
