@@ -250,6 +250,8 @@ def test_sparse_input_that_is_refused():
     with pytest.raises(DataError, match="There is no rating"):
         read_ratings(sp.csr_array((3, 4)))
     with pytest.raises(DataError, match="There is no rating"):
+        read_ratings(sp.csr_array((3, 4)), scale=[1, 2])
+    with pytest.raises(DataError, match="There is no rating"):
         read_ratings(sp.csr_array(([0.0], ([0], [0])), shape=(1, 1)))
     twice = sp.coo_array(([1, 2, 1], ([0, 1, 1], [0, 2, 2])), shape=(2, 3))
     with pytest.raises(DataError, match="User 1 has rated item 2 more than once; store one"):

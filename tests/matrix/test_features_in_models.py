@@ -825,7 +825,7 @@ def test_folding_in_needs_features_that_were_learnt():
 @every_kind
 def test_folding_in_nothing(kind):
     message = said_by(lambda: small(kind).fold_in())
-    assert message == "There is nothing to fold in; give ratings or features of newcomers."
+    assert message == "There is nothing to fold in; give ratings or features of new users or items."
 
 
 @every_kind

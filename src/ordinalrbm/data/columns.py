@@ -220,13 +220,7 @@ def as_column(values: Any, what: str) -> Any:
 
 
 def unmasked(values: Any) -> Any:
-    """A masked array as a plain one with None for what is masked; NumPy would show what it hides.
-
-    Examples
-    --------
-    >>> unmasked(np.ma.array([1, 2], mask=[False, True]))
-    array([1, None], dtype=object)
-    """
+    """A masked array as a plain one with None for what is masked; NumPy would show what it hides."""
     if not isinstance(values, np.ma.MaskedArray):
         return values
     mask = np.ma.getmaskarray(values)
@@ -241,13 +235,7 @@ _MOST_SHOWN = 100  # characters
 
 
 def shown(value: Any) -> str:
-    """A value as error messages show it, without NumPy's type around it; of a long one the start.
-
-    Examples
-    --------
-    >>> shown(np.int8(3)), len(shown("much too long a rating " * 100))
-    ('3', 100)
-    """
+    """A value as error messages show it, without NumPy's type around it; of a long one the start."""
     text = repr(value.item() if isinstance(value, np.generic) else value)
     return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + "..."
 
@@ -364,13 +352,7 @@ class Ids:
         return len(self.labels)
 
     def __contains__(self, label: Any) -> bool:
-        """Whether this is one of the ids.
-
-        Examples
-        --------
-        >>> "anne" in Ids(np.array(["anne", "carl"], dtype=object))
-        True
-        """
+        """Whether this is one of the ids."""
         try:
             return bool(self._index.get_indexer([label])[0] >= 0)
         except (TypeError, ValueError):  # of another kind
@@ -445,13 +427,7 @@ class Ids:
         return self.labels[positions.astype(np.int64, copy=False)]
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Arrays of numbers from which the ids can be restored, for a model file.
-
-        Examples
-        --------
-        >>> {name: a.tolist() for name, a in Ids(np.array(["a", "bc"], object)).to_arrays().items()}
-        {'text': [97, 98, 99], 'end': [1, 3]}
-        """
+        """Arrays of numbers from which the ids can be restored, for a model file."""
         if not self.is_text:
             return {"number": self.labels}
         encoded = [label.encode("utf-8", "surrogatepass") for label in self.labels]
@@ -484,14 +460,7 @@ def read_text(stored: Stored) -> np.ndarray:
 def number_ids(
     values: Any, what: str = "id", where: Location = "Row {} (counted from 0)".format
 ) -> tuple[np.ndarray, Ids]:
-    """Number (int32) a column of ids on the sorted list of the distinct ones.
-
-    Examples
-    --------
-    >>> positions, ids = number_ids(["u", "w", "u"])
-    >>> positions.tolist(), ids.labels.tolist()
-    ([0, 1, 0], ['u', 'w'])
-    """
+    """Number (int32) a column of ids on the sorted list of the distinct ones."""
     column = values if isinstance(values, Column) else read_column(as_column(values, f"The {what}s"), what)
     if not len(column):
         return np.empty(0, dtype=np.int32), Ids(np.empty(0, dtype=np.int64))
@@ -504,11 +473,11 @@ def number_ids(
             "give each its id."
         )
     coded = column.coded()
-    codes, distinct = coded.codes, coded.distinct
+    codes, distinct = coded.codes, replace(column, values=coded.distinct)
     if column.is_coded:  # of whose distinct values not all need occur
-        codes, used = _number_by_table(codes, 0, len(distinct) - 1)
-        distinct = np.array(distinct, dtype=object)[used]
-    labels = _plain_ids(column, distinct, what, lambda k: where(int((codes == k).argmax())))
+        codes, used = _number_by_table(codes, 0, len(coded.distinct) - 1)
+        distinct = read_column(np.array(coded.distinct, dtype=object)[used], what)
+    labels = _plain_ids(distinct, what, lambda k: where(int((codes == k).argmax())))
     if (labels[1:] > labels[:-1]).all():
         return codes, Ids(labels)
     order = np.argsort(labels, kind="stable")
@@ -517,47 +486,44 @@ def number_ids(
     return mapped(codes, rank), Ids(labels[order])
 
 
-def _plain_ids(column: Column, distinct: Any, what: str, where: Location) -> np.ndarray:
+def _plain_ids(distinct: Column, what: str, where: Location) -> np.ndarray:
     """Distinct ids as int64 or as objects that are str; `where` is that of the k-th."""
-    if distinct.dtype.kind in "iu":
-        if distinct.dtype == np.uint64 and distinct.max() > np.iinfo(np.int64).max:
-            raise _too_large(int(distinct.max()), what)
-        return distinct.astype(np.int64)
-    if distinct.dtype.kind == "f":
-        if column.types and all(issubclass(kind, numbers.Integral) for kind in column.types):
-            raise _too_large(int(max(distinct, key=abs)), what)
+    if distinct.kind == "number":
         return _whole_ids(distinct, what, where)
-    is_text = isinstance(distinct[0], str)
-    for k, label in enumerate(distinct):
-        if isinstance(label, bool | np.bool_) or not isinstance(label, str | numbers.Real):
+    if distinct.kind != "text":
+        raise _not_an_id(distinct.value(0), what, where(0))
+    labels = np.array(distinct.distinct, dtype=object)
+    is_text = isinstance(labels[0], str)
+    for k, label in enumerate(labels):
+        if isinstance(label, bool | np.bool_):
             raise _not_an_id(label, what, where(k))
         if isinstance(label, str) != is_text:
             raise DataError(
                 f"{where(k)}: this {what} is {'a number' if is_text else 'text'}, while "
-                f"{distinct[0]!r} is {'text' if is_text else 'a number'}; give all {what}s one "
+                f"{labels[0]!r} is {'text' if is_text else 'a number'}; give all {what}s one "
                 "type, for example with astype(str)."
             )
-    if is_text:
-        distinct[:] = [str(label) for label in distinct]  # NumPy's text is a type of its own
-        return distinct
-    if all(isinstance(label, numbers.Integral) for label in distinct):
-        try:
-            return distinct.astype(np.int64)
-        except OverflowError as error:
-            raise _too_large(max(distinct, key=abs), what) from error
-    return _whole_ids(distinct.astype(np.float64), what, where)
+    labels[:] = [str(label) for label in labels]  # NumPy's text is a type of its own
+    return labels
 
 
-def _whole_ids(distinct: np.ndarray, what: str, where: Location) -> np.ndarray:
-    """Integers that became floats on their way; beyond 2**53 floats do not tell them apart."""
-    whole = np.isfinite(distinct) & (np.abs(distinct) < 2**53) & (distinct == np.round(distinct))
+def _whole_ids(distinct: Column, what: str, where: Location) -> np.ndarray:
+    """Integers, perhaps floats on their way; beyond 2**53 floats do not tell them apart."""
+    values = distinct.values
+    if values.dtype.kind in "iu":
+        if values.max() > np.iinfo(np.int64).max:
+            raise _too_large(int(values.max()), what)
+        return values.astype(np.int64)
+    if distinct.types and all(issubclass(kind, numbers.Integral) for kind in distinct.types):
+        raise _too_large(int(max(values, key=abs)), what)
+    whole = np.isfinite(values) & (np.abs(values) < 2**53) & (values == np.round(values))
     if not whole.all():
         k = int(whole.argmin())
         raise DataError(
-            f"{where(k)}: the {what} {float(distinct[k])!r} is not a whole number; give ids that "
-            "are integers or text."
+            f"{where(k)}: the {what} {float(values[k])!r} is not a whole number; give ids that are "
+            "integers or text."
         )
-    return distinct.astype(np.int64)
+    return values.astype(np.int64)
 
 
 def _too_large(value: int, what: str) -> DataError:

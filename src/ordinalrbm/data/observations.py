@@ -184,28 +184,26 @@ class Observations:
         return Observations(row_start, column, level, self.n_levels)
 
     def insert(self, cells: Cells) -> Observations:
-        """With those of these cells that are not there yet; of a cell that comes twice, the first.
-
-        Examples
-        --------
-        >>> some = Observations.from_dense([[0, -1], [1, 0]], 2)
-        >>> more = Cells(np.array([0, 0]), np.array([1, 0]), np.array([1, 1]))
-        >>> some.insert(more).to_dense().tolist()
-        [[0, 1], [1, 0]]
-        """
+        """With those of these cells that are not there yet; of a cell that comes twice, the first."""
         key = cells.row * np.int64(self.n_columns) + cells.column
         _, first = np.unique(key, return_index=True)  # in the order of cells
         row, column, level = (part[first] for part in cells)
-        place = np.empty(row.size, dtype=np.int64)
-        _places(self.row_start, self.column, row, column, place)
-        new = place >= 0
+        position = self.search(row, column)
+        new = position < 0
         added = np.bincount(row[new], minlength=self.n_rows)
+        before = -1 - position[new]
         return Observations(
             self.row_start + starts(added),
-            _with(self.column, place[new], column[new]),
-            _with(self.level, place[new], level[new]),
+            _with(self.column, before, column[new]),
+            _with(self.level, before, level[new]),
             self.n_levels,
         )
+
+    def search(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Which entries cells are; −1 − p for those that are not there and would be at p."""
+        position = np.empty(rows.size, dtype=np.int64)
+        _search(self.row_start, self.column, rows, columns, position)
+        return position
 
     def to_dense(self) -> np.ndarray:
         """An int16 array of n_rows x n_columns, -1 where unanswered; for tests and references."""
@@ -222,7 +220,8 @@ class Observations:
         if self._transposed is not None:
             return self._transposed
         arrays = _transposed(self.row_start, self.column, self.level, self.n_columns)
-        found = Observations(*arrays, _alike(self.n_levels, self.n_rows))
+        n_levels = np.full(self.n_rows, self.n_levels.max(initial=1), dtype=np.int32)
+        found = Observations(*arrays, n_levels)
         if self._keeps_transposed:
             object.__setattr__(self, "_transposed", found)
         return found
@@ -231,12 +230,6 @@ class Observations:
         """Only these rows and columns (positions, each at most once), in this order.
 
         It keeps the transposed matrix when that is asked for.
-
-        Examples
-        --------
-        >>> obs = Observations.from_dense([[0, -1, 2], [-1, -1, 1]], n_levels=3)
-        >>> obs.reorder(np.array([1, 0]), np.array([2, 0])).to_dense().tolist()
-        [[1, -1], [2, 0]]
         """
         position = np.full(self.n_columns, -1)
         position[columns] = np.arange(columns.size)
@@ -265,12 +258,6 @@ class Observations:
         Each is asked for twice, once to count, once to fill (column 0 once more, for its length).
         Nothing as large as the table is made on the way; a caller for whom making a column is slow
         may keep them, in one or two bytes per cell.
-
-        Examples
-        --------
-        >>> columns = [[0, 1, -1], [2, -1, 0]]
-        >>> Observations.from_columns(lambda j: columns[j], 2, [2, 3]).to_dense().tolist()
-        [[0, 2], [1, -1], [-1, 0]]
         """
         n_levels = _level_counts(n_levels, n_columns)
         if n_columns < 1:
@@ -295,13 +282,7 @@ class Observations:
     def from_triples(
         cls, rows: Any, columns: Any, levels: Any, n_rows: int, n_columns: int, n_levels: Any
     ) -> Observations:
-        """From (row, column, level) triples in any order; out of range or twice is a DataError.
-
-        Examples
-        --------
-        >>> Observations.from_triples([1, 0], [0, 1], [2, 0], 2, 2, 3).to_dense().tolist()
-        [[-1, 0], [2, -1]]
-        """
+        """From (row, column, level) triples in any order; out of range or twice is a DataError."""
         n_levels = _level_counts(n_levels, n_columns)
         rows = _checked_index(rows, n_rows, "row")
         columns = _checked_index(columns, n_columns, "column")
@@ -353,13 +334,7 @@ class Observations:
 
 
 def is_any_twice(rows: np.ndarray, columns: np.ndarray) -> bool:
-    """Whether any cell is there twice; positions are from 0.
-
-    Examples
-    --------
-    >>> is_any_twice(np.array([1, 0, 1]), np.array([2, 2, 2]))
-    True
-    """
+    """Whether any cell is there twice; positions are from 0."""
     if not rows.size:
         return False
     rows, columns = (part.astype(np.int32, copy=False) for part in (rows, columns))
@@ -548,11 +523,6 @@ def _with(values: np.ndarray, place: np.ndarray, new: np.ndarray) -> np.ndarray:
     return found
 
 
-def _alike(n_levels: np.ndarray, n_rows: int) -> np.ndarray:
-    """Numbers of levels of rows that have become columns."""
-    return np.full(n_rows, n_levels.max(initial=1), dtype=np.int32)
-
-
 def _transposed(
     row_start: np.ndarray, column: np.ndarray, level: np.ndarray, n_columns: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -645,7 +615,7 @@ def _cursors(counts: np.ndarray) -> np.ndarray:
 
 
 @compiled()
-def _counts(keys: np.ndarray, n_keys: int) -> np.ndarray:
+def _counts(keys, n_keys):
     counts = np.zeros(n_keys, dtype=np.int64)
     for key in keys:
         counts[key] += 1
@@ -653,18 +623,14 @@ def _counts(keys: np.ndarray, n_keys: int) -> np.ndarray:
 
 
 @compiled()
-def _count_levels(
-    column_start: np.ndarray, entry: np.ndarray, level: np.ndarray, columns: np.ndarray, counts: np.ndarray
-) -> None:
+def _count_levels(column_start, entry, level, columns, counts):
     for k in range(columns.size):
         for e in range(column_start[columns[k]], column_start[columns[k] + 1]):
             counts[k, level[entry[e]]] += 1
 
 
 @compiled()
-def _fill_column(
-    levels: np.ndarray, j: int, cursor: np.ndarray, column: np.ndarray, level: np.ndarray
-) -> None:
+def _fill_column(levels, j, cursor, column, level):
     for d in range(len(levels)):
         if levels[d] >= 0:
             column[cursor[d]] = j
@@ -673,9 +639,7 @@ def _fill_column(
 
 
 @compiled()
-def _fill_column_view(
-    row_start: np.ndarray, column: np.ndarray, cursor: np.ndarray, row: np.ndarray, entry: np.ndarray
-) -> None:
+def _fill_column_view(row_start, column, cursor, row, entry):
     for d in range(len(row_start) - 1):
         for e in range(row_start[d], row_start[d + 1]):
             slot = cursor[column[e]]
@@ -685,15 +649,7 @@ def _fill_column_view(
 
 
 @compiled(parallel=True)
-def _fill_transposed(
-    bounds: np.ndarray,
-    row_start: np.ndarray,
-    column: np.ndarray,
-    level: np.ndarray,
-    cursor: np.ndarray,
-    new_row: np.ndarray,
-    new_level: np.ndarray,
-) -> None:
+def _fill_transposed(bounds, row_start, column, level, cursor, new_row, new_level):
     for chunk in prange(bounds.size - 1):
         for d in range(bounds[chunk], bounds[chunk + 1]):
             for e in range(row_start[d], row_start[d + 1]):
@@ -704,15 +660,7 @@ def _fill_transposed(
 
 
 @compiled()
-def _copy_rows(
-    index: np.ndarray,
-    row_start: np.ndarray,
-    column: np.ndarray,
-    level: np.ndarray,
-    new_start: np.ndarray,
-    new_column: np.ndarray,
-    new_level: np.ndarray,
-) -> None:
+def _copy_rows(index, row_start, column, level, new_start, new_column, new_level):
     for d in range(len(index)):
         shift = row_start[index[d]] - new_start[d]
         for e in range(new_start[d], new_start[d + 1]):
@@ -721,22 +669,14 @@ def _copy_rows(
 
 
 @compiled(parallel=True)
-def _count_keys(bounds: np.ndarray, keys: np.ndarray, counts: np.ndarray) -> None:
+def _count_keys(bounds, keys, counts):
     for chunk in prange(bounds.size - 1):
         for e in range(bounds[chunk], bounds[chunk + 1]):
             counts[chunk, keys[e]] += 1
 
 
 @compiled(parallel=True)
-def _fill_by_row(
-    bounds: np.ndarray,
-    rows: np.ndarray,
-    columns: np.ndarray,
-    levels: np.ndarray,
-    cursor: np.ndarray,
-    column: np.ndarray,
-    level: np.ndarray,
-) -> None:
+def _fill_by_row(bounds, rows, columns, levels, cursor, column, level):
     for chunk in prange(bounds.size - 1):
         for e in range(bounds[chunk], bounds[chunk + 1]):
             slot = cursor[chunk, rows[e]]
@@ -746,14 +686,7 @@ def _fill_by_row(
 
 
 @compiled(parallel=True)
-def _count_placed(
-    stretches: np.ndarray,
-    rows: np.ndarray,
-    row_start: np.ndarray,
-    column: np.ndarray,
-    position: np.ndarray,
-    counts: np.ndarray,
-) -> None:
+def _count_placed(stretches, rows, row_start, column, position, counts):
     for part in prange(stretches.size - 1):
         for k in range(stretches[part], stretches[part + 1]):
             counts[k] = 0
@@ -762,17 +695,7 @@ def _count_placed(
 
 
 @compiled(parallel=True)
-def _place_rows(
-    stretches: np.ndarray,
-    rows: np.ndarray,
-    row_start: np.ndarray,
-    column: np.ndarray,
-    level: np.ndarray,
-    position: np.ndarray,
-    new_start: np.ndarray,
-    new_column: np.ndarray,
-    new_level: np.ndarray,
-) -> None:
+def _place_rows(stretches, rows, row_start, column, level, position, new_start, new_column, new_level):
     for part in prange(stretches.size - 1):
         for k in range(stretches[part], stretches[part + 1]):
             slot = new_start[k]
@@ -785,7 +708,7 @@ def _place_rows(
 
 
 @kernel_function
-def _sorted_by_digits(both: np.ndarray, n_columns: int) -> np.ndarray:
+def _sorted_by_digits(both, n_columns):
     """Numbers sorted by what is above their lowest 16 bits; in time that does not depend on it."""
     other, shift = np.empty_like(both), 16
     while n_columns >> (shift - 16):
@@ -803,9 +726,7 @@ def _sorted_by_digits(both: np.ndarray, n_columns: int) -> np.ndarray:
 
 
 @compiled(parallel=True)
-def _sort_rows(
-    stretches: np.ndarray, row_start: np.ndarray, column: np.ndarray, level: np.ndarray, n_columns: int
-) -> None:
+def _sort_rows(stretches, row_start, column, level, n_columns):
     """Sort the answers of every row by column, in place."""
     for part in prange(stretches.size - 1):
         for d in range(stretches[part], stretches[part + 1]):
@@ -825,10 +746,8 @@ def _sort_rows(
 
 
 @compiled()
-def _places(
-    row_start: np.ndarray, column: np.ndarray, rows: np.ndarray, columns: np.ndarray, place: np.ndarray
-) -> None:
-    """Where cells would be among those that are there, in their order; −1 for those that are."""
+def _search(row_start, column, rows, columns, position):
+    """Where cells are among those that are there; −1 − p for those that would be at p."""
     for k in range(rows.size):
         low, high = row_start[rows[k]], row_start[rows[k] + 1]
         stop = high
@@ -839,11 +758,11 @@ def _places(
             else:
                 high = middle
         is_there = low < stop and column[low] == columns[k]
-        place[k] = -1 if is_there else low
+        position[k] = low if is_there else -1 - low
 
 
 @compiled()
-def _first_off_scale(columns: np.ndarray, levels: np.ndarray, n_levels: np.ndarray) -> int:
+def _first_off_scale(columns, levels, n_levels):
     for e in range(len(levels)):
         if levels[e] < 0 or levels[e] >= n_levels[columns[e]]:
             return e
@@ -851,7 +770,7 @@ def _first_off_scale(columns: np.ndarray, levels: np.ndarray, n_levels: np.ndarr
 
 
 @compiled()
-def _first_out_of_order(row_start: np.ndarray, column: np.ndarray) -> int:
+def _first_out_of_order(row_start, column):
     for d in range(len(row_start) - 1):
         for e in range(row_start[d] + 1, row_start[d + 1]):
             if column[e] <= column[e - 1]:

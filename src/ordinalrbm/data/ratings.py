@@ -338,16 +338,17 @@ def _read_cells(
     table: Triples, scale: Any, item_scales: Mapping[Any, Any] | None, among: Alone | Group
 ) -> tuple[Catalogue, Cells]:
     """Ids and scales of all ratings, and the cells of those that are brought here."""
-    with stage("ids to positions"):
-        with among.raise_on_all_ranks():
+    with among.raise_on_all_ranks():
+        with stage("ids to positions"):
             (user, users), (item, items) = table.number("user"), table.number("item")
-        user, users = _agreed_ids(user, users, "user", among)
-        item, items = _agreed_ids(item, items, "item", among)
+        with stage("ratings to levels"):
+            values = _read_values(table)
+    user, users = _agreed_ids(user, users, "user", among)
+    item, items = _agreed_ids(item, items, "item", among)
+    values = _agreed_values(values, among)
     with stage("ratings to levels"):
         with among.raise_on_all_ranks():
-            values = _read_values(table)
             common, own = _given_scales(scale, item_scales, items)
-        values = _agreed_values(values, among)
         if common is None and len(own) < len(items):
             seen = among.summed(_values_seen(values, item, own).astype(np.int64)) > 0
             common = _infer_scale(values, seen, zeros_count=not table.is_sparse)
@@ -357,7 +358,7 @@ def _read_cells(
             cells = Cells(user, item, _levels(table, values, item, known))
     if not table.is_sparse:
         return known, cells
-    if cells.level.max() < 0:
+    if not (cells.level >= 0).any():
         raise no_rating()
     return known, _without_gaps(cells)
 
@@ -759,15 +760,18 @@ def merged(
     wider = _widened(known, new_users, new_items)
     old, age = wider.observations, known.age
     if policy == "replace":
-        n_items, cells = np.int64(wider.n_items), old.cells()
-        stays = ~np.isin(cells.row * n_items + cells.column, new.row * n_items + new.column)
+        stays, replaced = np.ones(old.n_entries, dtype=bool), old.search(new.row, new.column)
+        stays[replaced[replaced >= 0]] = False
         old, age = old.select(stays), None if age is None else age[stays]
     both = old.insert(new)
-    if age is not None:
-        marks = replace(old, level=np.zeros_like(old.level))
-        is_new = marks.insert(new._replace(level=np.ones_like(new.level))).level > 0
-        by_cell = np.lexsort((new.column, new.row))
-        age = _ages_of_both(age, _ages_of_new(new, table)[by_cell], is_new, both.cells().row)
+    if age is not None:  # old ratings are older by as many as are new
+        newer = np.bincount(new.row, minlength=both.n_rows)
+        is_old, entry = np.ones(both.n_entries, dtype=bool), both.search(new.row, new.column)
+        is_old[entry] = False
+        ages = np.empty(both.n_entries, dtype=np.uint8)
+        ages[is_old] = add_to_rank(age, newer[both.cells().row[is_old]])
+        ages[entry] = _ages_of_new(new, table)
+        age = ages
     return Ratings.of(wider, both, age), np.unique(new.row), np.unique(new.column)
 
 
@@ -777,26 +781,10 @@ def _ages_of_new(new: Cells, table: Triples) -> np.ndarray:
     return np.zeros(new.row.size, dtype=np.uint8) if found is None else found
 
 
-def _ages_of_both(old: np.ndarray, new: np.ndarray, is_new: np.ndarray, row: np.ndarray) -> np.ndarray:
-    """Ages of old and new ratings where they are; old ones are older by as many as are new."""
-    found = np.empty(is_new.size, dtype=np.uint8)
-    found[is_new] = new
-    n_new = np.bincount(row[is_new], minlength=int(row.max(initial=0)) + 1)
-    found[~is_new] = add_to_rank(old, n_new[row[~is_new]])
-    return found
-
-
 def with_ids(known: Ratings, users: Ids | None, items: Ids | None, *, is_learnt: bool = False) -> Ratings:
     """The same ratings with more users and items, who have none, after those known.
 
     If a model of them is learnt already, items must be on a scale of which it knows.
-
-    Examples
-    --------
-    >>> known = read_ratings((["u", "v"], [10, 20], [1, 2]))
-    >>> wider = with_ids(known, Ids(np.array(["a", "v"], dtype=object)), None)
-    >>> wider.users.labels.tolist(), wider.n_ratings
-    (['u', 'v', 'a'], 2)
     """
     new_users, new_items = (
         Ids(ids.labels[:0]) if more is None else Ids(more.labels[ids.match(more, what) < 0])

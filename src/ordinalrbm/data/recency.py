@@ -23,13 +23,6 @@ def recency_rank(user: np.ndarray, times: Any) -> np.ndarray | None:
 
     Times are a help and no more, so that a column of them that makes no sense is left alone. A
     rating whose time is missing is as old as can be, and the others keep their ages.
-
-    Examples
-    --------
-    >>> recency_rank(np.array([7, 9, 7, 7]), [100, 50, 300, 300]).tolist()
-    [2, 0, 0, 0]
-    >>> recency_rank(np.array([7, 7, 7]), [100, None, 300]).tolist()
-    [1, 255, 0]
     """
     time = _read(times)
     if time is None:
@@ -42,36 +35,21 @@ def recency_rank(user: np.ndarray, times: Any) -> np.ndarray | None:
 
 
 def ages_by_cell(observations: Observations, cells: Cells, times: Any) -> np.ndarray | None:
-    """The same in the order of observations; times are in that of the cells that they are made of.
-
-    Examples
-    --------
-    >>> seen = Observations.from_triples([0, 0, 1], [1, 0, 0], [0, 0, 0], 2, 2, 2)
-    >>> cells = Cells(np.array([0, 0, 1]), np.array([1, 0, 0]), np.zeros(3))
-    >>> ages_by_cell(seen, cells, [5, 6, 7]).tolist()
-    [0, 1, 0]
-    """
+    """Ages in the order of observations; times are in that of the cells these were made of."""
     time = _read(times)
     if time is None:
         return None
     by_cell = np.empty_like(time)
 
-    def place(part: slice) -> None:
-        row, column = cells.row[part], cells.column[part]
-        _place(observations.row_start, observations.column, row, column, time[part], by_cell)
+    def put(block: slice) -> None:
+        by_cell[observations.search(cells.row[block], cells.column[block])] = time[block]
 
-    each_block(place, time.size)
+    each_block(put, time.size)
     return _numbers_of_later(observations.row_start, by_cell)
 
 
 def add_to_rank(age: np.ndarray, by: np.ndarray) -> np.ndarray:
-    """Ages after so many newer ratings.
-
-    Examples
-    --------
-    >>> add_to_rank(np.array([3, 250], dtype=np.uint8), np.array([2, 9])).tolist()
-    [5, 255]
-    """
+    """Ages after so many newer ratings."""
     return np.minimum(age.astype(np.int64) + by, OLDEST).astype(np.uint8)
 
 
@@ -104,28 +82,7 @@ def _numbers_of_later(row_start: np.ndarray, time: np.ndarray) -> np.ndarray:
 
 
 @compiled()
-def _place(
-    row_start: np.ndarray,
-    column: np.ndarray,
-    rows: np.ndarray,
-    columns: np.ndarray,
-    values: np.ndarray,
-    by_cell: np.ndarray,
-) -> None:
-    """Put values where their cells are; columns ascend within rows."""
-    for k in range(rows.size):
-        low, high = row_start[rows[k]], row_start[rows[k] + 1]
-        while high - low > 1:
-            middle = (low + high) // 2
-            if column[middle] <= columns[k]:
-                low = middle
-            else:
-                high = middle
-        by_cell[low] = values[k]
-
-
-@compiled()
-def _count_later(row_start: np.ndarray, time: np.ndarray, found: np.ndarray) -> None:
+def _count_later(row_start, time, found):
     for d in range(row_start.size - 1):
         first, stop = row_start[d], row_start[d + 1]
         ordered = np.sort(time[first:stop])
@@ -138,14 +95,7 @@ def _count_later(row_start: np.ndarray, time: np.ndarray, found: np.ndarray) -> 
 
 
 def read_times(values: Any, where: str = "Row", remedy: str = "") -> np.ndarray:
-    """Times as NumPy numbers, whose order is that of the times; as `as_times` takes them.
-
-    Examples
-    --------
-    >>> times = read_times(["2024-05-01", "2024-05-01T01:00+02:00"])
-    >>> times.argsort().tolist()
-    [1, 0]
-    """
+    """Numbers in the order of the times; as `as_times` takes them."""
     times = as_times(values, where, remedy)
     if pd.api.types.is_datetime64_any_dtype(times.dtype):
         return times.astype("int64").to_numpy()
@@ -155,17 +105,10 @@ def read_times(values: Any, where: str = "Row", remedy: str = "") -> np.ndarray:
 
 
 def as_times(values: Any, where: str = "Row", remedy: str = "") -> pd.Series:
-    """Times as numbers or as pandas' dates.
+    """Numbers as they are, dates and dates in text such as 2024-05-01T12:00+02:00 as pandas' dates.
 
-    Parameters
-    ----------
-    values : array-like
-        Numbers, dates, or text such as 2024-05-01, 2024-05-01 12:00 or 2024-05-01T12:00:00+02:00;
-        what names no zone is in UTC.
-    where : str
-        How an error message begins, before the number of the row.
-    remedy : str
-        How one does without times, such as "use protocol='random'".
+    What names no zone is in UTC. Errors begin with ``where`` and the number of the row, and end
+    with a ``remedy`` such as "use protocol='random'".
     """
     times = pd.Series(values)
     missing = times.isna().to_numpy()
@@ -186,7 +129,6 @@ def as_times(values: Any, where: str = "Row", remedy: str = "") -> pd.Series:
 
 
 def _from_objects(times: pd.Series, where: str) -> pd.Series:
-    """Text as dates, dates of Python as those of pandas; numbers among objects stay."""
     if not isinstance(times.iloc[0], str | datetime.date):
         return times.infer_objects()
     dates = pd.to_datetime(times, format="ISO8601", utc=True, errors="coerce")

@@ -36,13 +36,7 @@ NAMES: dict[str, tuple[str, ...]] = {
 
 
 def spelt(name: str) -> str:
-    """A name without what spellings differ in.
-
-    Examples
-    --------
-    >>> spelt("User-ID"), spelt("created at")
-    ('userid', 'createdat')
-    """
+    """A name without what spellings differ in."""
     return "".join(c for c in name.casefold() if c.isalnum())
 
 
@@ -64,13 +58,7 @@ def candidates(names: Iterable[Any], role: str) -> list[str]:
 
 
 def found_columns(names: list[Any]) -> list[str]:
-    """The columns that are user, item and rating, by their names.
-
-    Examples
-    --------
-    >>> found_columns(["reviewerID", "asin", "overall", "summary"])
-    ['reviewerID', 'asin', 'overall']
-    """
+    """The columns that are user, item and rating, by their names."""
     found = {role: candidates(names, role) for role in COLUMNS}
     for role, those in found.items():
         if not those:

@@ -59,9 +59,9 @@ _KEPT = ("_on_device", "_worths", "_kept_others", "_kept_vectors", "_updating")
 
 
 class _Read(NamedTuple):
-    """What is learnt from: ratings as numbers, those to watch learning by, and a seed."""
+    """Ratings as numbers, validation ratings, and a seed."""
 
-    known: Any  # Ratings, or this process's part of them
+    known: Ratings  # or this process's part of them
     given: Cells | None
     among: process_group.Group | process_group.Alone  # processes that share the ratings
     seed: int
@@ -154,17 +154,16 @@ class RatingModel(Serving, BaseEstimator):
     # ---- what each model has of its own ---------------------------------------------------------
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
-        """Models of the prepared ratings, in their order."""
         raise NotImplementedError
 
     def _read_scales(self, catalogue: Catalogue) -> None:
-        """Look at the scales before learning; raises DataError if they do not suit the model."""
+        """Raise DataError if the scales do not suit the model."""
 
     def _fit_sizes(self) -> list[memory.Fit]:
         return [memory.Fit(self._kind, self.n_factors)]
 
     def _fold_in(self, ratings: Observations, tables: Tables) -> None:
-        """Make the models such as know all users and items of these ratings and tables, too."""
+        """Add the new users and items of these ratings and tables to the models."""
         known, backend = self.ratings_.observations, self._backend()
         self._keep_posteriors(
             [each.with_newcomers(known, ratings, tables, backend) for each in self._posteriors]
@@ -277,14 +276,14 @@ class RatingModel(Serving, BaseEstimator):
     def _read(
         self, ratings: Any, validation: Any, features: tuple[Any, Any], checkpoints: Checkpoints
     ) -> _Read:
-        """Ratings and features as numbers; whatever is wrong with them is said here."""
+        """Ratings and features as numbers; whatever is wrong with them is raised here."""
         with initialising_device(self.device):
             known, given, among = read_given(
                 ratings, validation, scale=self.scale, item_scales=self.item_scales
             )
         self._read_scales(known)
         known = self._read_features(known, *features, among)
-        own_seed = seed_from(self.random_state, known=checkpoints.seed)
+        own_seed = seed_from(self.random_state, stored=checkpoints.seed)
         seed = self._group().broadcast_object(lambda: own_seed)
         if checkpoints.are_kept:
             whole, tables = gather_on_rank_0(known, among), self._features.tables
@@ -296,7 +295,6 @@ class RatingModel(Serving, BaseEstimator):
         return _Read(known, given, among, seed)
 
     def _train(self, read: _Read, checkpoints: Checkpoints) -> _Trained:
-        """Learn the models, and beside them the demand."""
         known, given, among, seed = read
         with threads(self.n_jobs), working_on_named(self.device):
             with stage("held out and in random order"):
@@ -321,9 +319,10 @@ class RatingModel(Serving, BaseEstimator):
         if not isinstance(known, RemoteRatings):
             with threads(self.n_jobs):
                 self.demand_ = trained.demand.after_learning(known.observations, known.age)
+        if trained.fitted.interrupted:
+            report_interruption(self.n_iter_, self.best_epoch_)
 
     def _group(self) -> process_group.Group | process_group.Alone:
-        """The processes that learn together."""
         group = process_group.current()
         if group is not None and not self._in_processes:
             raise DataError(
@@ -370,11 +369,8 @@ class RatingModel(Serving, BaseEstimator):
         if not fitted.history:  # where there was nothing to learn
             self.history_ = self.history_.astype(float)
         self._set_ratings(known)
-        if fitted.interrupted:
-            report_interruption(self.n_iter_, self.best_epoch_)
 
     def _read_features(self, known: Ratings, users: Any, items: Any, among: Any) -> Ratings:
-        """Read what is given of users and items; returns the ratings with all ids."""
         if users is None and items is None:
             self._features = NO_FEATURES
             return known
@@ -395,7 +391,6 @@ class RatingModel(Serving, BaseEstimator):
         return False
 
     def _in_order(self, posterior: Any, data: TrainingData, known: Ratings, fitted: Fitted) -> Any:
-        """With users and items in the order of their ids, as the ratings have them."""
         return posterior.reordered(data.row_position, data.column_position, data.n_levels)
 
     def _set_ratings(self, known: Ratings) -> None:
@@ -529,7 +524,7 @@ class RatingModel(Serving, BaseEstimator):
         """
         check_is_fitted(self, "models_")
         if new_ratings is None and user_features is None and item_features is None:
-            raise DataError("There is nothing to fold in; give ratings or features of newcomers.")
+            raise DataError("There is nothing to fold in; give ratings or features of new users or items.")
         ratings = self.ratings_
         if new_ratings is not None:
             ratings, _, _ = merged(ratings, new_ratings, "refuse")
@@ -590,7 +585,6 @@ class RatingModel(Serving, BaseEstimator):
         self._set_ratings(whole)
 
     def _update(self, known: Observations, touched: ChangedRatings, tables: Tables) -> None:
-        """Make the models such as know the new ratings."""
         raise DataError(
             f"{type(self).__name__} cannot be updated; fit() it anew with all ratings, or use OrdinalMF."
         )

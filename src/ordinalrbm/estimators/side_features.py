@@ -1,4 +1,4 @@
-"""What an estimator of ratings knows of users and items beside their ratings."""
+"""Features of users and items, as an estimator of ratings keeps them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ordinalrbm.data.columns import shown
+from ordinalrbm.data.columns import Ids, shown
 from ordinalrbm.data.features import FURTHEST, Coding, Features, What, aligned, encode_features, read_features
-from ordinalrbm.data.ratings import Ratings, with_ids
+from ordinalrbm.data.ratings import Catalogue, Ratings, with_ids
 from ordinalrbm.errors import DataError
 from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.storage.reader import Stored, wrong
@@ -36,7 +36,7 @@ _WHAT: tuple[What, What] = ("user", "item")
 
 
 def read_side(known: Ratings, frames: tuple[Any, Any]) -> tuple[Ratings, SideFeatures]:
-    """Features of users and items; who has features and no rating is known from now on."""
+    """Features of users and items, and the ratings with the ids that have features only."""
     users, items = (
         None if frame is None else read_features(frame, what)
         for frame, what in zip(frames, _WHAT, strict=True)
@@ -53,29 +53,27 @@ def read_side(known: Ratings, frames: tuple[Any, Any]) -> tuple[Ratings, SideFea
 
 
 def extended(known: SideFeatures, ratings: Ratings, frames: tuple[Any, Any]) -> tuple[Ratings, SideFeatures]:
-    """With those of newcomers; what was known of others stays, whatever the frames say of them."""
+    """With features of new users and items; those of known ones stay as they are."""
     found = []
     for own, frame, what in zip(known, frames, _WHAT, strict=True):
-        if frame is None or own is None:
-            if frame is not None:
-                raise DataError(
-                    f"{what}_features are given, but the model was learnt without any; fit() it "
-                    f"with {what}_features first."
-                )
+        if frame is None:
             found.append(own)
             continue
+        if own is None:
+            raise DataError(
+                f"{what}_features are given, but the model was learnt without any; fit() it with "
+                f"{what}_features first."
+            )
         more = encode_features(own.coding, frame, what)
         new = own.ids.match(more.ids, what) < 0
         table = sparse.vstack([own.table, more.table[np.flatnonzero(new)]], format="csr")
-        labels = np.concatenate([own.ids.labels, more.ids.labels[new]])
-        found.append(Features(type(own.ids)(labels), table, own.coding))
+        found.append(Features(own.ids.with_new(Ids(more.ids.labels[new])), table, own.coding))
     return _joined(ratings, SideFeatures(*found), is_learnt=True)
 
 
 def _joined(
     ratings: Ratings, found: SideFeatures, *, is_learnt: bool = False
 ) -> tuple[Ratings, SideFeatures]:
-    """Ratings and features of the same ids."""
     users, items = (None if part is None else part.ids for part in found)
     ratings = with_ids(ratings, users, items, is_learnt=is_learnt)
     both = (ratings.users, ratings.items)
@@ -120,14 +118,14 @@ def check_weights(features: SideFeatures, of_users: int, of_items: int) -> None:
             raise DataError(f"it has weights of {n} {what} features, which are not those it names")
 
 
-def from_stored(stored: Stored, ratings: Any) -> SideFeatures:
+def from_stored(stored: Stored, ratings: Catalogue) -> SideFeatures:
     """The features in a model file, of these users and items."""
     return SideFeatures(
         *(_read(stored, what, ids) for what, ids in zip(_WHAT, (ratings.users, ratings.items), strict=True))
     )
 
 
-def _read(stored: Stored, what: str, ids: Any) -> Features | None:
+def _read(stored: Stored, what: str, ids: Ids) -> Features | None:
     name = f"{what}_features"
     if name not in stored.header:
         return None

@@ -331,7 +331,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         """
         check_parameters(self)
         with Checkpoints(checkpoint, every, resume) as checkpoints:
-            seed = seed_from(self.random_state, known=checkpoints.seed)
+            seed = seed_from(self.random_state, stored=checkpoints.seed)
             # What was read is let go of: only the answers in random order stay in memory.
             read, questionnaire = read_questionnaire(
                 X, self.scales, self.nominal, self.numeric, self.background

@@ -98,11 +98,9 @@ def cells_of(observations: Observations, entry_mask: np.ndarray) -> Cells:
 
 def in_training(known: Ratings, row: np.ndarray, column: np.ndarray) -> np.ndarray:
     """Whether each pair of user and item is among the ratings; positions of -1 are not."""
-    seen = known.observations
-    pairs = rows_of(seen) * known.n_items + seen.column  # ascending
-    wanted = row.astype(np.int64) * known.n_items + column
-    found = np.append(pairs, -1)[np.searchsorted(pairs, wanted)] == wanted
-    return found & (row >= 0) & (column >= 0)
+    found = (row >= 0) & (column >= 0)
+    found[found] = known.observations.search(row[found], column[found]) >= 0
+    return found
 
 
 class TestRatings(NamedTuple):

@@ -139,13 +139,7 @@ def _utf8(path: Path, content: bytes) -> tuple[bytes, tuple[str, ...]]:
 
 
 def _delimiter(content: bytes) -> str:
-    """The delimiter that the header has most of, what stands in quotes aside.
-
-    Examples
-    --------
-    >>> _delimiter(b'a;"b, c, and d";e')
-    ';'
-    """
+    """The delimiter that the header has most of, what stands in quotes aside."""
     header = content.lstrip(b"\r\n").split(b"\n", 1)[0].decode("utf-8", "replace")
     bare = re.sub(r'"[^"]*"', "", header)
     return max(_DELIMITERS, key=bare.count)  # the first of equals, so a comma when there is none

@@ -86,15 +86,11 @@ def _is_like_ids(source: Source, name: str) -> bool:
     if pd.api.types.is_float_dtype(values):
         if not (values % 1 == 0).all():
             return False
-    elif not (pd.api.types.is_integer_dtype(values) or _is_text(values)):
+    elif not (pd.api.types.is_integer_dtype(values) or pd.api.types.is_string_dtype(values)):
         return False
     n_distinct = values.nunique()
     fewest = 2 if _is_named_as_id(name) else MOST_LEVELS + 1
     return fewest <= n_distinct < len(values)
-
-
-def _is_text(values: pd.Series) -> bool:
-    return bool(pd.api.types.is_string_dtype(values))
 
 
 def _rating_beside(source: Source, ids: list[str], questions: list[str]) -> str | None:

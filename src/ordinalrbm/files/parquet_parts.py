@@ -37,22 +37,10 @@ class _RowGroup(NamedTuple):
 
 
 class ParquetRatings:
-    """A file or folder of ratings, of which only the outlines have been read.
+    """A Parquet file or a folder of them, partitioned or not, of which only the outlines are read.
 
-    What is in it, and in which order, is what `ordinalrbm.files.formats.read` finds.
-
-    Parameters
-    ----------
-    path : str or path
-        A Parquet file, or a folder of them, partitioned or not.
-    layout : Layout, optional
-        Which columns are which.
-
-    Attributes
-    ----------
-    source : Source
-        The file with the names of its columns, and no row.
-    n_ratings : int
+    What is in it, and in which order, is what `ordinalrbm.files.formats.read` finds. Its ``source``
+    has the names of the columns, and no row.
 
     Examples
     --------

@@ -26,49 +26,29 @@ Duplicates = Literal["error", "last", "mean"]
 
 @dataclass(frozen=True)
 class Layout:
-    """What somebody says of a file of ratings; what is None is found out.
+    """How a file of ratings is to be read; the rest is found out."""
 
-    Parameters
-    ----------
-    columns : dict, optional
-        Names of columns by what they are: user, item, rating, timestamp.
-    scale : Scale, optional
-    has_own_scales : bool
-        Whether items have scales of their own, so that ratings are not checked here.
-    duplicates : {"error", "last", "mean"}
-        Which rating counts where a user has rated an item several times.
-    needs_times : bool
-        Whether times are needed; if not, they are left out where they make no sense.
-    options : dict, optional
-        What a user of the command line calls the arguments of `read_rating_file`.
-    """
-
-    columns: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)  # names by role: user, item, rating, timestamp
     scale: Scale | None = None
-    duplicates: Duplicates = "error"
-    needs_times: bool = True
+    duplicates: Duplicates = "error"  # which of several ratings of one item by one user counts
+    needs_times: bool = True  # if not, times are left out where they make no sense
+    # What the command line calls the arguments of `read_rating_file`.
     options: Mapping[str, str] = field(default_factory=dict)
-    has_own_scales: bool = False
+    has_own_scales: bool = False  # whether items have scales of their own: ratings are not checked here then
 
     @property
     def names_columns(self) -> bool:
-        """Whether somebody says that the file holds ratings, by naming what only they have."""
+        """Whether a column is named that only ratings have."""
         return any(name in self.columns for name in COLUMNS)
 
     def saying(self, argument: str, value: str) -> str:
-        """How to say something: an option of the command line, or an argument in Python.
-
-        Examples
-        --------
-        >>> Layout().saying("user", "who"), Layout(options={"user": "--user"}).saying("user", "a b")
-        ("user='who'", "--user 'a b'")
-        """
+        """An argument with its value, as an option of the command line or as in Python."""
         if argument in self.options:
             return f"{self.options[argument]} {shlex.quote(value)}"
         return f"{argument}={value!r}"
 
     def or_survey(self) -> str:
-        """How to say that there are no ratings at all, where that can be said."""
+        """The option for a file without ratings, where there is one."""
         return f", or {self.options['survey']} if it is a survey" if "survey" in self.options else ""
 
 
@@ -132,14 +112,7 @@ def read_rating_file(
 
 
 def is_ratings(source: Source) -> bool:
-    """Whether a file is a list of ratings, with columns of users, items and ratings.
-
-    Examples
-    --------
-    >>> from ordinalrbm.files.formats import from_frame
-    >>> is_ratings(from_frame(pd.DataFrame({"userId": [1], "movieId": [7], "Rating": [4.5]})))
-    True
-    """
+    """Whether a file is a list of ratings, with columns of users, items and ratings."""
     return all(candidates(source.frame.columns, name) for name in COLUMNS)
 
 
@@ -159,15 +132,7 @@ def ratings_of(source: Source, layout: Layout = AS_IT_IS) -> pd.DataFrame:
 
 
 def pairs_of(source: Source, layout: Layout = AS_IT_IS) -> pd.DataFrame:
-    """The columns user and item, for which a rating is asked.
-
-    Examples
-    --------
-    >>> from ordinalrbm.files.formats import from_frame
-    >>> pairs_of(from_frame(pd.DataFrame({"user_id": ["u"], "item": ["i"], "price": [3]})))
-      user item
-    0    u    i
-    """
+    """The columns user and item, for which a rating is asked."""
     pairs = _named(source, ("user", "item"), layout)
     for name in pairs:
         _refuse_gaps(source, pairs, name, layout)
@@ -206,7 +171,7 @@ def columns_of(source: Source, names: tuple[str, ...] = COLUMNS, layout: Layout 
 
 
 def column_of(source: Source, name: str, layout: Layout = AS_IT_IS) -> str:
-    """The file's own name of a column that must be there: as is said, or else by its name."""
+    """The file's own name of a column that must be there: as given, or else by its role."""
     there = list(source.frame.columns)
     said = layout.columns.get(name)
     if said is not None:
@@ -239,7 +204,7 @@ def _time_column(source: Source, layout: Layout) -> str | None:
     return None
 
 
-# ---- checks, with the place in the file --------------------------------------------------------
+# ---- checks, with the location in the file -----------------------------------------------------
 
 
 def checked_ratings(source: Source, layout: Layout = AS_IT_IS) -> pd.DataFrame:
@@ -253,7 +218,7 @@ def checked_ratings(source: Source, layout: Layout = AS_IT_IS) -> pd.DataFrame:
     return _without_repeats(source, ratings, layout)
 
 
-def _place(source: Source, name: str, row: int, layout: Layout) -> str:
+def _location(source: Source, name: str, row: int, layout: Layout) -> str:
     column = column_of(source, name, layout)
     return f"{source.where}, column {column!r}, row {row} (counted from 0)"
 
@@ -261,7 +226,7 @@ def _place(source: Source, name: str, row: int, layout: Layout) -> str:
 def _refuse_gaps(source: Source, ratings: pd.DataFrame, name: str, layout: Layout) -> None:
     missing = ratings[name].isna().to_numpy()
     if missing.any():
-        where = _place(source, name, int(missing.argmax()), layout)
+        where = _location(source, name, int(missing.argmax()), layout)
         raise DataError(f"{where}: the {name} is missing; fill it in or remove the row.")
 
 
@@ -280,7 +245,7 @@ def _on_scale(source: Source, values: pd.Series, layout: Layout) -> pd.Series:
     if (levels == OFF_SCALE).any():
         row = int((levels[codes] == OFF_SCALE).argmax())
         raise DataError(
-            f"{_place(source, 'rating', row, layout)}: the rating {shown(values.iloc[row])} is not "
+            f"{_location(source, 'rating', row, layout)}: the rating {shown(values.iloc[row])} is not "
             f"on the scale {shorten(scale.labels)}; correct it{_or_whole_scale(layout)}."
         )
     return values
@@ -300,7 +265,7 @@ def _as_numbers(source: Source, values: pd.Series, layout: Layout) -> pd.Series:
     if not unread.any():
         return numbers
     row = int(unread.argmax())
-    where, value = _place(source, "rating", row, layout), shown(values.iloc[row])
+    where, value = _location(source, "rating", row, layout), shown(values.iloc[row])
     if layout.scale is not None:
         labels = shorten(layout.scale.labels)
         raise DataError(
@@ -404,16 +369,8 @@ def _labels(source: Source, ratings: pd.Series, layout: Layout) -> np.ndarray:
 def read_side_table(path: StrPath, what: str, rated: pd.Series, layout: Layout = AS_IT_IS) -> pd.DataFrame:
     r"""A table of users or items, as ``fit`` takes it, from any file that is read.
 
-    Parameters
-    ----------
-    path : str or path
-        A line for each; ids are in the column that ratings have them in, or in one with a usual
-        name (`ordinalrbm.data.triples`). Codes that have labels in SPSS or Stata become these.
-    what : "user" or "item"
-    rated : Series
-        The ids of the ratings, whose type the ids of the table get.
-    layout : Layout, optional
-        What is said of the columns of the ratings.
+    Ids are in the column that ratings have them in, or in one with a usual name, and get the type of
+    those that are rated. Codes that have labels in SPSS or Stata become these.
 
     Examples
     --------
@@ -474,13 +431,7 @@ def _with_labels(source: Source) -> pd.DataFrame:
 
 
 def as_text_like(wants_text: bool, ids: pd.Series) -> pd.Series:
-    """Whole numbers as text, where others of the same ids are text; else as they are.
-
-    Examples
-    --------
-    >>> as_text_like(True, pd.Series([7, 12])).tolist()
-    ['7', '12']
-    """
+    """Whole numbers as text, where others of the same ids are text; else as they are."""
     return ids.astype(str) if wants_text and pd.api.types.is_integer_dtype(ids) else ids
 
 

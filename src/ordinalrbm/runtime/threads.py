@@ -15,18 +15,18 @@ from ordinalrbm.runtime.jit import print_to_stderr
 _MAX_THREADS: int = vars(numba.config)["NUMBA_NUM_THREADS"]
 
 
-def seed_from(random_state: Any, known: int | None = None) -> int:
-    """The seed of all that a call draws; a given generator moves on by one number.
+def seed_from(random_state: Any, stored: int | None = None) -> int:
+    """Return the seed of all that a call draws; a given generator moves on by one number.
 
-    ``known`` is the seed when ``random_state`` is None.
+    ``stored`` is the seed when ``random_state`` is None.
 
     Examples
     --------
     >>> seed_from(0) == seed_from(0)
     True
     """
-    if random_state is None and known is not None:
-        return known
+    if random_state is None and stored is not None:
+        return stored
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
