@@ -79,12 +79,7 @@ def test_gaps_are_filled_and_answers_stay(model, table):
     assert filled[asked].notna().all(axis=None)
     for name in asked:
         given = table[name].notna()
-        if name in ("income", "hours"):
-            np.testing.assert_allclose(
-                filled[name][given].astype(float), table[name][given].astype(float), rtol=1e-9
-            )
-        else:
-            assert (filled[name][given] == table[name][given]).all()
+        assert (filled[name][given] == table[name][given]).all()
     for name in ("land", "age"):  # background is no question
         pd.testing.assert_series_equal(filled[name], table[name])
 
@@ -133,7 +128,7 @@ def test_skewed_numbers_stay_within_those_seen(table):
     """They are learnt by normal scores, so that nobody earns less than nothing."""
     skewed = table.assign(income=np.exp(table["income"].astype(float) / 700.0))
     model = orbm.CumulativeRBM.binary(**SMALL, **KINDS, unanswered="latent").fit(skewed)
-    scale = model.questionnaire_.numbers[1]
+    scale = model.questionnaire_.numbers[4]
     assert len(scale.values) > 10
     gaps, own = skewed["income"].isna(), skewed["income"].dropna()
     drawn = pd.concat([each["income"][gaps] for each in model.impute(skewed, n_draws=5)])
@@ -144,7 +139,7 @@ def test_skewed_numbers_stay_within_those_seen(table):
     assert 0.35 < (drawn.to_numpy() < np.tile(median, 5)).mean() < 0.65
     np.testing.assert_allclose(model.predict_proba(skewed)[4][gaps, 0], mean, rtol=1e-6)
     far = skewed.assign(income=skewed["income"].max() * 3)  # given answers stay
-    np.testing.assert_allclose(model.impute(far)["income"], far["income"], rtol=1e-9)
+    assert (model.impute(far)["income"] == far["income"]).all()
 
 
 def test_polars_and_arrays(model, table):

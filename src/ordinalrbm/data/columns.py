@@ -69,7 +69,7 @@ def read_column(values: Any, name: Name) -> Column:
     """Read a column of any container: a Series, an array, a list, or one that has been read."""
     if isinstance(values, Column):
         return values
-    array = as_column(values, place(name))
+    array = as_column(values, location(name))
     dtype = array.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         kind: Kind = "ordered" if dtype.ordered else "category"
@@ -99,7 +99,7 @@ def _from_extension(values: Any, dtype: Any) -> np.ndarray:
 
 
 def _read_text(values: Any, name: Name, types: tuple[type, ...]) -> Column:
-    codes, distinct = factorise(values, place(name))
+    codes, distinct = factorise(values, location(name))
     if not len(distinct):
         return Column(name, "number", np.full(len(codes), np.nan))
     return Column(name, "text", codes=codes.astype(np.int32), distinct=distinct, types=types)
@@ -134,13 +134,13 @@ def _read_objects(array: np.ndarray, name: Name) -> Column:
         largest = float(np.finfo(np.float64).max)
         row = next(i for i, value in enumerate(array) if known[i] and abs(value) > largest)
         raise DataError(
-            f"{place(name, row)}: the value is too large for a number of 64 bits; correct it or "
+            f"{location(name, row)}: the value is too large for a number of 64 bits; correct it or "
             "leave it empty."
         ) from error
     return Column(name, "boolean" if only_booleans else "number", plain, types=types)
 
 
-def place(column: Name, row: int | None = None, rows: np.ndarray | None = None) -> str:
+def location(column: Name, row: int | None = None, rows: np.ndarray | None = None) -> str:
     """Where something is, to begin an error message with."""
     if row is None:
         return f"Column {column!r}"

@@ -143,7 +143,7 @@ class Survey:
     @property
     def table(self) -> Encoded:
         """What a model learns from and is asked about: answers, and the chosen columns."""
-        return self._with_beside(self.chosen.columns)
+        return self._with_extra(self.chosen.columns)
 
     @property
     def n_questions(self) -> int:
@@ -152,10 +152,10 @@ class Survey:
     @property
     def asked(self) -> Encoded:
         """All questions: the table without its background."""
-        return self._with_beside(self.chosen.asked)
+        return self._with_extra(self.chosen.asked)
 
-    def _with_beside(self, names: list[str]) -> Encoded:
-        return replace(self.encoded, beside=self.background[names]) if names else self.encoded
+    def _with_extra(self, names: list[str]) -> Encoded:
+        return replace(self.encoded, extra=self.background[names]) if names else self.encoded
 
     @cached_property
     def reasons(self) -> pd.DataFrame:
@@ -258,7 +258,7 @@ def apply(source: Source, schema: Schema) -> Survey:
     out += [LeftOut(f"Column {name!r}", "is not in the schema") for name in unknown]
     notes = (*source.remarks, *_silent_rows(encoded))
     others = pd.DataFrame(background, index=source.frame.index)
-    encoded = replace(encoded, people=others)
+    encoded = replace(encoded, groups=others)
     return Survey(source.name, encoded, others, weight, ids, schema, tuple(out), notes, no_answers)
 
 

@@ -255,8 +255,8 @@ def question_means(
 
 def has_gaps(answers: Encoded, numeric: Sequence[str]) -> bool:
     """Whether some answer on a scale, or some number, is missing."""
-    beside = answers.beside
-    lacks_number = beside is not None and bool(beside[list(numeric)].isna().any(axis=None))
+    extra = answers.extra
+    lacks_number = extra is not None and bool(extra[list(numeric)].isna().any(axis=None))
     return bool(answers.observations.density < 1.0) or lacks_number
 
 
@@ -289,7 +289,7 @@ def _as_numbers(
     answers: Encoded | pd.DataFrame, values: list[np.ndarray], numeric: Sequence[str]
 ) -> np.ndarray:
     """(n, Q) what levels count, then numbers; NaN where there is none."""
-    beside: Any = answers.beside if isinstance(answers, Encoded) else answers
+    beside: Any = answers.extra if isinstance(answers, Encoded) else answers
     if isinstance(answers, Encoded):
         level = answers.observations.to_dense()
     else:  # as a model fills it where there are columns of other kinds

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
-from ordinalrbm.data.answers import covariates_of
+from ordinalrbm.data.questionnaire import covariates_of
 from ordinalrbm.data.tables import as_table
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.plots.maps import row_positions

@@ -12,8 +12,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ordinalrbm import __version__
-from ordinalrbm.data.answers import Answers
 from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.questionnaire import Answers
 from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.storage.model_file import plain_number

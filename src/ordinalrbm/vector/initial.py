@@ -20,8 +20,8 @@ import numpy as np
 from scipy import linalg
 from scipy.stats import norm
 
-from ordinalrbm.data.answers import NOMINAL, covariates_of, kinds_of
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.questionnaire import NOMINAL, covariates_of, kinds_of
 from ordinalrbm.engine import thresholds
 from ordinalrbm.stats import polychoric
 from ordinalrbm.vector import regression

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ordinalrbm.data.answers import NOMINAL, NUMERIC, numbers_of
 from ordinalrbm.data.observations import Observations, level_type
+from ordinalrbm.data.questionnaire import NOMINAL, NUMERIC, numbers_of
 from ordinalrbm.engine import side as engine
 
 # The mean of a logistic of a normal of variance v is the logistic of its mean over √(1 + v c).

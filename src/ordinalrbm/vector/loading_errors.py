@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-from ordinalrbm.data.answers import NOMINAL, ORDINAL, kinds_of
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.questionnaire import NOMINAL, ORDINAL, kinds_of
 from ordinalrbm.engine import normal_reference, thresholds
 from ordinalrbm.engine.side import Side
 from ordinalrbm.engine.thresholds import unknown_level

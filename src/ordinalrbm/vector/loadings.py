@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr, softmax
 
-from ordinalrbm.data.answers import NOMINAL
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.questionnaire import NOMINAL
 from ordinalrbm.engine import gibbs
 from ordinalrbm.engine.side import Batch
 from ordinalrbm.stats.rotation import Rotated, Rotation, rotate

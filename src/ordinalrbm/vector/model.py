@@ -6,8 +6,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ordinalrbm.data.answers import NUMERIC, ORDINAL, Answers, covariates_of
 from ordinalrbm.data.observations import Observations, level_type
+from ordinalrbm.data.questionnaire import NUMERIC, ORDINAL, Answers, covariates_of
 from ordinalrbm.engine import gibbs, thresholds
 from ordinalrbm.engine.side import Side
 from ordinalrbm.errors import DataError
@@ -61,7 +61,7 @@ class VectorModel(NamedTuple):
     stretches, style_weights : (G,) what the thresholds are multiplied by in each style of using
         the scales, and the share of rows with that style; a single one is the plain model
     kind : (N,) int8, which questions are ordered scales, nominal or numbers (see
-        :mod:`ordinalrbm.data.answers`); of length zero where all are scales
+        :mod:`ordinalrbm.data.questionnaire`); of length zero where all are scales
     slopes, factor_slopes : (N', P) and (K, P) float32, what a row's covariates add to its
         utilities and to the biases of its factors; of length zero where there are none
     """

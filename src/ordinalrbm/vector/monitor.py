@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ordinalrbm.data.answers import NUMERIC, kinds_of
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.questionnaire import NUMERIC, kinds_of
 from ordinalrbm.training.divergence import spread_of, usual
 from ordinalrbm.vector.model import Unanswered, VectorModel, level_counts, of_answers, side
 from ordinalrbm.vector.posterior import draws, mean_field

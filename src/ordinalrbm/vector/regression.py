@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import softmax
 
-from ordinalrbm.data.answers import NOMINAL
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.questionnaire import NOMINAL
 from ordinalrbm.engine import normal_reference
 from ordinalrbm.vector.kinds import LOGISTIC_OF_NORMAL, Layout
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ordinalrbm.data.answers import NUMERIC
+from ordinalrbm.data.questionnaire import NUMERIC
 from ordinalrbm.engine import gibbs, normal_reference
 from ordinalrbm.engine.philox import Purpose, uniforms
 from ordinalrbm.engine.side import Batch, Side
