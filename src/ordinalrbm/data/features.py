@@ -187,7 +187,8 @@ def learn_column(column: Read, *, codes: bool = False) -> CodedColumn | str:
 
     Examples
     --------
-    >>> learn_column(read_feature([1, 2, 1, 2, 1, 2], "land"), codes=True).feature_names
+    >>> column = read_feature(read_column([1, 2, 1, 2, 1, 2], "land"))
+    >>> learn_column(column, codes=True).feature_names
     ['land=1', 'land=2']
     """
     return _learn(_as_texts(column, ("0",)) if codes else column, "row")
@@ -632,15 +633,15 @@ def _sorted_ids(frame: Frame, what: What, id_column: str) -> tuple[np.ndarray, I
 
 
 def _column_of(frame: Frame, name: str) -> Read:
-    return read_feature(frame.column(frame.names.index(name), lists=True), name)
+    return read_feature(read_column(frame.column(frame.names.index(name), lists=True), name))
 
 
 # ---- reading columns --------------------------------------------------------------------------
 
 
-def read_feature(values: Any, name: Name) -> Read:
+def read_feature(column: Column) -> Read:
     """A column of any table as numbers or as text."""
-    column = read_column(values, name)
+    name = column.name
     _check_types(column)
     if column.kind in ("category", "ordered"):
         return _read_categorical(column)

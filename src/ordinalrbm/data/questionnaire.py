@@ -15,7 +15,7 @@ import pandas as pd
 from scipy.special import ndtri
 from scipy.stats import skew
 
-from ordinalrbm.data.columns import Column, Name, location, read_column
+from ordinalrbm.data.columns import Column, Name, location
 from ordinalrbm.data.features import (
     FEWEST,
     CodedColumn,
@@ -105,10 +105,12 @@ class Questionnaire:
         known = self._lacking_levels() if nearest else [()] * len(self.kinds)
         if self.is_plain:
             return encode(table, [scale for scale in self.scales if scale is not None], known)
+        numbers = {j: _numbers(table.read(j)) for j in self.numbers}
         covariates = None
         if self.background is not None:
-            covariates = self.background.encode(_read_background(table, self.kinds))
-        return self._answers(table, _read_numbers(table, self.kinds), covariates, known)
+            others = [table.read(j) for j, kind in enumerate(self.kinds) if kind == "background"]
+            covariates = self.background.encode({column.name: read_feature(column) for column in others})
+        return self._answers(table, numbers, covariates, known)
 
     def _answers(
         self,
@@ -168,8 +170,8 @@ class Questionnaire:
     def given(self, table: Table, levels: np.ndarray) -> np.ndarray:
         """(rows, questions) levels, -1 where unanswered, and numbers, NaN where unanswered."""
         points = levels.astype(np.float64)
-        for j, values in _read_numbers(table, self.kinds).items():
-            points[:, self.questions.index(j)] = values
+        for j in self.numbers:
+            points[:, self.questions.index(j)] = _numbers(table.read(j))
         return points
 
     def decode(
@@ -257,10 +259,12 @@ def read_questionnaire(
         return answers, Questionnaire.of_scales(answers.scales)
     table = as_table(X)
     kinds = _kinds(table, nominal, numeric, background)
-    own_scales = _scales(table, kinds, scales)
-    numbers = _read_numbers(table, kinds)
+    columns = [table.read(j) for j in range(table.n_columns)]
+    own_scales = _scales(table.names, columns, kinds, scales)
+    numbers = {j: _numbers(columns[j]) for j, kind in enumerate(kinds) if kind == "numeric"}
+    others = [columns[j] for j, kind in enumerate(kinds) if kind == "background"]
+    groups = {column.name: read_feature(column) for column in others}
     number_scales = {j: learn_number_scale(values, table.name(j)) for j, values in numbers.items()}
-    groups = _read_background(table, kinds)
     codes = frozenset(table.name(j) for j in _positions(table, nominal, "nominal"))
     coded, covariates = learn_background(groups, codes) if groups else (None, None)
     found = Questionnaire(kinds, own_scales, number_scales, coded)
@@ -311,26 +315,28 @@ def _position(table: Table, column: Any, what: str) -> int:
     )
 
 
-def _scales(table: Table, kinds: Sequence[Kind], given: Any) -> tuple[Scale | None, ...]:
-    """Levels and categories of columns, given or found."""
-    keys = [table.name(j) for j in range(table.n_columns)]
-    fixed = dict(given) if isinstance(given, dict) else {}
-    for j, kind in enumerate(kinds):
-        if kind == "nominal" and keys[j] not in fixed:
-            fixed[keys[j]] = _categories(table.read(j))
+def _scales(
+    names: list[str] | None, columns: Sequence[Column], kinds: Sequence[Kind], given: Any
+) -> tuple[Scale | None, ...]:
+    """Levels and categories of columns, given or found; None for columns of other kinds."""
+    fixed = dict(given) if isinstance(given, Mapping) else {}
+    for column, kind in zip(columns, kinds, strict=True):
+        if kind == "nominal" and column.name not in fixed:
+            fixed[column.name] = _categories(column)
+        elif kind == "ordinal" and given is not None and not isinstance(given, Mapping):
+            fixed[column.name] = given  # one scale for all that have an order
     chosen = [j for j, kind in enumerate(kinds) if kind in ("ordinal", "nominal")]
-    if given is not None and not isinstance(given, dict):  # one scale for all that have an order
-        fixed |= {keys[j]: given for j in chosen if kinds[j] == "ordinal"}
-    names = [str(keys[j]) for j in chosen] if table.names is not None else None
+    chosen_names = None if names is None else [names[j] for j in chosen]
     if names is None:  # by position among those chosen
         fixed = {chosen.index(key): labels for key, labels in fixed.items() if key in chosen}
-    found = dict(zip(chosen, resolve_scales(map(table.read, chosen), names, fixed), strict=True))
-    return tuple(map(found.get, range(table.n_columns)))
+    resolved = resolve_scales([columns[j] for j in chosen], chosen_names, fixed)
+    found = dict(zip(chosen, resolved, strict=True))
+    return tuple(map(found.get, range(len(columns))))
 
 
 def _categories(column: Column) -> list[Any]:
     """The categories that occur in a column, in the order of a categorical or of the alphabet."""
-    column = read_answers(column, column.name)
+    column = read_answers(column)
     if column.kind in ("category", "ordered"):
         labels = [column.distinct[code] for code in np.unique(column.codes) if code >= 0]
     else:
@@ -355,16 +361,11 @@ def _categories(column: Column) -> list[Any]:
     return labels
 
 
-def _read_numbers(table: Table, kinds: Sequence[Kind]) -> dict[int, np.ndarray]:
-    """The columns of numbers by position, NaN where unanswered."""
-    return {j: _numbers(table.read(j)) for j, kind in enumerate(kinds) if kind == "numeric"}
-
-
 def _numbers(column: Column) -> np.ndarray:
-    if column.kind in ("category", "ordered"):  # labels may be numbers
-        labels = np.append(np.array(column.distinct, dtype=object), np.nan)
-        column = read_column(labels[column.codes], column.name)
-    read = read_feature(column, column.name)
+    if column.is_coded and not any(isinstance(label, str) for label in column.distinct):
+        values = np.array([*column.distinct, np.nan], dtype=np.float64)[column.codes]
+        column = Column(column.name, "number", values)  # a categorical of numbers
+    read = read_feature(column)
     if isinstance(read, Column):
         return read.values
     row = int((read.code >= 0).argmax())
@@ -373,11 +374,6 @@ def _numbers(column: Column) -> np.ndarray:
         f"{location(column.name, row)}: {shown!r:.80} is text, but the column is in numeric; convert it, "
         "for example with pandas.to_numeric, or put it in nominal."
     )
-
-
-def _read_background(table: Table, kinds: Sequence[Kind]) -> dict[Name, Read]:
-    columns = [table.read(j) for j, kind in enumerate(kinds) if kind == "background"]
-    return {column.name: read_feature(column, column.name) for column in columns}
 
 
 def _refuse_without_difference(
@@ -469,22 +465,9 @@ class Answers(Observations):
         return Answers.of(super().select(entry_mask), self.kind, self.numbers, self.covariates)
 
 
-def covariates_of(observations: Observations) -> np.ndarray:
-    """(rows, P) background of each row; P is zero where there is none."""
-    if isinstance(observations, Answers):
-        return observations.covariates
-    return np.zeros((observations.n_rows, 0), dtype=np.float32)
-
-
-def kinds_of(observations: Observations) -> np.ndarray:
-    """(columns,) kinds, or an array of length zero where all columns are ordinal."""
-    return observations.kind if isinstance(observations, Answers) else np.zeros(0, dtype=np.int8)
-
-
 def numbers_of(answers: Observations) -> np.ndarray:
     """(entries,) the number of each answer that is one, NaN for all others."""
-    kind = kinds_of(answers)
-    result = np.full(answers.n_entries, np.nan)
+    kind, result = answers.kind, np.full(answers.n_entries, np.nan)
     if isinstance(answers, Answers) and kind.size:
         of_number = np.cumsum(kind == NUMERIC) - 1
         is_number = kind[answers.column] == NUMERIC
@@ -503,7 +486,8 @@ class Background:
     Examples
     --------
     >>> table = {"land": ["at"] * 4 + ["ch"] * 4, "age": [20.0, 40.0] * 4}
-    >>> background, numbers = learn_background({name: read_feature(table[name], name) for name in table})
+    >>> columns = {name: read_feature(read_column(values, name)) for name, values in table.items()}
+    >>> background, numbers = learn_background(columns)
     >>> background.names, numbers[0].tolist()
     (['land=at', 'land=ch', 'age'], [0.5, -0.5, -1.0])
     """

@@ -114,7 +114,13 @@ class Scale:
         -------
         numpy.ndarray of int16
         """
-        answers = read_answers(values, column, rows)
+        return self.levels(read_column(values, column), rows, known)
+
+    def levels(
+        self, column: Column, rows: np.ndarray | None = None, known: Collection[Label] = ()
+    ) -> np.ndarray:
+        """As `encode`, of a column that has been read."""
+        answers, name = read_answers(column, rows), column.name
         if answers.is_coded:
             position = {label: level for level, label in enumerate(self.labels)}
             # One more entry than there are labels, so that the code -1 finds "unanswered".
@@ -126,14 +132,14 @@ class Scale:
             levels = np.where(np.isnan(answers.values.astype(np.float64)), -1, -2)
         unknown = levels == -2
         if known and answers.kind == "number" and unknown.any():
-            self._take_nearest(levels, answers.values, set(known), column)
+            self._take_nearest(levels, answers.values, set(known), name)
             unknown = levels == -2
         if unknown.any():
             first = int(unknown.argmax())
             raise DataError(
-                f"{location(column, first, rows)}: the value {answers.value(first)!r} is not on the "
+                f"{location(name, first, rows)}: the value {answers.value(first)!r} is not on the "
                 f"scale {shorten(self.labels)}; correct it, leave it empty, or give the whole "
-                f"scale with {remedy(column)}."
+                f"scale with {remedy(name)}."
             )
         return levels.astype(np.int16, copy=False)
 
@@ -212,12 +218,12 @@ def infer_scale(values: Any, name: Name) -> Scale:
     >>> infer_scale([0.5, 1.5, 2.0], "stars").labels
     (0.5, 1.0, 1.5, 2.0)
     """
-    return Scale(_inferred(values, name)[0])
+    return Scale(_inferred(read_column(values, name))[0])
 
 
-def _inferred(values: Any, name: Name) -> tuple[Labels, Counts | None]:
+def _inferred(column: Column) -> tuple[Labels, Counts | None]:
     """Labels of a column and, where these are whole numbers, how often each was given."""
-    answers = read_answers(values, name)
+    answers, name = read_answers(column), column.name
     counts: Counts | None = None
     if answers.kind in ("text", "category"):
         raise _no_order(answers, name)
@@ -264,7 +270,7 @@ def resolve_scales(columns: Iterable[Any], names: Sequence[str] | None, given: A
             raise _unknown_name(name, keys)
     fixed = {name: Scale(check_labels(labels, f"scales[{name!r}]")) for name, labels in given.items()}
     found = [
-        (fixed[name].labels, None) if name in fixed else _inferred(values, name)
+        (fixed[name].labels, None) if name in fixed else _inferred(read_column(values, name))
         for name, values in zip(keys, columns, strict=True)
     ]
     return [Scale(labels) for labels in shared_scales(*zip(*found, strict=True))]
@@ -342,17 +348,16 @@ def shorten(labels: Sequence[Any], limit: int = 12) -> str:
 # ---- reading a column -------------------------------------------------------------------------
 
 
-def read_answers(values: Any, name: Name, rows: np.ndarray | None = None) -> Column:
-    """A column of answers, whose numbers are integers or floats of 64 bits."""
-    column = read_column(values, name)
+def read_answers(column: Column, rows: np.ndarray | None = None) -> Column:
+    """A column of answers, whose numbers are finite integers or floats of 64 bits."""
     if column.kind in ("other", "list"):
         wrong = column.values[column.wrong] if len(column) else column.values
-        raise _not_an_answer(wrong, location(name, column.wrong, rows))
+        raise _not_an_answer(wrong, location(column.name, column.wrong, rows))
     if column.is_coded:
         return column
     array = column.values
     if array.dtype.kind == "f":
-        check_finite(array, name, rows)
+        check_finite(array, column.name, rows)
         return replace(column, values=_widen(array))
     fits = array.dtype.kind == "b" or array.max(initial=0) <= np.iinfo(np.int64).max
     return replace(column, values=array.astype(np.int64 if fits else np.float64, copy=False))

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from ordinalrbm.data.columns import Column, read_column, unmasked, warn_of_padding
 from ordinalrbm.data.frames import TableLike, as_frame, below_each_other, frame_of
-from ordinalrbm.data.observations import Cells, Observations, level_type
+from ordinalrbm.data.observations import Observations, level_type
 from ordinalrbm.data.scales import Label, Name, Scale, check_finite, plain_categories, resolve_scales
 from ordinalrbm.errors import DataError, DataTypeError
 
@@ -107,6 +107,15 @@ class Table:
     n_columns: int
     _read: dict[int, Column] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        shape = (self.n_rows, self.n_columns)
+        for n, sklearn_name, name in zip(shape, ("sample", "feature"), ("row", "column"), strict=True):
+            if n < 1:
+                raise DataError(
+                    f"Found array with 0 {sklearn_name}(s) (shape={shape}) while a minimum of 1 is "
+                    f"required; give a table with at least one {name}."
+                )
+
     def name(self, j: int) -> Name:
         """Column j's name, or its position when the columns have no names."""
         return j if self.names is None else self.names[j]
@@ -138,7 +147,7 @@ class Table:
         """(rows,) levels of column j, which an `Encoded` on this scale has already."""
         if self.kind == "encoded" and self.source.scales[j : j + 1] == [scale]:
             return self.source.levels(j)
-        return scale.encode(self.read(j), self.name(j), known=known)
+        return scale.levels(self.read(j), known=known)
 
     def columns(self) -> Iterator[Any]:
         """Every column's values, to infer scales from; of sparse ones only what is stored."""
@@ -187,16 +196,16 @@ def as_table(X: TableLike) -> Table:
     if isinstance(X, Encoded):
         n_rows, n_columns = X.shape
         n_columns += 0 if X.extra is None else X.extra.shape[1]
-        return _check_size(Table("encoded", X, X.header, n_rows, n_columns))
+        return Table("encoded", X, X.header, n_rows, n_columns)
     frame = as_frame(X)
     if frame is not None:
         names = _string_names(frame.names)
-        return _check_size(Table("frame", frame, names, frame.n_rows, len(frame.names)))
+        return Table("frame", frame, names, frame.n_rows, len(frame.names))
     if sp.issparse(X):
         csc = _canonical_csc(X)
-        return _check_size(Table("sparse", csc, None, *csc.shape))
+        return Table("sparse", csc, None, *csc.shape)
     array = _two_dimensional(X)
-    return _check_size(Table("array", array, None, *array.shape))
+    return Table("array", array, None, *array.shape)
 
 
 def encode(
@@ -291,11 +300,6 @@ def stack(tables: Sequence[TableLike]) -> TableLike:
     return below_each_other([frame.native for frame in frames], IMPUTATION, number)
 
 
-def header(names: list[str] | None) -> pd.DataFrame | np.ndarray:
-    """An empty table from which scikit-learn reads the names of the columns."""
-    return np.zeros((0, 0)) if names is None else pd.DataFrame(columns=names)
-
-
 # ---- reading ----------------------------------------------------------------------------------
 
 
@@ -348,12 +352,11 @@ def _canonical_csc(X: TableLike) -> Any:
         raise DataError(f"Expected 2D input, got input with shape {X.shape}: {_RESHAPE}")
     if X.dtype.kind == "c":
         raise DataError(_COMPLEX)
-    if X.format == "coo":
-        _refuse_stored_twice(X.row, X.col, X.shape)
     csc = X.tocsc()
+    if X.format == "coo" and csc.nnz < X.nnz:  # added up
+        _refuse_stored_twice(X.row, X.col)
     if not csc.has_canonical_format:
-        columns = np.repeat(np.arange(csc.shape[1]), np.diff(csc.indptr))
-        _refuse_stored_twice(csc.indices, columns, csc.shape)
+        _refuse_stored_twice(csc.indices, np.repeat(np.arange(csc.shape[1]), np.diff(csc.indptr)))
         csc = csc.sorted_indices()
     if X.format == "bsr":
         csc.eliminate_zeros()
@@ -364,19 +367,13 @@ def _canonical_csc(X: TableLike) -> Any:
     return csc
 
 
-def _refuse_stored_twice(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> None:
-    Observations.from_triples(rows, columns, np.zeros(len(rows), dtype=np.int8), *shape, 1)
-
-
-def _check_size(table: Table) -> Table:
-    shape = (table.n_rows, table.n_columns)
-    for n, sklearn_name, name in zip(shape, ("sample", "feature"), ("row", "column"), strict=True):
-        if n < 1:
-            raise DataError(
-                f"Found array with 0 {sklearn_name}(s) (shape={shape}) while a minimum of 1 is "
-                f"required; give a table with at least one {name}."
-            )
-    return table
+def _refuse_stored_twice(rows: np.ndarray, columns: np.ndarray) -> None:
+    twice = pd.DataFrame({"row": rows, "column": columns}).duplicated().to_numpy()
+    if twice.any():
+        k = int(twice.argmax())
+        raise DataError(
+            f"Row {rows[k]} answers column {columns[k]} more than once; keep one answer per row and column."
+        )
 
 
 # ---- encoding ---------------------------------------------------------------------------------
@@ -396,11 +393,14 @@ def _encode_sparse(
         rows, values = table.stored(j)
         part = slice(csc.indptr[j], csc.indptr[j + 1])
         levels[part] = scale.encode(values, table.name(j), rows, known[j])
-    columns = np.repeat(np.arange(table.n_columns, dtype=np.int32), np.diff(csc.indptr))
-    cells = Cells(csc.indices, columns, levels)
-    if (levels < 0).any():  # a stored NaN is unanswered too
-        cells = Cells(*(part[levels >= 0] for part in cells))
-    return Observations.from_triples(*cells, table.n_rows, table.n_columns, n_levels)
+    by_row = sp.csc_array((levels + 1, csc.indices, csc.indptr), shape=csc.shape).tocsr()
+    by_row.eliminate_zeros()  # a stored NaN is unanswered, too
+    return Observations(
+        by_row.indptr.astype(np.int64),
+        by_row.indices.astype(np.int32, copy=False),
+        (by_row.data - 1).astype(level_type(n_levels)),
+        np.array(n_levels, dtype=np.int32),
+    )
 
 
 # ---- decoding ---------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from ordinalrbm.data.frames import TableLike, collected
 from ordinalrbm.data.never_asked import cells_to_leave, groups_in
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.questionnaire import Questionnaire, read_questionnaire
-from ordinalrbm.data.tables import Encoded, as_table, header, stack
+from ordinalrbm.data.tables import Encoded, as_table, stack
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.philox import Purpose, uniforms
 from ordinalrbm.engine.side import Side
@@ -341,7 +341,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
             )
             answers, weight = _in_random_order(read, sample_weight, seed)
             fitted = self._learn(answers, weight, seed, checkpoints)
-        _check_feature_names(self, header(answers.names), reset=True)
+        _check_feature_names(self, pd.DataFrame(columns=answers.names), reset=True)
         self.questionnaire_ = questionnaire
         self.scales_: list[Any] = list(questionnaire.scales)
         self.n_features_in_ = len(self.scales_)
@@ -778,7 +778,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         check_parameters(self)  # some are read here, and may have been set after learning
         table = as_table(X)
         try:
-            _check_feature_names(self, header(table.names), reset=False)
+            _check_feature_names(self, pd.DataFrame(columns=table.names), reset=False)
         except ValueError as error:  # in scikit-learn's words, which its estimator checks expect
             raise DataError(str(error)) from error
         if table.n_columns != self.n_features_in_:

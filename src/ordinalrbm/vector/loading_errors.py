@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import softmax
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.data.questionnaire import NOMINAL, ORDINAL, kinds_of
+from ordinalrbm.data.questionnaire import NOMINAL, ORDINAL
 from ordinalrbm.engine import normal_reference, thresholds
 from ordinalrbm.engine.side import Side
 from ordinalrbm.engine.thresholds import unknown_level
@@ -313,7 +313,7 @@ def attenuation(model: VectorModel, people: Population, answers: Observations) -
     if answers.n_rows > _ENOUGH_ROWS:
         answers = answers.take_rows(np.arange(_ENOUGH_ROWS))
     ordinal = np.arange(answers.n_columns)
-    kind = kinds_of(answers)
+    kind = answers.kind
     if kind.size:
         ordinal = np.flatnonzero(kind == ORDINAL)
         levels = answers.to_dense()[:, ordinal]

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ordinalrbm.data.observations import Observations, level_type
-from ordinalrbm.data.questionnaire import NUMERIC, ORDINAL, Answers, covariates_of
+from ordinalrbm.data.questionnaire import NUMERIC, ORDINAL, Answers
 from ordinalrbm.engine import gibbs, thresholds
 from ordinalrbm.engine.side import Side
 from ordinalrbm.errors import DataError
@@ -211,7 +211,7 @@ def side(
     nobody knows ("latent"): then its utility is integrated over, and every row has all columns.
     """
     bounds = model.thresholds
-    covariates = covariates_of(observations)
+    covariates = observations.covariates
     columns = Columns(observations, np.zeros(0, dtype=np.float32))
     if model.kind.size:
         columns = in_columns(observations, model.layout, thresholds.unknown_level(bounds))

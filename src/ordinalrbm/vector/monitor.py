@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.data.questionnaire import NUMERIC, kinds_of
+from ordinalrbm.data.questionnaire import NUMERIC
 from ordinalrbm.training.divergence import spread_of, usual
 from ordinalrbm.vector.model import Unanswered, VectorModel, level_counts, of_answers, side
 from ordinalrbm.vector.posterior import draws, mean_field
@@ -105,7 +105,7 @@ def _usual(learnt: Observations, row_weight: np.ndarray | None, cells: Cells) ->
     """Log probability of answers without a model; numbers are standard normal then."""
     counts = level_counts(learnt, row_weight)
     found = usual(counts, learnt.n_levels, cells.column, cells.level)
-    kind = kinds_of(learnt)
+    kind = learnt.kind
     if not kind.size:
         return found
     normal = -0.5 * np.log(2.0 * np.pi) - 0.5 * cells.value**2
