@@ -53,16 +53,7 @@ class Features:
 
 @dataclass(frozen=True, slots=True)
 class Coding:
-    """How the columns of a frame become features.
-
-    Examples
-    --------
-    >>> coding = Coding((NumberColumn("age", 30.0, 8.0, True), CategoryColumn("job", ("artist",))))
-    >>> coding.names
-    ['age', 'age is missing', 'job=artist']
-    >>> Coding.from_json(coding.to_json()) == coding
-    True
-    """
+    """How the columns of a frame become features."""
 
     columns: tuple[CodedColumn, ...]
 
@@ -101,15 +92,6 @@ def read_features(frame: Any, what: What) -> Features:
     (Enum in polars), a feature "at least this" for each level but the lowest. A boolean or a level
     that is missing counts as the average. Numbers that are codes of groups must be given as text.
     Columns that give no feature are left out with a warning.
-
-    Examples
-    --------
-    >>> users = {"user": [3, 1, 2, 4], "age": [20, 40, None, 30], "job": ["cook"] * 3 + ["smith"]}
-    >>> features = read_features(pd.DataFrame(users), "user")
-    >>> features.ids.labels.tolist(), features.coding.names
-    ([1, 2, 3, 4], ['age', 'age is missing', 'job=cook'])
-    >>> features.table.toarray().round(2).tolist()
-    [[1.22..., 0.0, 1.0], [0.0, 1.0, 1.0], [-1.22..., 0.0, 1.0], [0.0, 0.0, 0.0]]
     """
     table, id_column = _check_frame(frame, what)
     order, ids = _sorted_ids(table, what, id_column)
@@ -128,15 +110,7 @@ def read_features(frame: Any, what: What) -> Features:
 
 
 def encode_features(coding: Coding, frame: Any, what: What) -> Features:
-    """Features of further ids by a known coding, which ignores other columns.
-
-    Examples
-    --------
-    >>> coding = Coding((NumberColumn("age", 30.0, 8.0, False), CategoryColumn("job", ("cook",))))
-    >>> more = pd.DataFrame({"user": ["b", "a"], "job": ["king", "cook"], "age": [26, None]})
-    >>> encode_features(coding, more, "user").table.toarray().tolist()
-    [[0.0, 1.0], [-0.5, 0.0]]
-    """
+    """Features of further ids by a known coding, which ignores other columns."""
     table, id_column = _check_frame(frame, what)
     there = table.names
     lacking = [column.name for column in coding.columns if column.name not in there]
@@ -163,15 +137,7 @@ def _feature_table(coding: Coding, columns: Sequence[Read]) -> sp.csr_array:
 
 
 def aligned(features: Features, ids: Ids, what: str = "id") -> sp.csr_array:
-    """The table's rows in the order of other ids; an id without features has an empty row.
-
-    Examples
-    --------
-    >>> table = sp.csr_array(np.array([[1.0], [2.0]], dtype=np.float32))
-    >>> features = Features(Ids(np.array([10, 20])), table, Coding(()))
-    >>> aligned(features, Ids(np.array([5, 20]))).toarray().tolist()
-    [[0.0], [2.0]]
-    """
+    """The table's rows in the order of other ids; an id without features has an empty row."""
     table = features.table
     line = features.ids.match(ids, what) if len(ids) else np.empty(0, dtype=np.int64)
     start = np.append(table.indptr, table.indptr[-1])
@@ -184,12 +150,6 @@ def learn_column(column: Read, *, codes: bool = False) -> CodedColumn | str:
     """How a column of a table becomes features, or why it becomes none.
 
     With ``codes``, numbers are codes of categories.
-
-    Examples
-    --------
-    >>> column = read_feature(read_column([1, 2, 1, 2, 1, 2], "land"))
-    >>> learn_column(column, codes=True).feature_names
-    ['land=1', 'land=2']
     """
     return _learn(_as_texts(column, ("0",)) if codes else column, "row")
 

@@ -98,14 +98,7 @@ class Frame:
 
 
 def as_frame(data: Any) -> Frame | None:
-    """Look at a frame without copying it; None if the data is no frame.
-
-    Examples
-    --------
-    >>> frame = as_frame(pa.table({"tea": [1, 3, None], "milk": ["no", "yes", "no"]}))
-    >>> frame.names, frame.column(0).tolist(), frame.column(1).tolist()
-    (['tea', 'milk'], [1.0, 3.0, nan], ['no', 'yes', 'no'])
-    """
+    """Look at a frame without copying it; None if the data is no frame."""
     if isinstance(data, pd.DataFrame):  # its names may be anything, and come twice
         return Frame(data, list(data.columns), len(data))
     try:
@@ -211,13 +204,7 @@ def has_gaps_among_integers(column: pa.Array | pa.ChunkedArray) -> bool:
 
 
 def column_to_pandas(column: pa.Array | pa.ChunkedArray) -> pd.Series:
-    """A column for pandas.
-
-    Examples
-    --------
-    >>> column_to_pandas(pa.chunked_array([[9007199254740993, None]])).tolist()
-    [9007199254740993, <NA>]
-    """
+    """A column for pandas."""
     mapper = _NULLABLE.get if has_gaps_among_integers(column) else None
     return column.to_pandas(types_mapper=mapper)
 

@@ -104,14 +104,7 @@ def cells_to_leave(table: Table, groups: Any, questions: list[int]) -> np.ndarra
 
 
 def in_words(found: pd.DataFrame, most: int = 3) -> str:
-    """One sentence that says which groups were never asked what.
-
-    Examples
-    --------
-    >>> line = {"column": "country", "group": "ir", "question": "beer", "people": 20}
-    >>> in_words(pd.DataFrame([line]))
-    "Never asked: 'beer' where country is ir (20 people)."
-    """
+    """One sentence that says which groups were never asked what."""
     lines = [
         f"{line.question!r} where {line.column} is {line.group} ({line.people:,} people)"
         for line in found.head(most).itertuples(index=False)

@@ -246,13 +246,6 @@ def read_questionnaire(
 
     Columns are named as in the table, or by position. A column in ``background`` is no question; if
     it is in ``nominal`` as well, its numbers are codes of groups.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"q": [1, 2, 3, 2], "party": ["a", "b", "a", None]})
-    >>> answers, found = read_questionnaire(table, nominal=["party"])
-    >>> found.kinds, found.scales[1].labels
-    (('ordinal', 'nominal'), ('a', 'b'))
     """
     if nominal is None and numeric is None and background is None:
         answers = read_table(X, scales)
@@ -428,13 +421,6 @@ class Answers(Observations):
     An answer that is a number has the level 0, which marks it as given; the number itself, in
     standard deviations from the mean, is in ``numbers``. Levels of nominal columns are categories,
     whose order means nothing. ``covariates`` are the background, never answers.
-
-    Examples
-    --------
-    >>> levels = Observations.from_dense([[0, 0], [1, -1]], [2, 1])
-    >>> answers = Answers.of(levels, [ORDINAL, NUMERIC], numbers=[[0.5], [np.nan]])
-    >>> answers.take_rows([1, 0]).numbers.tolist()
-    [[nan], [0.5]]
     """
 
     kind: np.ndarray = field(kw_only=True)  # (columns,) int8, empty where all are ordinal
@@ -481,16 +467,7 @@ def numbers_of(answers: Observations) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Background:
-    """How the columns of the background become numbers.
-
-    Examples
-    --------
-    >>> table = {"land": ["at"] * 4 + ["ch"] * 4, "age": [20.0, 40.0] * 4}
-    >>> columns = {name: read_feature(read_column(values, name)) for name, values in table.items()}
-    >>> background, numbers = learn_background(columns)
-    >>> background.names, numbers[0].tolist()
-    (['land=at', 'land=ch', 'age'], [0.5, -0.5, -1.0])
-    """
+    """How the columns of the background become numbers."""
 
     columns: tuple[Name, ...]
     coding: Coding
@@ -577,16 +554,7 @@ _SHARES = _WEIGHTS / _WEIGHTS.sum()
 
 @dataclass(frozen=True)
 class NumberScale:
-    """Mean and deviation of a number; of a skewed one also some values and their normal scores.
-
-    Examples
-    --------
-    >>> scale = learn_number_scale(np.array([10.0, 20.0, 30.0]), "hours")
-    >>> scale.standardise(np.array([20.0, 30.0]), "hours").round(2).tolist()
-    [0.0, 1.22]
-    >>> scale.restore(np.array([0.0])).tolist()
-    [20.0]
-    """
+    """Mean and deviation of a number; of a skewed one also some values and their normal scores."""
 
     mean: float
     deviation: float

@@ -82,13 +82,7 @@ class Scale:
 
     @property
     def values(self) -> np.ndarray:
-        """What each level counts when levels are averaged: its number, or for text its position 1..L.
-
-        Examples
-        --------
-        >>> Scale((0.5, 1.0, 4.0)).values, Scale(("low", "high")).values
-        (array([0.5, 1. , 4. ]), array([1., 2.]))
-        """
+        """What each level counts when levels are averaged: its number, or for text its position 1..L."""
         if self.is_numeric:
             return np.asarray(self.labels, dtype=np.float64)
         return np.arange(1, self.n_levels + 1, dtype=np.float64)
@@ -194,13 +188,7 @@ class Scale:
 
 
 def label_name(label: Any) -> str:
-    """A label as a reader should see it.
-
-    Examples
-    --------
-    >>> label_name("often"), label_name(3.0), label_name(0.5)
-    ('often', '3', '0.5')
-    """
+    """A label as a reader should see it."""
     return label if isinstance(label, str) else f"{label:g}"
 
 
@@ -210,13 +198,6 @@ def infer_scale(values: Any, name: Name) -> Scale:
     Ordered categoricals give their categories, used or not; booleans give (False, True); numbers
     give the evenly spaced grid they sit on, so that a level nobody chose is still there. Where
     that grid would be mostly empty, the values themselves are the scale.
-
-    Examples
-    --------
-    >>> infer_scale([1, 2, None, 5], "Q1").labels
-    (1, 2, 3, 4, 5)
-    >>> infer_scale([0.5, 1.5, 2.0], "stars").labels
-    (0.5, 1.0, 1.5, 2.0)
     """
     return Scale(_inferred(read_column(values, name))[0])
 
@@ -253,12 +234,6 @@ def resolve_scales(columns: Iterable[Any], names: Sequence[str] | None, given: A
     A list, tuple or ordered ``pandas.CategoricalDtype`` is given for all columns, a dict for some,
     by name or, where `names` is None, by position. Columns of whole numbers that belong to a
     battery have its whole scale (`shared_scales`).
-
-    Examples
-    --------
-    >>> scales = resolve_scales([["lo", "hi"], [1, 3]], ["a", "b"], {"a": ["lo", "hi"]})
-    >>> [scale.labels for scale in scales]
-    [('lo', 'hi'), (1, 3)]
     """
     columns = list(columns)
     keys: list[Name] = list(range(len(columns)) if names is None else names)
@@ -327,13 +302,7 @@ def remedy(column: Name) -> str:
 
 
 def shorten(labels: Sequence[Any], limit: int = 12) -> str:
-    """The labels as a list in text; the middle of a long one left out.
-
-    Examples
-    --------
-    >>> shorten(range(100))
-    '[0, 1, 2, 3, 4, ..., 98, 99] (100 levels)'
-    """
+    """The labels as a list in text; the middle of a long one left out."""
 
     def write(label: Any) -> str:
         text = repr(label)
@@ -523,13 +492,6 @@ def shared_scales(scales: Sequence[Labels], counts: Sequence[Counts | None]) -> 
     A column of whole numbers gets the longer scale of a battery, of at least three questions and
     no fewer than are on its own scale, where it has so few answers that the levels it lacks may
     be missing by chance. ``counts`` are None where a scale was not read from whole numbers.
-
-    Examples
-    --------
-    >>> five, four = (1, 2, 3, 4, 5), (1, 2, 3, 4)
-    >>> counts = [dict.fromkeys(five, 10)] * 3 + [dict.fromkeys(four, 3)]
-    >>> shared_scales([five, five, five, four], counts)[3]
-    (1, 2, 3, 4, 5)
     """
     questions: dict[Labels, list[Counts]] = {}
     for scale, own in zip(scales, counts, strict=True):
@@ -563,13 +525,7 @@ def may_lack(levels: Iterable[Any], n_answers: int, others: Sequence[Counts]) ->
 
 
 def lacking_levels(scales: Sequence[Labels]) -> list[frozenset[Any]]:
-    """For each scale, the whole numbers it lacks of batteries that hold all it has.
-
-    Examples
-    --------
-    >>> sorted(lacking_levels([(1, 2), *[(1, 2, 3, 4)] * 3])[0])
-    [3, 4]
-    """
+    """For each scale, the whole numbers it lacks of batteries that hold all it has."""
     questions = Counter(scales)
     batteries = _batteries(questions)
     lacking = {

@@ -40,14 +40,6 @@ class Encoded:
 
     Estimators take it like any other table, and where their scales are these, nothing is encoded
     again. The ``extra`` columns come after the answers; scales, names and shape are of answers only.
-
-    Examples
-    --------
-    >>> answers = read_table(pd.DataFrame({"tea": [1, 3, None], "milk": [2, 2, 1]}))
-    >>> answers.observations.to_dense().tolist()
-    [[0, 1], [1, 1], [-1, 0]]
-    >>> answers.to_frame()["tea"].tolist()
-    [1, 3, nan]
     """
 
     observations: Observations
@@ -161,13 +153,7 @@ class Table:
 
 
 def read_table(X: TableLike, scales: Any = None) -> Encoded:
-    """Any table's answers as levels, on the given scales (`resolve_scales`) or on inferred ones.
-
-    Examples
-    --------
-    >>> read_table([[1, 5], [None, 3]]).scales[1].labels
-    (3, 5)
-    """
+    """Any table's answers as levels, on the given scales (`resolve_scales`) or on inferred ones."""
     if isinstance(X, Encoded) and scales is None:
         return X
     table = as_table(X)
@@ -183,13 +169,6 @@ def as_table(X: TableLike) -> Table:
     sparse input, the stored entries are the answers, stored zeros too; all other cells are
     unanswered.** (The block and diagonal formats store padding, so there zeros are unanswered, and a
     warning counts them.)
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> table = as_table(pd.DataFrame({"Q1": [1, 2, None], "Q2": [3, 3, 1]}))
-    >>> table.names, table.n_rows, table.n_columns
-    (['Q1', 'Q2'], 3, 2)
     """
     if isinstance(X, Table):
         return X
@@ -214,12 +193,6 @@ def encode(
     """The table's answers as levels on the given scales, one per column.
 
     ``known`` are numbers of each column that count as the nearest level (`Scale.encode`).
-
-    Examples
-    --------
-    >>> table = as_table([[1, 5], [None, 3]])
-    >>> encode(table, [Scale((1, 2)), Scale((3, 4, 5))]).to_dense().tolist()
-    [[0, 2], [-1, 0]]
     """
     _check_scales(table.n_columns, scales)
     known = [()] * len(scales) if known is None else known
@@ -249,11 +222,6 @@ def decode(
     Frames give frames of the same library, columns and dtypes (and, in pandas, the same index when
     the number of rows is the same); `Encoded` gives `Encoded`; arrays, sparse input and lists give
     a NumPy array, of floats when all scales are numeric and of objects otherwise.
-
-    Examples
-    --------
-    >>> decode([[0, -1]], [Scale((1, 2)), Scale((3, 4, 5))], like=[[1, 5]])
-    array([[ 1., nan]])
     """
     table = as_table(like)
     if table.kind == "encoded" and (table.source.extra is not None or None in scales):

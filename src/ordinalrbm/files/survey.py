@@ -61,13 +61,7 @@ class Chosen(NamedTuple):
 
     @property
     def parameters(self) -> dict[str, list[str]]:
-        """Parameters of an estimator; empty if nothing is chosen.
-
-        Examples
-        --------
-        >>> Chosen(nominal=("party",), background=("land",), codes=("land",)).parameters
-        {'nominal': ['party', 'land'], 'background': ['land']}
-        """
+        """Parameters of an estimator; empty if nothing is chosen."""
         every = {
             "nominal": [*self.nominal, *self.codes],
             "numeric": list(self.numeric),
@@ -281,14 +275,6 @@ def apply(source: Source, schema: Schema) -> Survey:
 
     If the schema comes from another file, its codes count, and labels of this file do not. Codes
     that the schema does not know and this file declares as missing are missing, too.
-
-    Examples
-    --------
-    >>> from ordinalrbm.schema.schema import Column
-    >>> column = Column("Q1", "ordinal", levels=(2, 1), names=("low", "high"))
-    >>> survey = apply(from_frame(pd.DataFrame({"Q1": [1, 2]})), Schema((column,)))
-    >>> survey.answers["Q1"].tolist()
-    ['high', 'low']
     """
     _check_schema(source, schema)
     out: list[LeftOut] = []
@@ -477,14 +463,7 @@ def _without(values: pd.Series, is_missing: np.ndarray) -> pd.Series:
 
 
 def with_all_codes(column: Column, codes: Iterable[Code]) -> Column:
-    """The column with these codes among its levels; one without a name is called by its code.
-
-    Examples
-    --------
-    >>> column = Column("land", "nominal", levels=(1, 2), names=("at", "ch"))
-    >>> with_all_codes(column, [2, 3]).names
-    ('at', 'ch', '3')
-    """
+    """The column with these codes among its levels; one without a name is called by its code."""
     find, levels, names = position_finder(column.levels), list(column.levels), list(column.names)
     for code in codes:
         if find(code) < 0:
@@ -512,11 +491,6 @@ def as_whole(values: pd.Series) -> pd.Series:
     """Floats that are all whole as integers, nullable ones where there are gaps.
 
     SPSS and Stata have floats only; as the name of a respondent, 1001.0 looks wrong.
-
-    Examples
-    --------
-    >>> as_whole(pd.Series([1001.0, None])).tolist(), as_whole(pd.Series([0.5, 1.0])).tolist()
-    ([1001, <NA>], [0.5, 1.0])
     """
     if values.dtype.kind != "f":
         return values
@@ -549,13 +523,6 @@ def choose(schema: Schema, values: pd.DataFrame, include: Sequence[str], backgro
     """The columns that words, names and patterns mean; a text may have several, with commas.
 
     A word, such as nominal, means all columns with that role that are not named otherwise.
-
-    Examples
-    --------
-    >>> schema = Schema((Column("party", "nominal"), Column("age", "background")))
-    >>> values = pd.DataFrame({"party": ["a", "b"], "age": [20, 30]})
-    >>> choose(schema, values, ["nominal"], ["a*"])
-    Chosen(nominal=('party',), numeric=(), background=('age',), codes=())
     """
     entries: dict[_How, list[str]] = {
         "include": _entries(schema, include),

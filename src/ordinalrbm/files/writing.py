@@ -248,15 +248,6 @@ def write_labelled(
     """Write a table of numbers and text, in SPSS and Stata with a label for each column.
 
     Other formats have no labels; their files are those of `write_table`.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "scores.sav"
-    ...     write_labelled(file, pd.DataFrame({"factor_1": [0.5]}), {"factor_1": "Trust"})
-    ...     print(pyreadstat.read_sav(file)[1].column_names_to_labels)
-    {'factor_1': 'Trust'}
     """
     target = Path(path)
     source = Source(None, "frame", target.stem, frame, questions=labels)
@@ -309,13 +300,7 @@ def _no_formula(cell: Any) -> Any:
 
 
 def check_table_format(path: Path) -> Format:
-    """The format of a plain table at this path; raises a DataError when it has none.
-
-    Examples
-    --------
-    >>> check_table_format(Path("best.csv.gz"))
-    'csv'
-    """
+    """The format of a plain table at this path; raises a DataError when it has none."""
     kind = format_of(path)
     if kind not in ("csv", "tsv", "parquet"):
         raise DataError(
