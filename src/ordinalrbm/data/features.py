@@ -26,7 +26,7 @@ import scipy.sparse as sp
 
 from ordinalrbm.data.column_roles import candidates
 from ordinalrbm.data.columns import Column, Name, as_column, factorise, location, read_column, shown
-from ordinalrbm.data.frames import Frame, frame_of
+from ordinalrbm.data.frames import Frame, TableLike, frame_of
 from ordinalrbm.data.ids import Ids, number_ids
 from ordinalrbm.data.scales import MANY_LEVELS, shorten
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
@@ -81,7 +81,7 @@ class Coding:
         return cls(columns)
 
 
-def read_features(frame: Any, what: What) -> Features:
+def read_features(frame: TableLike, what: What) -> Features:
     """Read features, and learn from the frame how its columns become numbers.
 
     The frame has a row for each user or item. The column "user" (or "item", or another usual name
@@ -109,7 +109,7 @@ def read_features(frame: Any, what: What) -> Features:
     return Features(ids, _feature_table(coding, columns)[order], coding)
 
 
-def encode_features(coding: Coding, frame: Any, what: What) -> Features:
+def encode_features(coding: Coding, frame: TableLike, what: What) -> Features:
     """Features of further ids by a known coding, which ignores other columns."""
     table, id_column = _check_frame(frame, what)
     there = table.names
@@ -220,11 +220,7 @@ class CodedColumn(ABC):
         """The column whose fields `to_json` wrote, each of them checked."""
 
     def to_json(self) -> dict[str, Any]:
-        content: dict[str, Any] = {"kind": self.kind}
-        for one in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
-            value = getattr(self, one.name)
-            content[one.name] = list(value) if isinstance(value, tuple) else value
-        return content
+        return {"kind": self.kind, **plain_fields(self)}
 
 
 def standardised(values: np.ndarray, mean: float, deviation: float, name: Name) -> np.ndarray:
@@ -534,7 +530,7 @@ def _report_left_out(left_out: dict[str, str], is_any_left: bool, what: What) ->
 # ---- reading frames ---------------------------------------------------------------------------
 
 
-def _check_frame(given: Any, what: What) -> tuple[Frame, str]:
+def _check_frame(given: TableLike, what: What) -> tuple[Frame, str]:
     """The frame and the name of the column of ids; raises where it is no table of features."""
     frame = frame_of(given, f"The {what} features")
     names = frame.names
@@ -708,6 +704,12 @@ def _column_from_json(content: Any) -> CodedColumn:
     if kind not in _KINDS:
         raise invalid_entry("kind", kind)
     return _KINDS[kind].from_stored(name, stored)
+
+
+def plain_fields(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass for JSON, with lists for tuples."""
+    content = {one.name: getattr(value, one.name) for one in fields(value)}
+    return {name: list(part) if isinstance(part, tuple) else part for name, part in content.items()}
 
 
 def invalid_entry(name: str, value: Any) -> DataError:

@@ -113,12 +113,6 @@ def as_frame(data: Any) -> Frame | None:
     return Frame(found.to_native(), schema.names(), len(found), schema)
 
 
-def collected(data: Any) -> Any:
-    """A lazy frame in memory: collected twice, its rows might come in another order."""
-    frame = None if isinstance(data, np.ndarray | pd.DataFrame) else as_frame(data)
-    return data if frame is None else frame.native
-
-
 def frame_of(data: Any, what: str) -> Frame:
     """A frame, or an error that says ``what`` must be one."""
     frame = as_frame(data)

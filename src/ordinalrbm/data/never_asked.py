@@ -25,7 +25,7 @@ _BY_CHANCE = 0.01
 _FEWEST = 5
 
 
-def never_asked(X: TableLike, groups: Any) -> pd.DataFrame:
+def never_asked(X: TableLike, groups: TableLike) -> pd.DataFrame:
     """Find questions that everybody in a group has left unanswered, beyond chance.
 
     Parameters
@@ -70,7 +70,7 @@ def never_asked(X: TableLike, groups: Any) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["column", "group", "question", "people"])
 
 
-def never_asked_cells(X: TableLike, groups: Any, found: pd.DataFrame) -> np.ndarray:
+def never_asked_cells(X: TableLike, groups: TableLike, found: pd.DataFrame) -> np.ndarray:
     """(rows, columns) whether the respondent was never asked, by the result of `never_asked`."""
     table = as_table(X)
     position = {table.name(j): j for j in range(table.n_columns)}
@@ -90,7 +90,7 @@ def groups_in(table: Table, columns: Sequence[int]) -> pd.DataFrame | None:
     return pd.DataFrame(found) if found else None
 
 
-def cells_to_leave(table: Table, groups: Any, questions: list[int]) -> np.ndarray:
+def cells_to_leave(table: Table, groups: TableLike, questions: list[int]) -> np.ndarray:
     """(rows, questions) whether a cell stays empty because its group was never asked; warns of them."""
     found = never_asked(table, groups)
     found = found[found["question"].isin([table.name(j) for j in questions])]
@@ -113,7 +113,7 @@ def in_words(found: pd.DataFrame, most: int = 3) -> str:
     return f"Never asked: {', '.join(lines)}{more}."
 
 
-def _columns(groups: Any, n_rows: int) -> dict[Any, pd.Series]:
+def _columns(groups: TableLike, n_rows: int) -> dict[Any, pd.Series]:
     frame = as_frame(groups)
     if frame is not None:
         columns = {name: pd.Series(frame.column(j)) for j, name in enumerate(frame.names)}

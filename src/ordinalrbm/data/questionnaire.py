@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,7 @@ from ordinalrbm.data.features import (
     Read,
     Texts,
     learn_column,
+    plain_fields,
     read_feature,
     standardised,
     stored_number,
@@ -39,6 +40,8 @@ from ordinalrbm.stats.point_estimates import Rule, point
 from ordinalrbm.storage.reader import Stored
 
 Kind = Literal["ordinal", "nominal", "numeric", "background"]
+ColumnList = Sequence[str | int] | None  # names or positions
+GivenScales: TypeAlias = Sequence | Mapping | pd.CategoricalDtype | None
 # Kinds of questions, as models have them.
 ORDINAL, NOMINAL, NUMERIC = 0, 1, 2
 _CODES = {"ordinal": ORDINAL, "nominal": NOMINAL, "numeric": NUMERIC}
@@ -240,7 +243,11 @@ class Questionnaire:
 
 
 def read_questionnaire(
-    X: TableLike, scales: Any = None, nominal: Any = None, numeric: Any = None, background: Any = None
+    X: TableLike,
+    scales: GivenScales = None,
+    nominal: ColumnList = None,
+    numeric: ColumnList = None,
+    background: ColumnList = None,
 ) -> tuple[Encoded, Questionnaire]:
     """Read a table's answers, and learn what its columns are.
 
@@ -267,9 +274,11 @@ def read_questionnaire(
     return Encoded(observations, [s for s in own_scales if s is not None], table.names), found
 
 
-def _kinds(table: Table, nominal: Any, numeric: Any, background: Any) -> tuple[Kind, ...]:
+def _kinds(
+    table: Table, nominal: ColumnList, numeric: ColumnList, background: ColumnList
+) -> tuple[Kind, ...]:
     kinds: list[Kind] = ["ordinal"] * table.n_columns
-    given: tuple[tuple[Kind, Any], ...] = (("nominal", nominal), ("numeric", numeric))
+    given: tuple[tuple[Kind, ColumnList], ...] = (("nominal", nominal), ("numeric", numeric))
     for kind, columns in given:
         for j in _positions(table, columns, kind):
             if kinds[j] != "ordinal":
@@ -284,32 +293,29 @@ def _kinds(table: Table, nominal: Any, numeric: Any, background: Any) -> tuple[K
     return tuple(kinds)
 
 
-def _positions(table: Table, columns: Any, what: str) -> list[int]:
+def _positions(table: Table, columns: ColumnList, what: str) -> list[int]:
     if columns is None:
         return []
     if isinstance(columns, str) or not isinstance(columns, list | tuple | np.ndarray | pd.Index):
         raise DataError(f"The '{what}' parameter must be a list of columns. Got {columns!r} instead.")
-    found = [_position(table, column, what) for column in columns]
-    twice = next((name for j, name in enumerate(columns) if found[j] in found[:j]), None)
-    if twice is not None:
-        raise DataError(f"The '{what}' parameter names the column {twice!r} twice; once will do.")
+    keys: dict[Any, int] = {j: j for j in range(table.n_columns)}
+    keys |= {name: j for j, name in enumerate(table.names or ())}
+    found = []
+    for column in columns:
+        if not isinstance(column, str | int | np.integer) or isinstance(column, bool) or column not in keys:
+            there = shorten(range(table.n_columns) if table.names is None else table.names)
+            raise DataError(
+                f"The '{what}' parameter names {column!r}, but there is no such column; the columns are "
+                f"{there}."
+            )
+        if keys[column] in found:
+            raise DataError(f"The '{what}' parameter names the column {column!r} twice; once will do.")
+        found.append(keys[column])
     return found
 
 
-def _position(table: Table, column: Any, what: str) -> int:
-    if isinstance(column, str) and table.names is not None and column in table.names:
-        return table.names.index(column)
-    whole = isinstance(column, int | np.integer) and not isinstance(column, bool)
-    if whole and -1 < column < table.n_columns:
-        return int(column)
-    there = shorten(range(table.n_columns) if table.names is None else table.names)
-    raise DataError(
-        f"The '{what}' parameter names {column!r}, but there is no such column; the columns are {there}."
-    )
-
-
 def _scales(
-    names: list[str] | None, columns: Sequence[Column], kinds: Sequence[Kind], given: Any
+    names: list[str] | None, columns: Sequence[Column], kinds: Sequence[Kind], given: GivenScales
 ) -> tuple[Scale | None, ...]:
     """Levels and categories of columns, given or found; None for columns of other kinds."""
     fixed = dict(given) if isinstance(given, Mapping) else {}
@@ -327,7 +333,7 @@ def _scales(
     return tuple(map(found.get, range(len(columns))))
 
 
-def _categories(column: Column) -> list[Any]:
+def _categories(column: Column) -> list[Label]:
     """The categories that occur in a column, in the order of a categorical or of the alphabet."""
     column = read_answers(column)
     if column.kind in ("category", "ordered"):
@@ -490,12 +496,7 @@ class Background:
         return np.hstack(features) - np.array(self.means, dtype=np.float32)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "columns": list(self.columns),
-            "coding": self.coding.to_json(),
-            "has_missing": list(self.has_missing),
-            "means": list(self.means),
-        }
+        return plain_fields(self) | {"coding": self.coding.to_json()}
 
     @classmethod
     def from_stored(cls, stored: Stored) -> Background:
@@ -586,12 +587,7 @@ class NumberScale:
         return first, np.sqrt(np.maximum((points - first[:, None]) ** 2 @ _SHARES, 0.0))
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "mean": self.mean,
-            "deviation": self.deviation,
-            "values": list(self.values),
-            "scores": list(self.scores),
-        }
+        return plain_fields(self)
 
     @classmethod
     def from_stored(cls, stored: Stored) -> NumberScale:
