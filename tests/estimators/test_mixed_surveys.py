@@ -1,5 +1,7 @@
 """Tables with scales, categories, numbers and background, from the table to the file and back."""
 
+from collections import Counter
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -8,6 +10,9 @@ from small_surveys import assert_same_model
 from test_bad_input import assert_says, refusal
 
 import ordinalrbm as orbm
+from ordinalrbm.data import questionnaire, tables
+from ordinalrbm.data.questionnaire import NumberScale, read_questionnaire
+from ordinalrbm.data.scales import Scale
 from ordinalrbm.storage import model_file
 
 KINDS = {"nominal": ["party"], "numeric": ["hours", "income"], "background": ["land", "age"]}
@@ -45,6 +50,31 @@ def table():
 @pytest.fixture(scope="module")
 def model(table):
     return orbm.CumulativeRBM.binary(**SMALL, **KINDS, unanswered="latent").fit(table)
+
+
+def test_each_column_is_read_and_encoded_once(table, monkeypatch):
+    calls = Counter()
+
+    def counting(module, name, key):
+        whole = getattr(module, name)
+
+        def counted(*given, **named):
+            calls[name, key(*given)] += 1
+            return whole(*given, **named)
+
+        monkeypatch.setattr(module, name, counted)
+
+    counting(tables, "read_column", lambda values, name: name)
+    counting(questionnaire, "read_feature", lambda column: column.name)
+    counting(Scale, "levels", lambda scale, column, *rest: column.name)
+    counting(NumberScale, "standardise", lambda scale, values, name: name)
+    _, known = read_questionnaire(table, **KINDS)
+    for _ in range(2):  # while it is learnt, and in a later table
+        assert set(calls.values()) == {1}
+        assert {name for what, name in calls if what == "read_column"} == set(COLUMNS)
+        assert {name for what, name in calls if what == "levels"} == {"trust", "party", "mood"}
+        calls.clear()
+        known.encode(tables.as_table(table))
 
 
 # ---- what is learnt, said and filled -------------------------------------------------------------
