@@ -858,7 +858,7 @@ def test_steps_of_a_file_are_no_more_than_are_learnt():
         if is_fine:
             assert Coding.from_json(content).n_features == n
         else:
-            with pytest.raises(DataError, match="as the steps of 's'"):
+            with pytest.raises(DataError, match="as 'steps'"):
                 Coding.from_json(content)
 
 

@@ -274,7 +274,7 @@ def test_without_columns(container):
 )
 def test_complex(container):
     with pytest.raises(ValueError, match="Complex data not supported"):
-        as_table(container(np.array([[1j], [2.0]])))
+        read_table(container(np.array([[1j], [2.0]])))
 
 
 @pytest.mark.parametrize("form", ["array", "pandas", "nullable", "polars", "sparse", "list"])
@@ -292,7 +292,7 @@ def test_infinite_values_name_column_and_row(form):
         "list": values.tolist(),
     }[form]
     with pytest.raises(DataError, match=f"Column {name}, row 3 .*infinity.*NaN"):
-        as_table(made)
+        read_table(made)
 
 
 def test_off_scale_values_name_their_place():

@@ -7,8 +7,8 @@ numbers. Rows have two covariates. Everything is off centre.
 import mixed_enumeration as oracle
 import numpy as np
 
-from ordinalrbm.data.answers import Answers
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.questionnaire import Answers
 from ordinalrbm.vector.model import VectorModel
 
 KIND = np.array([0, 1, 2, 0, 1, 2], dtype=np.int8)

@@ -96,7 +96,7 @@ def test_all_kinds_are_recovered():
         weight_decay=1.0,
     ).fit(learnt)
     # The library has densities of standard deviations; here they are of the numbers themselves.
-    scales = estimator.questionnaire_.numbers
+    scales = estimator.questionnaire_.numbers.values()
     assert not any(scale.values for scale in scales)  # none is so skewed that it is ranked
     units = np.log([scale.deviation for scale in scales]).sum()
     found = (estimator.log_likelihood(new).mean() - units) / len(names)

@@ -1,9 +1,9 @@
-"""Features of users and items: what a table tells of them, as numbers.
+"""Features of users and items: the columns of a table as numbers.
 
-A column of a frame is read (`Numbers` or `Texts`), a coding is learnt from it (`CodedColumn`), and
-the coding makes features of this column and of the same column in later frames. Cells are looked
-at once per distinct value, and only what is not zero is stored; but a line that is told something
-and has zeros alone has one that is stored, so that it does not look like one of an unknown id.
+A column of a frame is read (a `Column` of numbers, or `Texts`), a coding is learnt from it
+(`CodedColumn`), and the coding makes features of this column and of the same column in later
+frames. Cells are parsed once per distinct value, and the table is sparse. A row whose known features
+are all zero keeps one explicit zero, to distinguish it from a row of an unknown id.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numbers
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from itertools import chain
 from typing import Any, ClassVar, Literal
@@ -24,14 +24,24 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from ordinalrbm.data.columns import Column, Ids, as_column, factorise, number_ids, read_column, shown
-from ordinalrbm.data.frames import Frame, frame_of
-from ordinalrbm.data.scales import MANY_LEVELS, Name, place, shorten
+from ordinalrbm.data.columns import (
+    Column,
+    Ids,
+    Name,
+    as_column,
+    factorise,
+    location,
+    number_ids,
+    read_column,
+    shown,
+)
+from ordinalrbm.data.frames import Frame, TableLike, frame_of
+from ordinalrbm.data.scales import MANY_LEVELS, shorten
 from ordinalrbm.data.triples import candidates
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 from ordinalrbm.storage.reader import Stored
 
-FEWEST = 3  # ids with a category: what one or two have in common tells nothing of others
+FEWEST = 3  # ids with a category: what one or two have in common says nothing about others
 FURTHEST = 1e6  # deviations from the mean: what is farther out is an error, not a value
 
 What = Literal["user", "item", "row"]
@@ -43,10 +53,7 @@ _EMPTY, _CONSTANT = "all missing", "only one value"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Features:
-    """Features of users or items as numbers: a line for each id, a column for each feature.
-
-    The ids are sorted, as `number_ids` does, so that nothing depends on the order of the frame.
-    """
+    """Features of users or items: a row for each id, sorted, and a column for each feature."""
 
     ids: Ids
     table: sp.csr_array  # (ids, features) float32
@@ -55,22 +62,13 @@ class Features:
 
 @dataclass(frozen=True, slots=True)
 class Coding:
-    """How the columns of a frame become features.
-
-    Examples
-    --------
-    >>> coding = Coding((NumberColumn("age", 30.0, 8.0, True), CategoryColumn("job", ("artist",))))
-    >>> coding.names
-    ['age', 'age is missing', 'job=artist']
-    >>> Coding.from_json(coding.to_json()) == coding
-    True
-    """
+    """How the columns of a frame become features."""
 
     columns: tuple[CodedColumn, ...]
 
     @property
     def names(self) -> list[str]:
-        """What each feature tells, for readers."""
+        """A readable name for each feature."""
         return [name for column in self.columns for name in column.feature_names]
 
     @property
@@ -83,7 +81,7 @@ class Coding:
 
     @classmethod
     def from_json(cls, content: Any) -> Coding:
-        """The coding that `to_json` wrote; a file may hold anything instead."""
+        """The coding that `to_json` wrote, checked: a file may hold anything."""
         if not isinstance(content, list) or not content:
             raise DataError(f"its header has {content!r:.80} as the columns of features")
         columns = tuple(_column_from_json(one) for one in content)
@@ -92,45 +90,17 @@ class Coding:
         return cls(columns)
 
 
-def read_features(frame: Any, what: What) -> Features:
+def read_features(frame: TableLike, what: What) -> Features:
     """Read features, and learn from the frame how its columns become numbers.
 
-    Parameters
-    ----------
-    frame : DataFrame of any library (:mod:`ordinalrbm.data.frames`)
-        A row for each user or item. The column "user" (or "item", or another usual name such as
-        customer_id or movieId, see `ordinalrbm.data.triples`) holds the ids, all others are
-        features: **numbers** in deviations from the mean, 0 where missing, with one more feature
-        that tells where; **booleans**; **text** and categoricals, a feature for each category
-        that `FEWEST` ids have, several in a cell by "|" or as a list; **ordered** categoricals
-        (Enum in polars), a feature "at least this" for each level but the lowest. A boolean or
-        a level that is missing counts as the average. Numbers that are codes of groups are text:
-        convert them with ``astype(str)``.
-    what : "user" or "item"
-
-    Returns
-    -------
-    Features
-
-    Warns
-    -----
-    UserWarning
-        When columns give no feature: all missing, only one value, or too few ids with the same.
-
-    Raises
-    ------
-    DataError
-        When the frame is empty, an id is missing or there twice, a column is neither numbers nor
-        text, a number is infinite, or there is no feature.
-
-    Examples
-    --------
-    >>> users = {"user": [3, 1, 2, 4], "age": [20, 40, None, 30], "job": ["cook"] * 3 + ["smith"]}
-    >>> features = read_features(pd.DataFrame(users), "user")
-    >>> features.ids.labels.tolist(), features.coding.names
-    ([1, 2, 3, 4], ['age', 'age is missing', 'job=cook'])
-    >>> features.table.toarray().round(2).tolist()
-    [[1.22..., 0.0, 1.0], [0.0, 1.0, 1.0], [-1.22..., 0.0, 1.0], [0.0, 0.0, 0.0]]
+    The frame has a row for each user or item. The column "user" (or "item", or another usual name
+    such as customer_id or movieId, see `ordinalrbm.data.triples`) holds the ids, all others are
+    features: **numbers** in standard deviations from the mean, 0 where missing, with one more
+    feature that marks missing ones; **booleans**; **text** and categoricals, a feature for each
+    category that `FEWEST` ids have, several in a cell by "|" or as a list; **ordered** categoricals
+    (Enum in polars), a feature "at least this" for each level but the lowest. A boolean or a level
+    that is missing counts as the average. Numbers that are codes of groups must be given as text.
+    Columns that give no feature are left out with a warning.
     """
     table, id_column = _check_frame(frame, what)
     order, ids = _sorted_ids(table, what, id_column)
@@ -143,21 +113,13 @@ def read_features(frame: Any, what: What) -> Features:
         else:
             coded.append(learnt)
             columns.append(column)
-    _tell_of_left_out(left_out, bool(coded), what)
+    _report_left_out(left_out, bool(coded), what)
     coding = Coding(tuple(coded))
-    return Features(ids, _side_by_side(coding, columns)[order], coding)
+    return Features(ids, _feature_table(coding, columns)[order], coding)
 
 
-def encode_features(coding: Coding, frame: Any, what: What) -> Features:
-    """The same features of further ids; columns that the coding does not know are left alone.
-
-    Examples
-    --------
-    >>> coding = Coding((NumberColumn("age", 30.0, 8.0, False), CategoryColumn("job", ("cook",))))
-    >>> more = pd.DataFrame({"user": ["b", "a"], "job": ["king", "cook"], "age": [26, None]})
-    >>> encode_features(coding, more, "user").table.toarray().tolist()
-    [[0.0, 1.0], [-0.5, 0.0]]
-    """
+def encode_features(coding: Coding, frame: TableLike, what: What) -> Features:
+    """Features of further ids by a known coding, which ignores other columns."""
     table, id_column = _check_frame(frame, what)
     there = table.names
     lacking = [column.name for column in coding.columns if column.name not in there]
@@ -168,15 +130,15 @@ def encode_features(coding: Coding, frame: Any, what: What) -> Features:
         )
     order, ids = _sorted_ids(table, what, id_column)
     columns = [_column_of(table, column.name) for column in coding.columns]
-    return Features(ids, _side_by_side(coding, columns)[order], coding)
+    return Features(ids, _feature_table(coding, columns)[order], coding)
 
 
-def _side_by_side(coding: Coding, columns: Sequence[Read]) -> sp.csr_array:
-    """(rows, features) of all columns, with a stored zero in lines that are told zeros alone."""
+def _feature_table(coding: Coding, columns: Sequence[Read]) -> sp.csr_array:
+    """(rows, features) of all columns, with an explicit zero in rows where all that is known is zero."""
     pairs = list(zip(coding.columns, columns, strict=True))
     table = sp.hstack([own.encode(column) for own, column in pairs], format="csr")
-    told = np.any([own.is_observed(column) for own, column in pairs], axis=0)
-    blank = told & (np.diff(table.indptr) == 0)
+    is_known = np.any([own.is_observed(column) for own, column in pairs], axis=0)
+    blank = is_known & (np.diff(table.indptr) == 0)
     at, more = table.indptr[:-1][blank], np.concatenate([[0], np.cumsum(blank)])
     start = table.indptr + more.astype(table.indptr.dtype)
     parts = np.insert(table.data, at, 0), np.insert(table.indices, at, 0), start
@@ -184,19 +146,11 @@ def _side_by_side(coding: Coding, columns: Sequence[Read]) -> sp.csr_array:
 
 
 def aligned(features: Features, ids: Ids, what: str = "id") -> sp.csr_array:
-    """The table's lines in the order of other ids; an id without features has an empty line.
-
-    Examples
-    --------
-    >>> table = sp.csr_array(np.array([[1.0], [2.0]], dtype=np.float32))
-    >>> features = Features(Ids(np.array([10, 20])), table, Coding(()))
-    >>> aligned(features, Ids(np.array([5, 20]))).toarray().tolist()
-    [[0.0], [2.0]]
-    """
+    """The table's rows in the order of other ids; an id without features has an empty row."""
     table = features.table
     line = features.ids.match(ids, what) if len(ids) else np.empty(0, dtype=np.int64)
     start = np.append(table.indptr, table.indptr[-1])
-    # With one more line, which is empty, for the position -1 of unknown ids.
+    # With one more row, which is empty, for the position -1 of unknown ids.
     lines = (table.shape[0] + 1, table.shape[1])
     return sp.csr_array((table.data, table.indices, start), shape=lines)[line]
 
@@ -204,35 +158,19 @@ def aligned(features: Features, ids: Ids, what: str = "id") -> sp.csr_array:
 def learn_column(column: Read, *, codes: bool = False) -> CodedColumn | str:
     """How a column of a table becomes features, or why it becomes none.
 
-    ``codes`` are numbers that stand for categories.
-
-    Examples
-    --------
-    >>> learn_column(read_feature([1, 2, 1, 2, 1, 2], "land"), codes=True).feature_names
-    ['land=1', 'land=2']
+    With ``codes``, numbers are codes of categories.
     """
-    if codes and isinstance(column, Numbers):
-        column = _as_texts(column, ("0",))
-    return _learn(column, "row")
+    return _learn(_as_texts(column, ("0",)) if codes else column, "row")
 
 
 # ---- columns and their codings ----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Numbers:
-    """A column of numbers, float64 and NaN where missing; booleans are 0 and 1."""
-
-    name: str
-    values: np.ndarray
-    is_boolean: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Texts:
     """A column of text, by its distinct cells and the values in each of them."""
 
-    name: str
+    name: Name
     code: np.ndarray  # (rows,) which of the distinct cells, -1 where missing
     cell: np.ndarray  # (values,) the distinct cell that a value is in; some have none
     text: np.ndarray  # (values,) objects that are str, not empty, without blanks around them
@@ -242,14 +180,18 @@ class Texts:
     def n_cells(self) -> int:
         return 1 + int(max(self.code.max(initial=-1), self.cell.max(initial=-1)))
 
-    def by_row(self, of_value: np.ndarray, missing: Any) -> np.ndarray:
+    @property
+    def missing(self) -> np.ndarray:
+        return self.code < 0
+
+    def by_row(self, of_value: np.ndarray, missing: float) -> np.ndarray:
         """(rows,) a number that each value has; for columns with one value in a cell."""
         of_cell = np.full(self.n_cells + 1, missing)  # the last is for the code -1
         of_cell[self.cell] = of_value
         return of_cell[self.code]
 
     def indicators(self, categories: Sequence[str] | np.ndarray) -> sp.csr_array:
-        """(distinct cells + 1, categories) which has which; the last line, of -1, is empty."""
+        """(distinct cells + 1, categories) which has which; the last row, of -1, is empty."""
         found = _positions(self.text, categories)
         cell, category = (part[found >= 0].astype(np.int32) for part in (self.cell, found))
         ones = np.ones(len(cell), dtype=np.float32)
@@ -258,7 +200,7 @@ class Texts:
         return table
 
 
-Read = Numbers | Texts
+Read = Column | Texts  # a Column that holds finite float64 numbers, 0 and 1 where they are booleans
 
 
 class CodedColumn(ABC):
@@ -271,15 +213,15 @@ class CodedColumn(ABC):
     @property
     @abstractmethod
     def feature_names(self) -> list[str]:
-        """What each feature tells, for readers."""
+        """A readable name for each feature."""
 
     @abstractmethod
     def encode(self, column: Read) -> sp.csr_array:
         """(rows, features) float32."""
 
-    @abstractmethod
     def is_observed(self, column: Read) -> np.ndarray:
-        """(rows,) whether zeros tell something, too, and do not stand for what is not known."""
+        """(rows,) whether the column is observed, so that a zero is a value."""
+        return ~np.isnan(_as_numbers(column))
 
     @classmethod
     @abstractmethod
@@ -287,15 +229,11 @@ class CodedColumn(ABC):
         """The column whose fields `to_json` wrote, each of them checked."""
 
     def to_json(self) -> dict[str, Any]:
-        content: dict[str, Any] = {"kind": self.kind}
-        for one in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
-            value = getattr(self, one.name)
-            content[one.name] = list(value) if isinstance(value, tuple) else value
-        return content
+        return {"kind": self.kind, **plain_fields(self)}
 
 
 def standardised(values: np.ndarray, mean: float, deviation: float, name: Name) -> np.ndarray:
-    """How many standard deviations from the mean; NaN stays, and what is too far out is refused."""
+    """Values in standard deviations from the mean, NaN where missing; far outliers are refused."""
     with np.errstate(over="ignore"):
         # Halves, because the distance of two large numbers may be more than a float holds.
         found = (values / 2 - mean / 2) / deviation * 2
@@ -303,7 +241,7 @@ def standardised(values: np.ndarray, mean: float, deviation: float, name: Name) 
     if too_far.any():
         row = int(too_far.argmax())
         raise DataError(
-            f"{place(name, row)}: the value {shown(values[row])} is more than {FURTHEST:,.0f} "
+            f"{location(name, row)}: the value {shown(values[row])} is more than {FURTHEST:,.0f} "
             f"standard deviations away from the mean {mean:g} that was learnt; correct it or leave "
             "it empty."
         )
@@ -312,13 +250,13 @@ def standardised(values: np.ndarray, mean: float, deviation: float, name: Name) 
 
 @dataclass(frozen=True, slots=True)
 class NumberColumn(CodedColumn):
-    """Deviations from the mean; what is missing is 0, which is the mean."""
+    """Standard deviations from the mean; a missing number is 0, the mean."""
 
     kind: ClassVar[str] = "number"
     name: str
     mean: float
     deviation: float
-    has_missing: bool  # whether there is a feature that tells where it is missing
+    has_missing: bool  # whether there is a feature that marks missing numbers
 
     @property
     def feature_names(self) -> list[str]:
@@ -334,19 +272,16 @@ class NumberColumn(CodedColumn):
             features[:, 1] = missing
         return sp.csr_array(features)
 
-    def is_observed(self, column: Read) -> np.ndarray:
-        return ~np.isnan(_as_numbers(column))
-
     @classmethod
     def from_stored(cls, name: str, stored: Stored) -> NumberColumn:
-        mean = _stored_number(stored, "mean", -_LARGEST, _LARGEST)
-        deviation = _stored_number(stored, "deviation", _SMALLEST, _LARGEST)
+        mean = stored_number(stored, "mean", -_LARGEST, _LARGEST)
+        deviation = stored_number(stored, "deviation", _SMALLEST, _LARGEST)
         return cls(name, mean, deviation, stored.entry("has_missing", bool))
 
 
 @dataclass(frozen=True, slots=True)
 class BooleanColumn(CodedColumn):
-    """One where true; what is missing is the average."""
+    """One where true; a missing value is the average."""
 
     kind: ClassVar[str] = "boolean"
     name: str
@@ -363,24 +298,21 @@ class BooleanColumn(CodedColumn):
         if wrong.any():
             row = int(wrong.argmax())
             raise DataError(
-                f"{place(self.name, row)}: the value {shown(values[row])} is neither true nor "
+                f"{location(self.name, row)}: the value {shown(values[row])} is neither true nor "
                 "false, as the column was when the features were learnt; correct it or leave it "
                 "empty."
             )
         features = np.where(missing, self.average, values).astype(np.float32)
         return sp.csr_array(features[:, None])
 
-    def is_observed(self, column: Read) -> np.ndarray:
-        return ~np.isnan(_as_numbers(column))
-
     @classmethod
     def from_stored(cls, name: str, stored: Stored) -> BooleanColumn:
-        return cls(name, _stored_number(stored, "average", 0, 1))
+        return cls(name, stored_number(stored, "average", 0, 1))
 
 
 @dataclass(frozen=True, slots=True)
 class CategoryColumn(CodedColumn):
-    """An indicator for each category, none of them left out as a reference."""
+    """An indicator for each category, without a reference category."""
 
     kind: ClassVar[str] = "category"
     name: str
@@ -391,24 +323,24 @@ class CategoryColumn(CodedColumn):
         return [f"{self.name}={category}" for category in self.categories]
 
     def encode(self, column: Read) -> sp.csr_array:
-        texts = _parted(_as_texts(column, self.categories))
+        texts = _split(_as_texts(column, self.categories))
         return texts.indicators(self.categories)[texts.code]
 
     def is_observed(self, column: Read) -> np.ndarray:
-        texts = _as_texts(column, self.categories)
-        return np.zeros(len(texts.code), dtype=bool)  # of a category that is not coded, nothing
+        # A category without an indicator is unknown.
+        return np.zeros(len(_as_texts(column, self.categories).code), dtype=bool)
 
     @classmethod
     def from_stored(cls, name: str, stored: Stored) -> CategoryColumn:
         categories = _stored_texts(stored, "categories")
         if any("|" in category for category in categories):
-            raise DataError(f"its header has categories with '|' in the column {name!r:.80}")
+            raise invalid_entry("categories", categories)
         return cls(name, categories)
 
 
 @dataclass(frozen=True, slots=True)
 class OrderedColumn(CodedColumn):
-    """An indicator "at least this level" for each step; what is missing is the average of each."""
+    """An indicator "at least this level" for each step; a missing level is the average of each."""
 
     kind: ClassVar[str] = "ordered"
     name: str
@@ -424,9 +356,9 @@ class OrderedColumn(CodedColumn):
         level = self._level(column)
         reached = np.where(level < 0, -1, np.searchsorted(self.steps, level, side="right"))
         n = len(self.steps)
-        # Line k has the first k steps; the last line, of -1, is what is missing.
-        lines = np.vstack([np.tri(n + 1, n, -1), self.averages]).astype(np.float32)
-        return sp.csr_array(lines)[reached]
+        # Row k has the first k steps; the last row, of -1, is for missing levels.
+        rows = np.vstack([np.tri(n + 1, n, -1), self.averages]).astype(np.float32)
+        return sp.csr_array(rows)[reached]
 
     def is_observed(self, column: Read) -> np.ndarray:
         return self._level(column) >= 0
@@ -436,7 +368,7 @@ class OrderedColumn(CodedColumn):
         texts = _as_texts(column, self.levels)
         if texts.form == "list":
             raise DataTypeError(
-                f"{place(self.name)} holds lists, but held ordered levels when the features were "
+                f"{location(self.name)} holds lists, but held ordered levels when the features were "
                 "learnt; give one level in each cell."
             )
         return texts.by_row(_positions(texts.text, self.levels), missing=-1)
@@ -444,18 +376,17 @@ class OrderedColumn(CodedColumn):
     @classmethod
     def from_stored(cls, name: str, stored: Stored) -> OrderedColumn:
         levels = _stored_texts(stored, "levels")
-        steps, averages = stored.entry("steps", list), stored.entry("averages", list)
-        are_levels = all(type(step) is int and 0 < step < len(levels) for step in steps)
-        if not (are_levels and 0 < len(steps) <= MANY_LEVELS and sorted(set(steps)) == steps):
-            raise DataError(f"its header has {steps!r:.80} as the steps of {name!r:.80}")
-        are_shares = all(type(one) in (int, float) and 0 <= one <= 1 for one in averages)
-        if not (are_shares and len(averages) == len(steps)):
-            raise DataError(f"its header has {averages!r:.80} as the averages of {name!r:.80}")
-        return cls(name, levels, tuple(steps), tuple(map(float, averages)))
+        steps = stored_tuple(stored, "steps", lambda step: type(step) is int and 0 < step < len(levels))
+        if not 0 < len(steps) <= MANY_LEVELS or sorted(set(steps)) != list(steps):
+            raise invalid_entry("steps", steps)
+        averages = stored_numbers(stored, "averages", 0, 1)
+        if len(averages) != len(steps):
+            raise invalid_entry("averages", averages)
+        return cls(name, levels, steps, averages)
 
 
 def _positions(text: np.ndarray, known: Sequence[str] | np.ndarray) -> np.ndarray:
-    """Where each text is among the known ones, -1 where it is not."""
+    """Position of each text among the known ones, -1 where it is not."""
     # As objects, because pandas' own text cannot hold every str.
     return pd.Index(known, dtype=object).get_indexer(pd.Index(text, dtype=object))
 
@@ -464,14 +395,14 @@ def _positions(text: np.ndarray, known: Sequence[str] | np.ndarray) -> np.ndarra
 
 
 def _as_numbers(column: Read) -> np.ndarray:
-    if isinstance(column, Numbers):
+    if isinstance(column, Column):
         return column.values
     known = column.by_row(np.ones(len(column.cell)), missing=0) > 0
     if known.any():
         row = int(known.argmax())
         value = column.text[column.cell == column.code[row]][0]
         raise DataTypeError(
-            f"{place(column.name, row)}: {value!r:.80} is text, but the column held numbers when "
+            f"{location(column.name, row)}: {value!r:.80} is text, but the column held numbers when "
             "the features were learnt; convert it, for example with pandas.to_numeric."
         )
     return np.full(len(column.code), np.nan)
@@ -481,13 +412,13 @@ def _as_texts(column: Read, categories: Sequence[str]) -> Texts:
     """Text, also of numbers if there are numbers among the categories."""
     if isinstance(column, Texts):
         return column
-    code, distinct = factorise(column.values, place(column.name))
-    labels = distinct.astype(bool) if column.is_boolean else distinct
+    code, distinct = factorise(column.values, location(column.name))
+    labels = distinct.astype(bool) if column.kind == "boolean" else distinct
     text = np.array([_label_text(label) for label in labels.tolist()], dtype=object)
     if len(text) and not any(map(_is_numeral, categories)):
         row = int((code == 0).argmax())
         raise DataTypeError(
-            f"{place(column.name, row)}: {text[0]} is no text, but the column held text such as "
+            f"{location(column.name, row)}: {text[0]} is no text, but the column held text such as "
             f"{categories[0]!r} when the features were learnt; give it as text."
         )
     return Texts(column.name, code, np.arange(len(text)), text)
@@ -507,8 +438,8 @@ def _label_text(label: Any) -> str:
     return str(int(label) if is_whole else label)
 
 
-def _parted(texts: Texts) -> Texts:
-    """With values that "|" parts as values of their own."""
+def _split(texts: Texts) -> Texts:
+    """With the values between "|" as values of their own."""
     if not any("|" in text for text in texts.text):
         return texts
     parts = [text.split("|") for text in texts.text]
@@ -527,7 +458,6 @@ def _stripped(cell: np.ndarray, text: Iterable[str]) -> tuple[np.ndarray, np.nda
 
 
 def _learn(column: Read, what: What) -> CodedColumn | str:
-    """How this column becomes features, or why it becomes none."""
     if isinstance(column, Texts):
         return _learn_order(column) if column.form == "ordered" else _learn_categories(column, what)
     # Sorted, so that sums do not depend on the order of the frame.
@@ -536,12 +466,13 @@ def _learn(column: Read, what: What) -> CodedColumn | str:
         return _EMPTY
     if known[0] == known[-1]:
         return _CONSTANT
-    if column.is_boolean:
-        return BooleanColumn(column.name, float(known.mean()))
+    name = str(column.name)
+    if column.kind == "boolean":
+        return BooleanColumn(name, float(known.mean()))
     mean, deviation = _mean_and_deviation(known)
     if deviation < _SMALLEST:  # by which nothing can be divided
         return _CONSTANT
-    return NumberColumn(column.name, mean, deviation, known.size < column.values.size)
+    return NumberColumn(name, mean, deviation, known.size < column.values.size)
 
 
 def _mean_and_deviation(ascending: np.ndarray) -> tuple[float, float]:
@@ -555,14 +486,14 @@ def _mean_and_deviation(ascending: np.ndarray) -> tuple[float, float]:
 
 
 def _learn_categories(column: Texts, what: What) -> CategoryColumn | str:
-    texts = _parted(column)
-    _, distinct = factorise(texts.text, place(column.name))
+    texts = _split(column)
+    _, distinct = factorise(texts.text, location(column.name))
     n_rows_of_cell = np.bincount(texts.code[texts.code >= 0], minlength=texts.n_cells + 1)
     n_ids = texts.indicators(distinct).T @ n_rows_of_cell
-    # What all have is no different from a constant.
+    # A category that all have is no different from a constant.
     kept = (n_ids >= FEWEST) & (n_ids < len(texts.code))
     if kept.any():
-        return CategoryColumn(column.name, tuple(sorted(distinct[kept])))
+        return CategoryColumn(str(column.name), tuple(sorted(distinct[kept])))
     if not n_ids.any():
         return _EMPTY
     if n_ids.max() == len(texts.code) and np.count_nonzero(n_ids) == 1:
@@ -579,17 +510,17 @@ def _learn_order(column: Texts) -> OrderedColumn | str:
         return _CONSTANT if len(used) else _EMPTY
     if len(used) - 1 > MANY_LEVELS:
         raise DataError(
-            f"{place(column.name)} has {len(used):,} ordered levels, more than the "
+            f"{location(column.name)} has {len(used):,} ordered levels, more than the "
             f"{MANY_LEVELS + 1} that features are made of; give it as a number, or as text if the "
             "order does not matter."
         )
     at_least = np.cumsum(n_ids[::-1])[::-1]
     averages = at_least[used[1:]] / at_least[0]
-    return OrderedColumn(column.name, levels, tuple(used[1:].tolist()), tuple(averages.tolist()))
+    return OrderedColumn(str(column.name), levels, tuple(used[1:].tolist()), tuple(averages.tolist()))
 
 
-def _tell_of_left_out(left_out: dict[str, str], is_any_left: bool, what: What) -> None:
-    """Warn of columns that become no feature, or refuse them where there are no others."""
+def _report_left_out(left_out: dict[str, str], is_any_left: bool, what: What) -> None:
+    """Warn of columns that become no feature; raise where there are no others."""
     if not left_out:
         return
     by_reason: dict[str, list[str]] = {}
@@ -608,8 +539,8 @@ def _tell_of_left_out(left_out: dict[str, str], is_any_left: bool, what: What) -
 # ---- reading frames ---------------------------------------------------------------------------
 
 
-def _check_frame(given: Any, what: What) -> tuple[Frame, str]:
-    """Refuse what is no table of features; returns it, and which column holds the ids."""
+def _check_frame(given: TableLike, what: What) -> tuple[Frame, str]:
+    """The frame and the name of the column of ids; raises where it is no table of features."""
     frame = frame_of(given, f"The {what} features")
     names = frame.names
     twice = [name for name, count in Counter(names).items() if count > 1]
@@ -652,7 +583,7 @@ def _feature_columns(frame: Frame, what: What, id_column: str) -> list[str]:
 def _sorted_ids(frame: Frame, what: What, id_column: str) -> tuple[np.ndarray, Ids]:
     """The rows in the order of their ids, and the ids, each of them once."""
     values = frame.column(frame.names.index(id_column))
-    position, ids = number_ids(as_column(values, place(what)), what)
+    position, ids = number_ids(as_column(values, location(what)), what)
     if len(ids) < len(position):
         second = int(pd.Series(position).duplicated().to_numpy().argmax())
         first = int((position == position[second]).argmax())
@@ -667,52 +598,46 @@ def _sorted_ids(frame: Frame, what: What, id_column: str) -> tuple[np.ndarray, I
 
 
 def _column_of(frame: Frame, name: str) -> Read:
-    return read_feature(frame.column(frame.names.index(name), lists=True), name)
+    return read_feature(read_column(frame.column(frame.names.index(name), lists=True), name))
 
 
 # ---- reading columns --------------------------------------------------------------------------
 
 
-def read_feature(values: Any, name: Any) -> Read:
-    """A column of any table, as numbers or as text."""
-    column, own = read_column(values, name), str(name)
+def read_feature(column: Column) -> Read:
+    """A column of any table as numbers or as text."""
+    name = column.name
     _check_types(column)
     if column.kind in ("category", "ordered"):
-        return _read_categorical(column, own)
+        return _read_categorical(column)
     if column.kind == "text":
-        return Texts(own, column.codes, *_stripped(np.arange(len(column.distinct)), column.distinct))
+        return Texts(name, column.codes, *_stripped(np.arange(len(column.distinct)), column.distinct))
     if column.kind == "list":
-        return _read_lists(column.values, ~column.missing, own)
+        return _read_lists(column)
     wide = column.values.astype(np.float64)
-    return _finite(Numbers(own, wide, column.kind == "boolean"))
+    infinite = np.isinf(wide)
+    if infinite.any():
+        row = int(infinite.argmax())
+        raise DataError(
+            f"{location(name, row)}: the value {wide[row]} is infinite; correct it or leave it empty."
+        )
+    return replace(column, values=wide)
 
 
 def _check_types(column: Column) -> None:
     """Refuse dates and the like, and values of several types."""
-    name = str(column.name)
-    forms = {_form(kind, name) for kind in column.types}
+    forms = {_form(kind, column.name) for kind in column.types}
     if column.kind == "other" and column.types == (Decimal,):
-        raise _not_a_feature(name, "Decimal, with a NaN that signals")
+        raise _not_a_feature(column.name, "Decimal, with a NaN that signals")
     if column.kind == "other" and not column.types:
         dtype = column.values.dtype
-        raise _not_a_feature(name, str(dtype), is_date=dtype.kind in "mM")
+        raise _not_a_feature(column.name, str(dtype), is_date=dtype.kind in "mM")
     if len(forms) > 1:
-        raise _mixed(name, column.types)
+        raise _mixed(column.name, column.types)
 
 
-def _finite(column: Numbers) -> Numbers:
-    infinite = np.isinf(column.values)
-    if infinite.any():
-        row = int(infinite.argmax())
-        raise DataError(
-            f"{place(column.name, row)}: the value {column.values[row]} is infinite; correct it or "
-            "leave it empty."
-        )
-    return column
-
-
-def _read_categorical(column: Column, name: str) -> Texts:
-    labels = column.distinct
+def _read_categorical(column: Column) -> Texts:
+    name, labels = column.name, column.distinct
     if len({isinstance(label, str) for label in labels}) > 1:
         raise _mixed(name, [type(label) for label in labels])
     cell, text = _stripped(np.arange(len(labels)), map(_label_text, labels))
@@ -720,12 +645,11 @@ def _read_categorical(column: Column, name: str) -> Texts:
         return Texts(name, column.codes, cell, text)
     if len(set(text)) < len(text):
         twice = Counter(text).most_common(1)[0][0]
-        raise DataError(f"{place(name)} has the level {twice!r} twice; rename one of them.")
+        raise DataError(f"{location(name)} has the level {twice!r} twice; rename one of them.")
     return Texts(name, column.codes, cell, text, "ordered")
 
 
-def _form(kind: type, name: str) -> str:
-    """What a column of such values is."""
+def _form(kind: type, name: Name) -> str:
     if issubclass(kind, str):
         return "text"
     if issubclass(kind, bool | np.bool_):
@@ -738,9 +662,10 @@ def _form(kind: type, name: str) -> str:
     raise _not_a_feature(name, kind.__name__, issubclass(kind, date | pd.Period))
 
 
-def _read_lists(values: np.ndarray, known: np.ndarray, name: str) -> Texts:
+def _read_lists(column: Column) -> Texts:
     """Lists of text in cells; every cell counts as distinct."""
-    lists = values[known].tolist()
+    known = ~column.missing
+    lists = column.values[known].tolist()
     text = pd.Series(list(chain.from_iterable(lists)), dtype=object).to_numpy()
     row = np.repeat(np.flatnonzero(known), [len(one) for one in lists])
     there = ~pd.isna(text)
@@ -749,35 +674,35 @@ def _read_lists(values: np.ndarray, known: np.ndarray, name: str) -> Texts:
         if not issubclass(kind, str):
             first = next(i for i, value in zip(row, text, strict=True) if type(value) is kind)
             raise DataTypeError(
-                f"{place(name, int(first))}: the list holds a value of type {kind.__name__}; give "
+                f"{location(column.name, int(first))}: the list holds a value of type {kind.__name__}; give "
                 "lists of text, or one number in each cell."
             )
-    return Texts(name, np.arange(len(values)), *_stripped(row, text), "list")
+    return Texts(column.name, np.arange(len(column)), *_stripped(row, text), "list")
 
 
-def _mixed(name: str, kinds: Iterable[type]) -> DataError:
+def _mixed(name: Name, kinds: Iterable[type]) -> DataError:
     named = " and ".join(sorted({kind.__name__ for kind in kinds}))
     return DataTypeError(
-        f"{place(name)} mixes values of type {named}; give all of them one type, for example with "
+        f"{location(name)} mixes values of type {named}; give all of them one type, for example with "
         "astype(str)."
     )
 
 
-def _not_a_feature(name: str, kind: str, is_date: bool = False) -> DataError:
+def _not_a_feature(name: Name, kind: str, is_date: bool = False) -> DataError:
     if is_date:
         return DataTypeError(
-            f"{place(name)} holds dates or times (type {kind}); make them numbers, for example "
+            f"{location(name)} holds dates or times (type {kind}); make them numbers, for example "
             "with .dt.year, or drop the column."
         )
     return DataTypeError(
-        f"{place(name)} holds values of type {kind}, which are neither numbers nor text nor lists "
+        f"{location(name)} holds values of type {kind}, which are neither numbers nor text nor lists "
         "of text; convert the column or drop it."
     )
 
 
 # ---- reading what a file holds ------------------------------------------------------------------
 
-_KINDS = (NumberColumn, BooleanColumn, CategoryColumn, OrderedColumn)
+_KINDS = {coded.kind: coded for coded in (NumberColumn, BooleanColumn, CategoryColumn, OrderedColumn)}
 
 
 def _column_from_json(content: Any) -> CodedColumn:
@@ -785,23 +710,45 @@ def _column_from_json(content: Any) -> CodedColumn:
         raise DataError(f"its header has {content!r:.80} as a column of features")
     stored = Stored({}, content)
     kind, name = stored.entry("kind", str), stored.entry("name", str)
-    for known in _KINDS:
-        if known.kind == kind:
-            return known.from_stored(name, stored)
-    raise DataError(f"its header has {kind!r:.80} as the kind of the column {name!r:.80}")
+    if kind not in _KINDS:
+        raise invalid_entry("kind", kind)
+    return _KINDS[kind].from_stored(name, stored)
 
 
-def _stored_number(stored: Stored, name: str, low: float, high: float) -> float:
+def plain_fields(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass for JSON, with lists for tuples."""
+    content = {one.name: getattr(value, one.name) for one in fields(value)}
+    return {name: list(part) if isinstance(part, tuple) else part for name, part in content.items()}
+
+
+def invalid_entry(name: str, value: Any) -> DataError:
+    return DataError(f"its header has {value!r:.80} as '{name}'")
+
+
+def stored_tuple(stored: Stored, name: str, is_valid: Callable[[Any], bool]) -> tuple[Any, ...]:
+    """A list of the header, all of whose members are valid."""
+    found = stored.entry(name, list)
+    if not all(map(is_valid, found)):
+        raise invalid_entry(name, found)
+    return tuple(found)
+
+
+def stored_numbers(stored: Stored, name: str, low: float, high: float) -> tuple[float, ...]:
+    """A list of the header, of numbers between two bounds."""
+    numbers = stored_tuple(stored, name, lambda one: type(one) in (int, float) and low <= one <= high)
+    return tuple(map(float, numbers))
+
+
+def stored_number(stored: Stored, name: str, low: float, high: float) -> float:
     value = stored.entry(name, int, float)
     if not low <= value <= high:
-        raise DataError(f"its header has {value!r:.40} as '{name}'")
+        raise invalid_entry(name, value)
     return float(value)
 
 
 def _stored_texts(stored: Stored, name: str) -> tuple[str, ...]:
     """At least one text, all distinct and as `_stripped` makes them."""
-    texts = stored.entry(name, list)
-    is_plain = all(isinstance(text, str) and text and text == text.strip() for text in texts)
-    if not texts or not is_plain or len(set(texts)) < len(texts):
-        raise DataError(f"its header has {texts!r:.80} as '{name}'")
-    return tuple(texts)
+    texts = stored_tuple(stored, name, lambda one: isinstance(one, str) and "" != one == one.strip())
+    if not texts or len(set(texts)) < len(texts):
+        raise invalid_entry(name, texts)
+    return texts

@@ -1,6 +1,6 @@
-"""The one door for frames: whatever narwhals knows comes in, and goes out as the kind it was.
+"""The one door for data frames (pandas, polars, Arrow, DuckDB, ...): results have the type of the input.
 
-That is pandas, polars and Arrow tables, and what is collected first: DuckDB relations, lazy frames.
+Any frame that narwhals knows is accepted; lazy frames and DuckDB relations are collected first.
 Behind the door a column is a NumPy array or an array of pandas.
 """
 
@@ -18,6 +18,8 @@ import pyarrow as pa
 
 from ordinalrbm.errors import DataError, DataTypeError
 
+# A data frame (pandas, polars, Arrow, DuckDB, ...), an array, a sparse matrix or a list of rows.
+TableLike = Any
 FRAMES = "a DataFrame of pandas or polars, an Arrow table or a DuckDB relation"
 _CATEGORIES = (nw.Enum, nw.Categorical)
 _LISTS = (nw.List, nw.Array)
@@ -35,9 +37,9 @@ class Frame:
     """A frame of any library; made by `as_frame`."""
 
     native: Any  # with all rows in memory
-    names: list[Any]  # text, but in pandas
+    names: list[Any]  # text, except in pandas
     n_rows: int
-    schema: nw.Schema | None = None  # None of pandas, whose arrays are taken as they are
+    schema: nw.Schema | None = None  # None for pandas, whose arrays are taken as they are
 
     def column(self, j: int, *, lists: bool = False) -> Any:
         """Column j: a NumPy array or an array of pandas; a Series where pandas has the frame."""
@@ -51,9 +53,6 @@ class Frame:
         if self.schema is None:
             return bool(pd.api.types.is_integer_dtype(self.native.dtypes.iloc[j]))
         return self.schema[self.names[j]].is_integer()
-
-    def may_be_infinite(self, j: int) -> bool:
-        return self.schema is None or self.schema[self.names[j]].is_float()
 
     def to_pandas(self) -> pd.DataFrame:
         """As pandas has it, but whole numbers with gaps stay exact."""
@@ -77,10 +76,10 @@ class Frame:
         frame = nw.from_native(self.native, eager_only=True)
         return frame.filter(nw.new_series("", mask, backend=frame.implementation)).to_native()
 
-    def replaced(self, columns: Sequence[np.ndarray | None], are_whole: Sequence[bool]) -> Any:
+    def replaced(self, columns: Sequence[np.ndarray | None]) -> Any:
         """Other columns of the same names, in the old types where these can hold them.
 
-        Those that are None stay as they are; numbers that are not whole do not become integers.
+        Columns that are None stay as they are; fractions do not become integers.
         """
         frame = nw.from_native(self.native, eager_only=True)
         new = {}
@@ -90,7 +89,7 @@ class Frame:
                 continue
             array = pa.array(values, from_pandas=True)
             series = _from_arrow(pa.table({self.names[j]: array}), frame)[:, 0]
-            if are_whole[j] or not self.is_integer(j):
+            if not self.is_integer(j) or values.dtype.kind != "f" or _are_whole(values):
                 # Each library has an error of its own for a type without room for these labels.
                 with contextlib.suppress(Exception):
                     series = series.cast(self.schema[self.names[j]])  # type: ignore[index]
@@ -99,14 +98,7 @@ class Frame:
 
 
 def as_frame(data: Any) -> Frame | None:
-    """Look at a frame without copying it; None of what is no frame.
-
-    Examples
-    --------
-    >>> frame = as_frame(pa.table({"tea": [1, 3, None], "milk": ["no", "yes", "no"]}))
-    >>> frame.names, frame.column(0).tolist(), frame.column(1).tolist()
-    (['tea', 'milk'], [1.0, 3.0, nan], ['no', 'yes', 'no'])
-    """
+    """Look at a frame without copying it; None if the data is no frame."""
     if isinstance(data, pd.DataFrame):  # its names may be anything, and come twice
         return Frame(data, list(data.columns), len(data))
     try:
@@ -119,12 +111,6 @@ def as_frame(data: Any) -> Frame | None:
     if isinstance(found, nw.LazyFrame):
         found = found.collect()
     return Frame(found.to_native(), schema.names(), len(found), schema)
-
-
-def collected(data: Any) -> Any:
-    """What is lazy, in memory: collected twice, its rows may come in another order."""
-    frame = None if isinstance(data, np.ndarray | pd.DataFrame) else as_frame(data)
-    return data if frame is None else frame.native
 
 
 def frame_of(data: Any, what: str) -> Frame:
@@ -144,7 +130,7 @@ def plain_series(values: Any) -> Any:
 
 
 def like(found: pd.DataFrame, *given: Any) -> Any:
-    """A frame of pandas in the library of the first frame or series that was given."""
+    """A pandas frame in the library of the first frame or series that was given."""
     for each in given:
         if each is None or isinstance(each, list | tuple | np.ndarray | pd.DataFrame | pd.Series):
             continue
@@ -166,6 +152,11 @@ def below_each_other(tables: Sequence[Any], name: str, number: np.ndarray) -> An
     frame = nw.concat([nw.from_native(table, eager_only=True) for table in tables])
     first = nw.new_series(name, number, backend=frame.implementation)
     return frame.select(first, nw.all()).to_native()
+
+
+def _are_whole(values: np.ndarray) -> bool:
+    known = values[~np.isnan(values)]
+    return bool((known == np.round(known)).all())
 
 
 def _from_arrow(table: pa.Table, frame: nw.DataFrame | nw.Series) -> nw.DataFrame:
@@ -207,13 +198,7 @@ def has_gaps_among_integers(column: pa.Array | pa.ChunkedArray) -> bool:
 
 
 def column_to_pandas(column: pa.Array | pa.ChunkedArray) -> pd.Series:
-    """A column for pandas.
-
-    Examples
-    --------
-    >>> column_to_pandas(pa.chunked_array([[9007199254740993, None]])).tolist()
-    [9007199254740993, <NA>]
-    """
+    """A column for pandas."""
     mapper = _NULLABLE.get if has_gaps_among_integers(column) else None
     return column.to_pandas(types_mapper=mapper)
 

@@ -1,38 +1,39 @@
-"""Questions that a group of people was never asked: nobody there has an answer.
+"""Questions that a group of respondents was never asked, so that all their answers are missing.
 
-That is no gap. A questionnaire that one country did not have says nothing about that country, and
-whatever a model would fill in for it is made of the others' answers alone. Few people may all have
-skipped a question by chance; so a question counts as never asked only where that is out of the
-question.
+Such cells are no gaps: answers of other groups say nothing about a question that one country did not
+have. A few respondents may all have skipped a question by chance, so a question counts as never
+asked only where that is too unlikely.
 """
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from ordinalrbm.data.frames import as_frame, plain_series
+from ordinalrbm.data.frames import TableLike, as_frame, plain_series
 from ordinalrbm.data.tables import Table, as_table
-from ordinalrbm.errors import DataError
+from ordinalrbm.errors import DataError, user_stacklevel
 
 # How often chance alone may pass for "never asked", over all questions and groups.
 _BY_CHANCE = 0.01
-# Fewer people say nothing about their group: one who breaks off leaves many questions out.
+# Fewer respondents say nothing about their group: one who breaks off leaves many questions out.
 _FEWEST = 5
 
 
-def never_asked(X: Any, groups: Any) -> pd.DataFrame:
+def never_asked(X: TableLike, groups: TableLike) -> pd.DataFrame:
     """Find questions that everybody in a group has left unanswered, beyond chance.
 
     Parameters
     ----------
     X : table of answers
         As :meth:`ordinalrbm.CumulativeRBM.fit` takes it.
-    groups : Series, array or DataFrame with the rows of X
-        The group of each person, for instance the country; several columns are looked at one after
+    groups : Series, array or data frame with the rows of X
+        The group of each person, for instance the country; several columns are examined one after
         the other. People whose group is missing belong to none.
 
     Returns
@@ -56,7 +57,7 @@ def never_asked(X: Any, groups: Any) -> pd.DataFrame:
     0  country    ir     beer      20
     """
     table = as_table(X)
-    answered = _answered(table)
+    answered = np.stack([~table.read(j).missing for j in range(table.n_columns)], axis=1)
     names = [table.name(j) for j in range(table.n_columns)]
     columns = _columns(groups, table.n_rows)
     chance = _BY_CHANCE / max(1, len(columns))
@@ -69,27 +70,41 @@ def never_asked(X: Any, groups: Any) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["column", "group", "question", "people"])
 
 
-def never_asked_cells(X: Any, groups: Any, found: pd.DataFrame) -> np.ndarray:
-    """Return (rows, columns) whether the person was never asked, by what `never_asked` found."""
+def never_asked_cells(X: TableLike, groups: TableLike, found: pd.DataFrame) -> np.ndarray:
+    """(rows, columns) whether the respondent was never asked, by the result of `never_asked`."""
     table = as_table(X)
-    place = {table.name(j): j for j in range(table.n_columns)}
+    position = {table.name(j): j for j in range(table.n_columns)}
     columns = _columns(groups, table.n_rows)
     cells = np.zeros((table.n_rows, table.n_columns), dtype=bool)
     for line in found.itertuples(index=False):
         there = (columns[line.column] == line.group).fillna(False).to_numpy(dtype=bool)
-        cells[there, place[line.question]] = True
+        cells[there, position[line.question]] = True
     return cells
 
 
-def in_words(found: pd.DataFrame, most: int = 3) -> str:
-    """Say in one sentence who was never asked what.
+def groups_in(table: Table, columns: Sequence[int]) -> pd.DataFrame | None:
+    """The groups of a table's rows: those of its survey file, or else these columns."""
+    if table.kind == "encoded" and table.source.groups is not None:
+        return table.source.groups
+    found = {table.name(j): pd.Series(table.column(j)).reset_index(drop=True) for j in columns}
+    return pd.DataFrame(found) if found else None
 
-    Examples
-    --------
-    >>> line = {"column": "country", "group": "ir", "question": "beer", "people": 20}
-    >>> in_words(pd.DataFrame([line]))
-    "Never asked: 'beer' where country is ir (20 people)."
-    """
+
+def cells_to_leave(table: Table, groups: TableLike, questions: list[int]) -> np.ndarray:
+    """(rows, questions) whether a cell stays empty because its group was never asked; warns of them."""
+    found = never_asked(table, groups)
+    found = found[found["question"].isin([table.name(j) for j in questions])]
+    if found.empty:
+        return np.zeros((1, 1), dtype=bool)
+    warnings.warn(
+        f"{in_words(found)} These cells stay empty; fill_never_asked=True fills them.",
+        stacklevel=user_stacklevel(),
+    )
+    return never_asked_cells(table, groups, found)[:, questions]
+
+
+def in_words(found: pd.DataFrame, most: int = 3) -> str:
+    """One sentence that says which groups were never asked what."""
     lines = [
         f"{line.question!r} where {line.column} is {line.group} ({line.people:,} people)"
         for line in found.head(most).itertuples(index=False)
@@ -98,13 +113,7 @@ def in_words(found: pd.DataFrame, most: int = 3) -> str:
     return f"Never asked: {', '.join(lines)}{more}."
 
 
-def _answered(table: Table) -> np.ndarray:
-    columns = [np.asarray(pd.notna(table.column(j))) for j in range(table.n_columns)]
-    return np.stack(columns, axis=1)
-
-
-def _columns(groups: Any, n_rows: int) -> dict[Any, pd.Series]:
-    """Columns of groups by name."""
+def _columns(groups: TableLike, n_rows: int) -> dict[Any, pd.Series]:
     frame = as_frame(groups)
     if frame is not None:
         columns = {name: pd.Series(frame.column(j)) for j, name in enumerate(frame.names)}
@@ -125,7 +134,7 @@ def _in_one_column(
 ) -> list[tuple[Any, int, np.ndarray]]:
     """Groups with their size and the questions that they were never asked."""
     code, group = pd.factorize(values, sort=False)
-    some = answered.any(axis=1) & (code >= 0)  # who has broken off at once was asked nothing
+    some = answered.any(axis=1) & (code >= 0)  # without any answer, a respondent was asked nothing
     if not some.any():
         return []
     size = np.bincount(code[some], minlength=len(group))

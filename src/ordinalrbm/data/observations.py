@@ -63,6 +63,9 @@ class Observations:
     column: np.ndarray  # int32, of each answer, ascending within a row
     level: np.ndarray  # from 0; int8, int16 when a scale has more than 127 levels
     n_levels: np.ndarray  # int32, of each column's scale
+    # Kinds of columns and covariates of rows, which only answers to surveys have: questionnaire.Answers.
+    kind = np.zeros(0, dtype=np.int8)
+    covariates = np.zeros((0, 0), dtype=np.float32)
     _transposed: Observations | None = field(default=None, init=False, repr=False)
     # Whether that is kept once it is made: of what is learnt from, which is seen by rows and by
     # columns again and again.

@@ -1,40 +1,49 @@
 """What the columns of a survey are: ordered scales, unordered categories, numbers, background.
 
-It is learnt from a table together with its answers, and reads further tables alike.
+A questionnaire is learnt from a table together with its answers. It reads further tables alike, and
+makes tables of predictions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 from scipy.stats import skew
 
-from ordinalrbm.data.answers import NOMINAL, NUMERIC, ORDINAL, Answers
-from ordinalrbm.data.batteries import lacking_levels
+from ordinalrbm.data.columns import Column, Name, location
 from ordinalrbm.data.features import (
     FEWEST,
     CodedColumn,
     Coding,
     NumberColumn,
-    Numbers,
+    Read,
     Texts,
     learn_column,
+    plain_fields,
     read_feature,
     standardised,
+    stored_number,
+    stored_numbers,
+    stored_tuple,
 )
+from ordinalrbm.data.frames import TableLike
 from ordinalrbm.data.observations import Observations, level_type
-from ordinalrbm.data.scales import Label, Name, Scale, place, resolve_scales, shorten
-from ordinalrbm.data.tables import Encoded, Table, as_table, encode, read_table
+from ordinalrbm.data.scales import Label, Scale, lacking_levels, read_answers, resolve_scales, shorten
+from ordinalrbm.data.tables import Encoded, Table, as_table, decode, encode, read_table
 from ordinalrbm.errors import DataError
+from ordinalrbm.stats.point_estimates import Rule, point
 from ordinalrbm.storage.reader import Stored
 
 Kind = Literal["ordinal", "nominal", "numeric", "background"]
-KINDS: tuple[Kind, ...] = ("ordinal", "nominal", "numeric", "background")
+ColumnList = Sequence[str | int] | None  # names or positions
+GivenScales: TypeAlias = Sequence | Mapping | pd.CategoricalDtype | None
+# Kinds of questions, as models have them.
+ORDINAL, NOMINAL, NUMERIC = 0, 1, 2
 _CODES = {"ordinal": ORDINAL, "nominal": NOMINAL, "numeric": NUMERIC}
 # A question with more categories is more likely a name or a number than an answer.
 MOST_CATEGORIES = 200
@@ -46,20 +55,20 @@ class Questionnaire:
 
     Attributes
     ----------
-    kinds : of every column, "ordinal", "nominal", "numeric" or "background"
-    scales : of every column, its levels or categories; None of numbers and background
-    numbers : scales of the columns of numbers, in their order
+    kinds : kind of every column
+    scales : levels or categories of every column; None for numbers and background
+    numbers : scales of the columns of numbers, by position
     background : how the columns of the background become numbers, or None
     """
 
     kinds: tuple[Kind, ...]
     scales: tuple[Scale | None, ...]
-    numbers: tuple[NumberScale, ...] = ()
+    numbers: Mapping[int, NumberScale] = field(default_factory=dict)
     background: Background | None = None
 
     @classmethod
     def of_scales(cls, scales: Sequence[Scale]) -> Questionnaire:
-        """Nothing but ordered scales."""
+        """A questionnaire of ordered scales only."""
         return cls(tuple("ordinal" for _ in scales), tuple(scales))
 
     @property
@@ -73,25 +82,22 @@ class Questionnaire:
         return [j for j, kind in enumerate(self.kinds) if kind != "background"]
 
     @property
-    def numeric(self) -> list[int]:
-        """Positions of the columns that are numbers."""
-        return [j for j, kind in enumerate(self.kinds) if kind == "numeric"]
-
-    @property
     def kind(self) -> np.ndarray:
-        """(questions,) as :mod:`ordinalrbm.data.answers` has it; empty if all are ordinal."""
+        """(questions,) ORDINAL, NOMINAL or NUMERIC; empty if all are ordinal."""
         codes = [_CODES[self.kinds[j]] for j in self.questions]
         return np.array(codes if any(codes) else [], dtype=np.int8)
 
     @property
     def n_levels(self) -> list[int]:
-        """Levels or categories of each question, one of a number."""
+        """Levels or categories of each question, one for a number."""
         scales = (self.scales[j] for j in self.questions)
         return [1 if scale is None else scale.n_levels for scale in scales]
 
     @property
     def n_covariates(self) -> int:
         return 0 if self.background is None else len(self.background.names)
+
+    # From tables to answers
 
     def encode(self, table: Table, *, nearest: bool = False) -> Observations:
         """Answers of a table that has these columns.
@@ -102,193 +108,234 @@ class Questionnaire:
         known = self._lacking_levels() if nearest else [()] * len(self.kinds)
         if self.is_plain:
             return encode(table, [scale for scale in self.scales if scale is not None], known)
-        n_levels = self.n_levels
-        levels = np.empty((table.n_rows, len(n_levels)), dtype=level_type(n_levels), order="F")
-        numbers = np.empty((table.n_rows, len(self.numbers)))
-        for place_, j in enumerate(self.questions):
-            scale = self.scales[j]
-            if scale is not None:
-                own_levels = table.levels(j, scale)
-                if own_levels is None:
-                    own_levels = scale.encode(table.read(j), table.name(j), known=known[j])
-                levels[:, place_] = own_levels
-            else:
-                own = self.numeric.index(j)
-                values = _read_numbers(table, j)
-                numbers[:, own] = self.numbers[own].standardise(values, table.name(j))
-                levels[:, place_] = np.where(np.isnan(numbers[:, own]), -1, 0)
-        observations = Observations.from_dense(levels, n_levels)
+        numbers = {j: _numbers(table.read(j)) for j in self.numbers}
         covariates = None
         if self.background is not None:
-            covariates = self.background.encode(_columns(table, self._of_background()))
-        return Answers.of(observations, self.kind, numbers, covariates)
+            others = [table.read(j) for j, kind in enumerate(self.kinds) if kind == "background"]
+            covariates = self.background.encode({column.name: read_feature(column) for column in others})
+        return self._answers(table, numbers, covariates, known)
+
+    def _answers(
+        self,
+        table: Table,
+        numbers: Mapping[int, np.ndarray],
+        covariates: np.ndarray | None,
+        known: Sequence[Collection[Label]],
+    ) -> Answers:
+        n_levels = self.n_levels
+        levels = np.empty((table.n_rows, len(n_levels)), dtype=level_type(n_levels), order="F")
+        for i, j in enumerate(self.questions):
+            scale = self.scales[j]
+            if scale is None:
+                levels[:, i] = np.where(np.isnan(numbers[j]), -1, 0)
+            else:
+                levels[:, i] = table.levels(j, scale, known[j])
+        standard = [self.numbers[j].standardise(own, table.name(j)) for j, own in numbers.items()]
+        given = np.stack(standard, axis=1) if standard else None
+        return Answers.of(Observations.from_dense(levels, n_levels), self.kind, given, covariates)
 
     def _lacking_levels(self) -> list[Collection[Label]]:
-        """Of each column, levels of its battery that are not on its own scale."""
-        ordered = [
-            scale if kind == "ordinal" else None for scale, kind in zip(self.scales, self.kinds, strict=True)
-        ]
-        found = iter(lacking_levels([scale.labels for scale in ordered if scale is not None]))
-        return [() if scale is None else next(found) for scale in ordered]
+        """For each column, levels of its battery that are not on its own scale."""
+        ordinal = {j: self.scales[j].labels for j, kind in enumerate(self.kinds) if kind == "ordinal"}  # type: ignore[union-attr]
+        lacking = dict(zip(ordinal, lacking_levels(list(ordinal.values())), strict=True))
+        return [lacking.get(j, ()) for j in range(len(self.kinds))]
 
-    def _of_background(self) -> list[int]:
-        return [j for j, kind in enumerate(self.kinds) if kind == "background"]
+    # From distributions to tables
+
+    def point(self, j: int, found: np.ndarray, rule: Rule) -> np.ndarray:
+        """One prediction for each distribution of column j: a level, a mean, or a number."""
+        scale = self.scales[j]
+        if scale is None:
+            number = self.numbers[j]
+            mean, deviation = found[:, 0], found[:, 1]
+            return number.moments(mean, deviation)[0] if rule == "mean" else number.restore(mean)
+        is_nominal = self.kinds[j] == "nominal"
+        return point(found[:, : scale.n_levels], "mode" if is_nominal else rule, scale.values)
+
+    def points(self, found: np.ndarray, question: np.ndarray, rule: Rule) -> np.ndarray:
+        """One level, or mean of a number, for each distribution of an answer to a question."""
+        if self.is_plain:
+            return point(found, rule)
+        points = np.empty(len(found))
+        for i, j in enumerate(self.questions):
+            own = question == i
+            points[own] = self.point(j, found[own], "mean" if j in self.numbers else rule)
+        return points
+
+    def restore(self, values: np.ndarray, question: np.ndarray) -> np.ndarray:
+        """Values (..., questions or cells) with standardised numbers in their own units again."""
+        restored = values.astype(np.float64)
+        for j, number in self.numbers.items():
+            own = question == self.questions.index(j)
+            restored[..., own] = number.restore(restored[..., own])
+        return restored
+
+    def given(self, table: Table, levels: np.ndarray) -> np.ndarray:
+        """(rows, questions) levels, -1 where unanswered, and numbers, NaN where unanswered."""
+        points = levels.astype(np.float64)
+        for j in self.numbers:
+            points[:, self.questions.index(j)] = _numbers(table.read(j))
+        return points
+
+    def decode(
+        self, points: np.ndarray, like: Table, *, are_means: bool = False, rounded: bool = False
+    ) -> TableLike:
+        """A table like another, with one level or number per row and question.
+
+        With ``are_means`` those of ordered scales are numbers too; with ``rounded``, numbers in
+        columns of integers become whole.
+        """
+        levels = np.full((len(points), len(self.kinds)), -1, dtype=np.int16)
+        scales, numbers = list(self.scales), {}
+        for i, j in enumerate(self.questions):
+            if scales[j] is None:
+                is_whole = rounded and like.is_integer(j)
+                numbers[j] = np.round(points[:, i]) if is_whole else points[:, i]
+            elif are_means and self.kinds[j] == "ordinal":
+                numbers[j], scales[j] = points[:, i], None
+            else:
+                levels[:, j] = points[:, i]
+        return decode(levels, scales, like, numbers)
+
+    # Files
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists, dictionaries and numbers, for the header of a model file."""
         return {
             "kinds": list(self.kinds),
-            "numbers": [number.to_json() for number in self.numbers],
+            "numbers": [number.to_json() for number in self.numbers.values()],
             "background": None if self.background is None else self.background.to_json(),
         }
 
     @classmethod
     def from_stored(cls, stored: Stored) -> Questionnaire:
-        """What the columns of a model file are; files of earlier releases know only scales."""
+        """The questionnaire of a model file; files of earlier releases know only scales."""
         labels = stored.entry("scales", list)
         if not labels:
             raise DataError("it has no columns")
         scales = [None if one is None else Scale.from_json(one) for one in labels]
-        kinds = stored.entry("kinds", dict, None) if "kinds" in stored.header else None
-        if kinds is not None:
-            return cls.from_json(kinds, scales)
+        if "kinds" in stored.header:
+            return cls._from_kinds(stored.inside("kinds"), scales)
         known = [scale for scale in scales if scale is not None]
         if len(known) < len(scales):
             raise DataError("it has columns without a scale")
         return cls.of_scales(known)
 
     @classmethod
-    def from_json(cls, content: Any, scales: Sequence[Scale | None]) -> Questionnaire:
-        """The questionnaire that `to_json` wrote; a file may hold anything instead."""
-        wrong = DataError(f"its header has {content!r:.80} as the kinds of its columns")
-        if not isinstance(content, dict) or set(content) != {"kinds", "numbers", "background"}:
-            raise wrong
-        kinds, numbers, background = content["kinds"], content["numbers"], content["background"]
-        if not isinstance(kinds, list) or len(kinds) != len(scales):
-            raise wrong
-        is_scale = [scale is not None for scale in scales]
-        if not all(
-            kind in KINDS and own == (kind in ("ordinal", "nominal"))
-            for kind, own in zip(kinds, is_scale, strict=True)
-        ):
-            raise wrong
-        if not isinstance(numbers, list):
-            raise wrong
-        found = cls(
-            tuple(kinds),
-            tuple(scales),
-            tuple(map(NumberScale.from_json, numbers)),
-            background=None if background is None else Background.from_json(background),
+    def _from_kinds(cls, stored: Stored, scales: Sequence[Scale | None]) -> Questionnaire:
+        kinds = stored_tuple(stored, "kinds", lambda kind: kind in (*_CODES, "background"))
+        stored_scales = stored_tuple(stored, "numbers", lambda one: isinstance(one, dict))
+        numbers = [NumberScale.from_stored(Stored({}, one)) for one in stored_scales]
+        background = None
+        if stored.entry("background", dict, None) is not None:
+            background = Background.from_stored(stored.inside("background"))
+        has_scale = [kind in ("ordinal", "nominal") for kind in kinds]
+        fits = (
+            has_scale == [scale is not None for scale in scales]
+            and kinds.count("numeric") == len(numbers)
+            and kinds.count("background") == (0 if background is None else len(background.columns))
+            and kinds.count("background") < len(kinds)
         )
-        n_background = kinds.count("background")
-        own = 0 if found.background is None else len(found.background.columns)
-        if len(numbers) != kinds.count("numeric") or own != n_background or not found.questions:
-            raise wrong
-        return found
+        if not fits:
+            raise DataError("its header has kinds of columns that do not fit their scales")
+        positions = [j for j, kind in enumerate(kinds) if kind == "numeric"]
+        return cls(kinds, tuple(scales), dict(zip(positions, numbers, strict=True)), background)
 
 
 def read_questionnaire(
-    X: Any, scales: Any = None, nominal: Any = None, numeric: Any = None, background: Any = None
+    X: TableLike,
+    scales: GivenScales = None,
+    nominal: ColumnList = None,
+    numeric: ColumnList = None,
+    background: ColumnList = None,
 ) -> tuple[Encoded, Questionnaire]:
     """Read a table's answers, and learn what its columns are.
 
-    Columns are named as in the table, or by position. One that is in ``background`` is not asked
-    about; if it is in ``nominal`` as well, its numbers are codes of groups.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"q": [1, 2, 3, 2], "party": ["a", "b", "a", None]})
-    >>> answers, found = read_questionnaire(table, nominal=["party"])
-    >>> found.kinds, found.scales[1].labels
-    (('ordinal', 'nominal'), ('a', 'b'))
+    Columns are named as in the table, or by position. A column in ``background`` is no question; if
+    it is in ``nominal`` as well, its numbers are codes of groups.
     """
     if nominal is None and numeric is None and background is None:
         answers = read_table(X, scales)
         return answers, Questionnaire.of_scales(answers.scales)
     table = as_table(X)
     kinds = _kinds(table, nominal, numeric, background)
-    own = _scales(table, kinds, scales)
-    numbers = [
-        learn_number_scale(_read_numbers(table, j), table.name(j))
-        for j, kind in enumerate(kinds)
-        if kind == "numeric"
-    ]
-    told = [j for j, kind in enumerate(kinds) if kind == "background"]
+    columns = [table.read(j) for j in range(table.n_columns)]
+    own_scales = _scales(table.names, columns, kinds, scales)
+    numbers = {j: _numbers(columns[j]) for j, kind in enumerate(kinds) if kind == "numeric"}
+    others = [columns[j] for j, kind in enumerate(kinds) if kind == "background"]
+    groups = {column.name: read_feature(column) for column in others}
+    number_scales = {j: learn_number_scale(values, table.name(j)) for j, values in numbers.items()}
     codes = frozenset(table.name(j) for j in _positions(table, nominal, "nominal"))
-    found = Questionnaire(
-        tuple(kinds),
-        tuple(own),
-        tuple(numbers),
-        background=learn_background(_columns(table, told), codes) if told else None,
-    )
-    observations = found.encode(table)
-    if told:
-        _refuse_without_difference(table, found, observations, told, codes)
-    return Encoded(observations, [s for s in own if s is not None], table.names), found
+    coded, covariates = learn_background(groups, codes) if groups else (None, None)
+    found = Questionnaire(kinds, own_scales, number_scales, coded)
+    observations = found._answers(table, numbers, covariates, [()] * len(kinds))
+    if groups:
+        _refuse_without_difference([table.name(j) for j in found.questions], observations, groups, codes)
+    return Encoded(observations, [s for s in own_scales if s is not None], table.names), found
 
 
-def _kinds(table: Table, nominal: Any, numeric: Any, background: Any) -> list[Kind]:
+def _kinds(
+    table: Table, nominal: ColumnList, numeric: ColumnList, background: ColumnList
+) -> tuple[Kind, ...]:
     kinds: list[Kind] = ["ordinal"] * table.n_columns
-    given: tuple[tuple[Kind, Any], ...] = (("nominal", nominal), ("numeric", numeric))
+    given: tuple[tuple[Kind, ColumnList], ...] = (("nominal", nominal), ("numeric", numeric))
     for kind, columns in given:
         for j in _positions(table, columns, kind):
             if kinds[j] != "ordinal":
                 raise DataError(
-                    f"{place(table.name(j))} is in nominal and in numeric; leave it in one of them."
+                    f"{location(table.name(j))} is in nominal and in numeric; leave it in one of them."
                 )
             kinds[j] = kind
     for j in _positions(table, background, "background"):
         kinds[j] = "background"
     if all(kind == "background" for kind in kinds):
         raise DataError("Every column is background; leave at least one as a question.")
-    return kinds
+    return tuple(kinds)
 
 
-def _positions(table: Table, columns: Any, what: str) -> list[int]:
-    """Where the columns of a list are."""
+def _positions(table: Table, columns: ColumnList, what: str) -> list[int]:
     if columns is None:
         return []
     if isinstance(columns, str) or not isinstance(columns, list | tuple | np.ndarray | pd.Index):
         raise DataError(f"The '{what}' parameter must be a list of columns. Got {columns!r} instead.")
-    found = [_position(table, column, what) for column in columns]
-    twice = next((name for j, name in enumerate(columns) if found[j] in found[:j]), None)
-    if twice is not None:
-        raise DataError(f"The '{what}' parameter names the column {twice!r} twice; once will do.")
+    keys: dict[Any, int] = {j: j for j in range(table.n_columns)}
+    keys |= {name: j for j, name in enumerate(table.names or ())}
+    found = []
+    for column in columns:
+        if not isinstance(column, str | int | np.integer) or isinstance(column, bool) or column not in keys:
+            there = shorten(range(table.n_columns) if table.names is None else table.names)
+            raise DataError(
+                f"The '{what}' parameter names {column!r}, but there is no such column; the columns are "
+                f"{there}."
+            )
+        if keys[column] in found:
+            raise DataError(f"The '{what}' parameter names the column {column!r} twice; once will do.")
+        found.append(keys[column])
     return found
 
 
-def _position(table: Table, column: Any, what: str) -> int:
-    if isinstance(column, str) and table.names is not None and column in table.names:
-        return table.names.index(column)
-    whole = isinstance(column, int | np.integer) and not isinstance(column, bool)
-    if whole and -1 < column < table.n_columns:
-        return int(column)
-    there = shorten(range(table.n_columns) if table.names is None else table.names)
-    raise DataError(
-        f"The '{what}' parameter names {column!r}, but there is no such column; the columns are {there}."
-    )
-
-
-def _scales(table: Table, kinds: list[Kind], given: Any) -> list[Scale | None]:
-    """Levels and categories of columns, given or found."""
-    keys = [table.name(j) for j in range(table.n_columns)]
-    fixed = dict(given) if isinstance(given, dict) else {}
-    for j, kind in enumerate(kinds):
-        if kind == "nominal" and keys[j] not in fixed:
-            fixed[keys[j]] = _categories(table, j)
+def _scales(
+    names: list[str] | None, columns: Sequence[Column], kinds: Sequence[Kind], given: GivenScales
+) -> tuple[Scale | None, ...]:
+    """Levels and categories of columns, given or found; None for columns of other kinds."""
+    fixed = dict(given) if isinstance(given, Mapping) else {}
+    for column, kind in zip(columns, kinds, strict=True):
+        if kind == "nominal" and column.name not in fixed:
+            fixed[column.name] = _categories(column)
+        elif kind == "ordinal" and given is not None and not isinstance(given, Mapping):
+            fixed[column.name] = given  # one scale for all that have an order
     chosen = [j for j, kind in enumerate(kinds) if kind in ("ordinal", "nominal")]
-    if given is not None and not isinstance(given, dict):  # one scale for all that have an order
-        fixed |= {keys[j]: given for j in chosen if kinds[j] == "ordinal"}
-    names = [str(keys[j]) for j in chosen] if table.names is not None else None
+    chosen_names = None if names is None else [names[j] for j in chosen]
     if names is None:  # by position among those chosen
         fixed = {chosen.index(key): labels for key, labels in fixed.items() if key in chosen}
-    found = iter(resolve_scales((table.read(j) for j in chosen), names, fixed))
-    return [next(found) if j in chosen else None for j in range(table.n_columns)]
+    resolved = resolve_scales([columns[j] for j in chosen], chosen_names, fixed)
+    found = dict(zip(chosen, resolved, strict=True))
+    return tuple(map(found.get, range(len(columns))))
 
 
-def _categories(table: Table, j: int) -> list[Any]:
+def _categories(column: Column) -> list[Label]:
     """The categories that occur in a column, in the order of a categorical or of the alphabet."""
-    column, name = table.read(j), table.name(j)
+    column = read_answers(column)
     if column.kind in ("category", "ordered"):
         labels = [column.distinct[code] for code in np.unique(column.codes) if code >= 0]
     else:
@@ -297,185 +344,201 @@ def _categories(table: Table, j: int) -> list[Any]:
             labels = sorted(pd.unique(pd.Series(given)).tolist())
         except TypeError as error:
             raise DataError(
-                f"{place(name)} mixes text and numbers; give its categories as one of them."
+                f"{location(column.name)} mixes text and numbers; give its categories as one of them."
             ) from error
         if column.kind == "boolean":
             labels = [bool(label) for label in labels]
         elif labels and all(isinstance(x, float) and x.is_integer() for x in labels):
             labels = [int(label) for label in labels]
     if not labels:
-        raise DataError(f"{place(name)} has no answer at all; drop it.")
+        raise DataError(f"{location(column.name)} has no answer at all; drop it.")
     if len(labels) > MOST_CATEGORIES:
         raise DataError(
-            f"{place(name)} has {len(labels):,} categories, more than the {MOST_CATEGORIES} that a "
-            "nominal question can have; put rare ones together, or leave the column out."
+            f"{location(column.name)} has {len(labels):,} categories, more than the {MOST_CATEGORIES} "
+            "that a nominal question can have; put rare ones together, or leave the column out."
         )
     return labels
 
 
-def _read_numbers(table: Table, j: int) -> np.ndarray:
-    name = table.name(j)
-    values = table.column(j)
-    if isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
-        values = pd.Series(values).astype(object)  # labels that are numbers
-    column = read_feature(values, name)
-    if isinstance(column, Numbers):
-        return column.values
-    row = int((column.code >= 0).argmax())
-    shown = column.text[column.cell == column.code[row]][0] if column.text.size else ""
+def _numbers(column: Column) -> np.ndarray:
+    if column.is_coded and not any(isinstance(label, str) for label in column.distinct):
+        values = np.array([*column.distinct, np.nan], dtype=np.float64)[column.codes]
+        column = Column(column.name, "number", values)  # a categorical of numbers
+    read = read_feature(column)
+    if isinstance(read, Column):
+        return read.values
+    row = int((read.code >= 0).argmax())
+    shown = read.text[read.cell == read.code[row]][0] if read.text.size else ""
     raise DataError(
-        f"{place(name, row)}: {shown!r:.80} is text, but the column is in numeric; convert it, for "
-        "example with pandas.to_numeric, or put it in nominal."
+        f"{location(column.name, row)}: {shown!r:.80} is text, but the column is in numeric; convert it, "
+        "for example with pandas.to_numeric, or put it in nominal."
     )
-
-
-def _columns(table: Table, positions: list[int]) -> dict[Name, Any]:
-    return {table.name(j): table.read(j) for j in positions}
 
 
 def _refuse_without_difference(
-    table: Table, found: Questionnaire, answers: Observations, told: list[int], codes: frozenset[Name]
+    names: Sequence[Name], answers: Answers, background: Mapping[Name, Read], codes: Collection[Name]
 ) -> None:
-    """Refuse a question that has one answer within every group of the background."""
-    levels = answers.to_dense()
-    values = levels.astype(np.float64)
-    values[:, [found.questions.index(j) for j in found.numeric]] = (
-        answers.numbers if isinstance(answers, Answers) else 0.0
-    )
-    values[levels < 0] = np.nan
-    for j in told:
-        group = groups_of(table.read(j), table.name(j), codes=table.name(j) in codes)
-        if group is not None:
-            _refuse_constant(table, found, values, group, table.name(j))
+    """Refuse a question that has one answer only within every group of the background."""
+    values = answers.to_dense().astype(np.float64)
+    values[values < 0] = np.nan
+    values[:, np.flatnonzero(answers.kind == NUMERIC)] = answers.numbers
+    for name, column in background.items():
+        group = _groups(column, codes=name in codes)
+        question = None if group is None else _constant_within(values, group)
+        if question is not None:
+            raise DataError(
+                f"{location(names[question])} has one answer only within every group of {name!r}, so "
+                f"that nothing is left to learn of it; leave it or {name!r} out."
+            )
 
 
-def _refuse_constant(
-    table: Table, found: Questionnaire, values: np.ndarray, group: np.ndarray, name: Name
-) -> None:
+def _groups(column: Read, *, codes: bool) -> np.ndarray | None:
+    """(rows,) which group each row is in, -1 where missing; None for a column of numbers."""
+    if isinstance(column, Texts):
+        return column.code
+    if not (codes or column.kind == "boolean"):
+        return None
+    _, found = np.unique(column.values, return_inverse=True)
+    return np.where(column.missing, -1, found)
+
+
+def _constant_within(values: np.ndarray, group: np.ndarray) -> int | None:
+    """The first question with one answer in each group, where these differ between groups."""
     n_groups = int(group.max(initial=-1)) + 1
-    for place_, j in enumerate(found.questions):
-        own, there = values[:, place_], (group >= 0) & ~np.isnan(values[:, place_])
+    for question, own in enumerate(values.T):
+        there = (group >= 0) & ~np.isnan(own)
         low, high = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
         np.minimum.at(low, group[there], own[there])
         np.maximum.at(high, group[there], own[there])
         answered = np.isfinite(low)
         several = there.sum() >= 2 * answered.sum()
         if several and (low == high)[answered].all() and np.unique(low[answered]).size > 1:
-            raise DataError(
-                f"{place(table.name(j))} has one answer only within every group of {name!r}, so "
-                f"that nothing is left to learn of it; leave it or {name!r} out."
-            )
+            return question
+    return None
 
 
-# ---- background: what is known of people that is no answer, such as country, sex and age ---------
+# ---- answers of several kinds ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Answers(Observations):
+    """Observations of columns of several kinds, in rows with a background.
+
+    An answer that is a number has the level 0, which marks it as given; the number itself, in
+    standard deviations from the mean, is in ``numbers``. Levels of nominal columns are categories,
+    whose order means nothing. ``covariates`` are the background, never answers.
+    """
+
+    kind: np.ndarray = field(kw_only=True)  # (columns,) int8, empty where all are ordinal
+    numbers: np.ndarray = field(kw_only=True)  # (rows, columns of numbers) float64, NaN if missing
+    covariates: np.ndarray = field(kw_only=True)  # (rows, P) float32
+
+    @classmethod
+    def of(cls, levels: Observations, kind: Any = (), numbers: Any = None, covariates: Any = None) -> Answers:
+        """Levels together with the numbers and covariates of their rows."""
+        empty = np.zeros((levels.n_rows, 0))
+        return cls(
+            levels.row_start,
+            levels.column,
+            levels.level,
+            levels.n_levels,
+            kind=np.asarray(kind, dtype=np.int8),
+            numbers=np.asarray(empty if numbers is None else numbers, dtype=np.float64),
+            covariates=np.asarray(empty if covariates is None else covariates, dtype=np.float32),
+        )
+
+    def take_rows(self, index: Any) -> Answers:
+        """The rows at these positions (or under a mask), in this order; also more than once."""
+        levels = super().take_rows(index)
+        return Answers.of(levels, self.kind, self.numbers[index], self.covariates[index])
+
+    def select(self, entry_mask: Any) -> Answers:
+        """Only the answers where the mask over the row view is true; all rows stay."""
+        return Answers.of(super().select(entry_mask), self.kind, self.numbers, self.covariates)
+
+
+def numbers_of(answers: Observations) -> np.ndarray:
+    """(entries,) the number of each answer that is one, NaN for all others."""
+    kind, result = answers.kind, np.full(answers.n_entries, np.nan)
+    if isinstance(answers, Answers) and kind.size:
+        of_number = np.cumsum(kind == NUMERIC) - 1
+        is_number = kind[answers.column] == NUMERIC
+        row = np.repeat(np.arange(answers.n_rows), np.diff(answers.row_start))[is_number]
+        result[is_number] = answers.numbers[row, of_number[answers.column[is_number]]]
+    return result
+
+
+# ---- background: columns that are no questions, such as country, sex and age ---------------------
 
 
 @dataclass(frozen=True)
 class Background:
-    """How the columns of the background become numbers.
-
-    Examples
-    --------
-    >>> table = {"land": ["at"] * 4 + ["ch"] * 4, "age": [20.0, 40.0] * 4}
-    >>> background = learn_background(table)
-    >>> background.names
-    ['land=at', 'land=ch', 'age']
-    >>> background.encode(table)[0].tolist()
-    [0.5, -0.5, -1.0]
-    """
+    """How the columns of the background become numbers."""
 
     columns: tuple[Name, ...]
     coding: Coding
-    has_missing: tuple[bool, ...]  # whether a column has an indicator of what is missing besides
+    has_missing: tuple[bool, ...]  # whether a column also has an indicator of missing values
     means: tuple[float, ...]
 
     @property
     def names(self) -> list[str]:
-        """What each number tells, for readers."""
+        """A readable name for each number."""
         found = []
         for column, missing in zip(self.coding.columns, self.has_missing, strict=True):
             found += column.feature_names
             found += [f"{column.name} is missing"] if missing else []
         return found
 
-    def encode(self, table: Mapping[Name, Any]) -> np.ndarray:
+    def encode(self, columns: Mapping[Name, Read]) -> np.ndarray:
         """(rows, P) float32 of a table's columns."""
-        parts = [
-            _numbers(coded, missing, table[name], name)
-            for name, coded, missing in zip(self.columns, self.coding.columns, self.has_missing, strict=True)
-        ]
-        return np.hstack(parts) - np.array(self.means, dtype=np.float32)
+        parts = zip(self.columns, self.coding.columns, self.has_missing, strict=True)
+        features = [_features(coded, missing, columns[name]) for name, coded, missing in parts]
+        return np.hstack(features) - np.array(self.means, dtype=np.float32)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "columns": list(self.columns),
-            "coding": self.coding.to_json(),
-            "has_missing": list(self.has_missing),
-            "means": list(self.means),
-        }
+        return plain_fields(self) | {"coding": self.coding.to_json()}
 
     @classmethod
-    def from_json(cls, content: Any) -> Background:
-        """The background that `to_json` wrote; a file may hold anything instead."""
-        wrong = DataError(f"its header has {content!r:.80} as the background")
-        if not isinstance(content, dict) or set(content) != {"columns", "coding", "has_missing", "means"}:
-            raise wrong
-        coding = Coding.from_json(content["coding"])
-        columns, missing, means = (content[name] for name in ("columns", "has_missing", "means"))
-        kinds = ((columns, (str, int)), (missing, (bool,)), (means, (int, float)))
-        if not all(isinstance(part, list) and all(type(one) in kind for one in part) for part, kind in kinds):
-            raise wrong
-        found = cls(tuple(columns), coding, tuple(missing), tuple(map(float, means)))
-        n = len(coding.columns)
-        lengths = len(columns) == len(missing) == n and len(means) == len(found.names)
-        if not lengths or not all(abs(mean) <= 1.0 for mean in found.means):
-            raise wrong
+    def from_stored(cls, stored: Stored) -> Background:
+        """The background that `to_json` wrote, checked: a file may hold anything."""
+        found = cls(
+            stored_tuple(stored, "columns", lambda name: type(name) in (str, int)),
+            Coding.from_json(stored.entry("coding", list)),
+            stored_tuple(stored, "has_missing", lambda missing: type(missing) is bool),
+            stored_numbers(stored, "means", -1.0, 1.0),
+        )
+        n = len(found.coding.columns)
+        if not len(found.columns) == len(found.has_missing) == n or len(found.means) != len(found.names):
+            raise DataError("its header has a background of columns that do not fit their coding")
         return found
 
 
-def learn_background(table: Mapping[Name, Any], codes: frozenset[Name] = frozenset()) -> Background:
-    """Learn from a table's columns how they become numbers; ``codes`` are of categories."""
+def learn_background(
+    columns: Mapping[Name, Read], codes: Collection[Name] = ()
+) -> tuple[Background, np.ndarray]:
+    """How columns become numbers, learnt from them, and these numbers; ``codes`` are of categories."""
     coded: list[CodedColumn] = []
     has_missing = []
-    for name, values in table.items():
-        column = read_feature(values, name)
+    for name, column in columns.items():
         learnt = learn_column(column, codes=name in codes)
         if isinstance(learnt, str):
             raise DataError(
-                f"{place(name)} cannot be background: {learnt}, so that there is nothing to "
+                f"{location(name)} cannot be background: {learnt}, so that there is nothing to "
                 "compare; leave it out of background."
             )
         coded.append(learnt)
-        missing = _missing(column)
-        has_missing.append(not isinstance(learnt, NumberColumn) and int(missing.sum()) >= FEWEST)
-    start = Background(tuple(table), Coding(tuple(coded)), tuple(has_missing), ())
-    n = len(start.names)
-    raw = Background(start.columns, start.coding, start.has_missing, (0.0,) * n).encode(table)
-    means = tuple(float(mean) for mean in raw.mean(axis=0, dtype=np.float64))
-    return Background(start.columns, start.coding, start.has_missing, means)
+        has_missing.append(not isinstance(learnt, NumberColumn) and int(column.missing.sum()) >= FEWEST)
+    features = np.hstack(list(map(_features, coded, has_missing, columns.values())))
+    means = features.mean(axis=0, dtype=np.float64)
+    background = Background(tuple(columns), Coding(tuple(coded)), tuple(has_missing), tuple(means.tolist()))
+    return background, features - means.astype(np.float32)
 
 
-def groups_of(values: Any, name: Name, *, codes: bool) -> np.ndarray | None:
-    """(rows,) which group each row is in, -1 where missing; None of a column of numbers."""
-    column = read_feature(values, name)
-    if isinstance(column, Texts):
-        return column.code
-    if not (codes or column.is_boolean):
-        return None
-    _, found = np.unique(column.values, return_inverse=True)
-    return np.where(np.isnan(column.values), -1, found)
-
-
-def _numbers(coded: CodedColumn, missing: bool, values: Any, name: Name) -> np.ndarray:
-    column = read_feature(values, name)
+def _features(coded: CodedColumn, has_missing: bool, column: Read) -> np.ndarray:
     features = coded.encode(column).toarray().astype(np.float32)
-    if not missing:
+    if not has_missing:
         return features
-    return np.hstack([features, _missing(column)[:, None].astype(np.float32)])
-
-
-def _missing(column: Any) -> np.ndarray:
-    return column.code < 0 if isinstance(column, Texts) else np.isnan(column.values)
+    return np.hstack([features, column.missing[:, None].astype(np.float32)])
 
 
 # ---- numbers on the scale that a model has of them, and back -------------------------------------
@@ -492,16 +555,7 @@ _SHARES = _WEIGHTS / _WEIGHTS.sum()
 
 @dataclass(frozen=True)
 class NumberScale:
-    """Mean and deviation of a number; of a skewed one also some values and their normal scores.
-
-    Examples
-    --------
-    >>> scale = learn_number_scale(np.array([10.0, 20.0, 30.0]), "hours")
-    >>> scale.standardise(np.array([20.0, 30.0]), "hours").round(2).tolist()
-    [0.0, 1.22]
-    >>> scale.restore(np.array([0.0])).tolist()
-    [20.0]
-    """
+    """Mean and deviation of a number; of a skewed one also some values and their normal scores."""
 
     mean: float
     deviation: float
@@ -519,18 +573,10 @@ class NumberScale:
         return np.interp(values, self.values, self.scores) + beyond / self.deviation
 
     def restore(self, standardised: np.ndarray) -> np.ndarray:
-        """Numbers as they are; a skewed one stays within those that were seen."""
+        """Numbers in their own units; a skewed one stays within the range that was seen."""
         if not self.values:
             return self.mean + self.deviation * standardised
         return np.interp(standardised, self.scores, self.values)
-
-    def restore_given(self, standardised: np.ndarray) -> np.ndarray:
-        """The same of numbers that were given, which may be beyond those that were seen."""
-        if not self.values:
-            return self.restore(standardised)
-        low, high = self.scores[0], self.scores[-1]
-        beyond = np.maximum(standardised - high, 0.0) + np.minimum(standardised - low, 0.0)
-        return self.restore(standardised) + self.deviation * beyond
 
     def moments(self, mean: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of numbers that are normal on the scale of the model."""
@@ -541,49 +587,34 @@ class NumberScale:
         return first, np.sqrt(np.maximum((points - first[:, None]) ** 2 @ _SHARES, 0.0))
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "mean": self.mean,
-            "deviation": self.deviation,
-            "values": list(self.values),
-            "scores": list(self.scores),
-        }
+        return plain_fields(self)
 
     @classmethod
-    def from_json(cls, content: Any) -> NumberScale:
-        """The scale that `to_json` wrote; a file may hold anything instead."""
-        wrong = DataError(f"its header has {content!r:.80} as the scale of a number")
-        names = ("mean", "deviation", "values", "scores")
-        if not isinstance(content, dict) or set(content) != set(names):
-            raise wrong
-        mean, deviation, values, scores = (content[name] for name in names)
-        if not isinstance(values, list) or not isinstance(scores, list):
-            raise wrong
-        every = [mean, deviation, *values, *scores]
-        if not all(type(one) in (int, float) and abs(one) <= _LARGEST for one in every):
-            raise wrong
-        ascending = all(np.all(np.diff(part) > 0) for part in (values, scores) if len(part))
-        if deviation < _SMALLEST or len(values) != len(scores) or not ascending:
-            raise wrong
-        if len(values) == 1 or len(values) > _MOST_KNOTS:
-            raise wrong
-        return cls(float(mean), float(deviation), *(tuple(map(float, p)) for p in (values, scores)))
+    def from_stored(cls, stored: Stored) -> NumberScale:
+        """The scale that `to_json` wrote, checked: a file may hold anything."""
+        values, scores = (stored_numbers(stored, name, -_LARGEST, _LARGEST) for name in ("values", "scores"))
+        is_ascending = all(np.all(np.diff(part) > 0) for part in (values, scores))
+        if len(values) != len(scores) or len(values) == 1 or len(values) > _MOST_KNOTS or not is_ascending:
+            raise DataError(f"its header has {values!r:.80} and {scores!r:.80} as the scale of a number")
+        mean = stored_number(stored, "mean", -_LARGEST, _LARGEST)
+        return cls(mean, stored_number(stored, "deviation", _SMALLEST, _LARGEST), values, scores)
 
 
 def learn_number_scale(values: np.ndarray, name: Name) -> NumberScale:
     """Learn the scale of a column of numbers, NaN where unanswered."""
     known = np.sort(values[~np.isnan(values)])
     if not known.size:
-        raise DataError(f"{place(name)} has no answer at all; drop it.")
+        raise DataError(f"{location(name)} has no answer at all; drop it.")
     if known[0] == known[-1]:
         raise DataError(
-            f"{place(name)} has only the value {known[0]:g}, from which nothing can be learnt as a "
+            f"{location(name)} has only the value {known[0]:g}, from which nothing can be learnt as a "
             "number; leave it out."
         )
     with np.errstate(over="ignore", invalid="ignore"):
         mean, deviation = float(known.mean()), float(known.std())
     if not (_SMALLEST < deviation < _LARGEST and abs(mean) < _LARGEST):
         raise DataError(
-            f"{place(name)} has numbers too large or too close to be told apart; give it in other units."
+            f"{location(name)} has numbers too large or too close to be told apart; give it in other units."
         )
     found = NumberScale(mean, deviation)
     if not abs(float(skew((known - mean) / deviation))) > _SKEWED:

@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ordinalrbm.data.batteries import Counts, shared_scales
-from ordinalrbm.data.columns import Column, Name, place, plain_categories, read_column
+from ordinalrbm.data.columns import Column, Name, location, plain_categories, read_column
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 
 Label = str | int | float | bool
+Labels = tuple[Label, ...]
+Counts = Mapping[Any, int]  # how many answers each label has, of those that were given
 
 MAX_LEVELS = 32_767  # levels are stored in at most 16 bits, and -1 is taken
 OFF_SCALE = -2  # instead of a level: the value is not on the scale
@@ -33,6 +34,13 @@ MANY_LEVELS = 100  # beyond this, a column is more likely a measurement than an 
 # through float32 or through arithmetic is still that half star.
 _FLOAT_TOLERANCE = 1e-6
 _GRID_TOLERANCE = 1e-9
+
+# So many questions with the same levels are a battery.
+_FEWEST_QUESTIONS = 3
+# Two levels are more likely yes and no than what is left of a longer scale.
+_FEWEST_LEVELS = 3
+# A level is missing by chance if it would be in more than one of a hundred tables like this.
+_CHANCE = 0.01
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,7 @@ class Scale:
     array(['often', 'never'], dtype=object)
     """
 
-    labels: tuple[Label, ...]
+    labels: Labels
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", check_labels(self.labels, "The scale"))
@@ -75,13 +83,7 @@ class Scale:
 
     @property
     def values(self) -> np.ndarray:
-        """What each level counts when levels are averaged: its number, or of text its place 1..L.
-
-        Examples
-        --------
-        >>> Scale((0.5, 1.0, 4.0)).values, Scale(("low", "high")).values
-        (array([0.5, 1. , 4. ]), array([1., 2.]))
-        """
+        """What each level counts when levels are averaged: its number, or for text its position 1..L."""
         if self.is_numeric:
             return np.asarray(self.labels, dtype=np.float64)
         return np.arange(1, self.n_levels + 1, dtype=np.float64)
@@ -94,7 +96,7 @@ class Scale:
         Parameters
         ----------
         values : array-like of length n
-            One column, in any form that `infer_scale` reads.
+            One column: a Series, Categorical, array or list.
         column : str or int
             Name of the column, for error messages.
         rows : array of int, optional
@@ -107,24 +109,30 @@ class Scale:
         -------
         numpy.ndarray of int16
         """
-        answers = _answers(values, column, rows)
+        return self.levels(read_column(values, column), rows, known)
+
+    def levels(
+        self, column: Column, rows: np.ndarray | None = None, known: Collection[Label] = ()
+    ) -> np.ndarray:
+        """As `encode`, of a column that has been read."""
+        answers, name = read_answers(column, rows), column.name
         levels = self._match(answers)
         unknown = levels == OFF_SCALE
         if known and answers.kind == "number" and unknown.any():
-            self._take_nearest(levels, answers.values, set(known), column)
+            self._take_nearest(levels, answers.values, set(known), name)
             unknown = levels == OFF_SCALE
         if unknown.any():
             first = int(unknown.argmax())
             raise DataError(
-                f"{place(column, first, rows)}: the value {answers.value(first)!r} is not on the "
+                f"{location(name, first, rows)}: the value {answers.value(first)!r} is not on the "
                 f"scale {shorten(self.labels)}; correct it, leave it empty, or give the whole "
-                f"scale with {remedy(column)}."
+                f"scale with {remedy(name)}."
             )
         return levels.astype(np.int16, copy=False)
 
     def match(self, values: Any) -> np.ndarray:
         """Levels of values that are on the scale, `OFF_SCALE` of others."""
-        return self._match(_answers(values, "value"))
+        return self._match(read_answers(read_column(values, "value")))
 
     def _match(self, answers: Column) -> np.ndarray:
         if answers.is_coded:
@@ -143,7 +151,7 @@ class Scale:
             level = int(np.abs(self.values - value).argmin())
             levels[same] = level
             warnings.warn(
-                f"{place(column)}: the value {label_name(value)} (answers: {int(same.sum())}) did "
+                f"{location(column)}: the value {label_name(value)} (answers: {int(same.sum())}) did "
                 "not occur in the data the model was fitted on, and counts as "
                 f"{label_name(self.labels[level])}; fit with {remedy(column)} to tell them apart.",
                 stacklevel=user_stacklevel(),
@@ -176,8 +184,8 @@ class Scale:
         return list(self.labels)
 
     @classmethod
-    def from_json(cls, labels: Iterable[Label]) -> Scale:
-        """The scale that `to_json` wrote; a file may hold anything instead."""
+    def from_json(cls, labels: Any) -> Scale:
+        """The scale that `to_json` wrote, checked: a file may hold anything."""
         if not isinstance(labels, list):
             raise DataError(f"a scale is a list of labels, not {labels!r:.80}")
         scale = cls(tuple(labels))
@@ -187,51 +195,40 @@ class Scale:
 
 
 def label_name(label: Any) -> str:
-    """A label as a reader should see it.
-
-    Examples
-    --------
-    >>> label_name("often"), label_name(3.0), label_name(0.5)
-    ('often', '3', '0.5')
-    """
+    """A label as a reader should see it."""
     return label if isinstance(label, str) else f"{label:g}"
 
 
-def infer_scale(column_values: Any, name: Name) -> Scale:
-    """The scale of a column (Series, Categorical, array or list), from its type and values.
+def infer_scale(values: Any, name: Name) -> Scale:
+    """The scale of a column, from its type and values.
 
     Ordered categoricals give their categories, used or not; booleans give (False, True); numbers
     give the evenly spaced grid they sit on, so that a level nobody chose is still there. Where
     that grid would be mostly empty, the values themselves are the scale.
-
-    Examples
-    --------
-    >>> infer_scale([1, 2, None, 5], "Q1").labels
-    (1, 2, 3, 4, 5)
-    >>> infer_scale([0.5, 1.5, 2.0], "stars").labels
-    (0.5, 1.0, 1.5, 2.0)
     """
-    return Scale(_inferred(column_values, name)[0])
+    return Scale(_inferred(read_column(values, name))[0])
 
 
-def _inferred(column_values: Any, name: Name) -> tuple[tuple[Label, ...], Counts | None]:
+def _inferred(column: Column) -> tuple[Labels, Counts | None]:
     """Labels of a column and, where these are whole numbers, how often each was given."""
-    answers = _answers(column_values, name)
+    answers, name = read_answers(column), column.name
     counts: Counts | None = None
     if answers.kind in ("text", "category"):
         raise _no_order(answers, name)
     is_category = answers.kind == "ordered"
     if not (len(answers.distinct) if is_category else pd.notna(answers.values).any()):
-        raise DataError(f"{place(name)} has no answer at all; drop it or give its scale with {remedy(name)}.")
+        raise DataError(
+            f"{location(name)} has no answer at all; drop it or give its scale with {remedy(name)}."
+        )
     if is_category:
-        labels = check_labels(answers.distinct, place(name))
+        labels = check_labels(answers.distinct, location(name))
     elif answers.kind == "boolean":
         labels = (False, True)
     else:
         labels, counts = _labels_of_numbers(answers.values, name)
     if len(labels) > MANY_LEVELS:
         warnings.warn(
-            f"{place(name)} has {len(labels):,} levels and looks continuous; bin it (for example "
+            f"{location(name)} has {len(labels):,} levels and looks continuous; bin it (for example "
             "with pandas.qcut) or drop it.",
             stacklevel=3,
         )
@@ -242,21 +239,11 @@ def resolve_scales(columns: Iterable[Any], names: Sequence[str] | None, given: A
     """The scale of every column: given where it is given, inferred elsewhere.
 
     A list, tuple or ordered ``pandas.CategoricalDtype`` is given for all columns, a dict for some,
-    by name or, where `names` is None, by position. Columns are read once, one at a time. Numbers
-    that belong to a battery have its whole scale (:mod:`ordinalrbm.data.batteries`).
-
-    Examples
-    --------
-    >>> scales = resolve_scales([["lo", "hi"], [1, 3]], ["a", "b"], {"a": ["lo", "hi"]})
-    >>> [scale.labels for scale in scales]
-    [('lo', 'hi'), (1, 3)]
+    by name or, where `names` is None, by position. Columns of whole numbers that belong to a
+    battery have its whole scale (`shared_scales`).
     """
-    keys: list[Name]
-    if names is None:
-        columns = list(columns)
-        keys = list(range(len(columns)))
-    else:
-        keys = list(names)
+    columns = list(columns)
+    keys: list[Name] = list(range(len(columns)) if names is None else names)
     given = {} if given is None else given
     if not isinstance(given, Mapping):
         return [Scale(check_labels(given, "scales"))] * len(keys)
@@ -265,13 +252,13 @@ def resolve_scales(columns: Iterable[Any], names: Sequence[str] | None, given: A
             raise _unknown_name(name, keys)
     fixed = {name: Scale(check_labels(labels, f"scales[{name!r}]")) for name, labels in given.items()}
     found = [
-        (fixed[name].labels, None) if name in fixed else _inferred(values, name)
+        (fixed[name].labels, None) if name in fixed else _inferred(read_column(values, name))
         for name, values in zip(keys, columns, strict=True)
     ]
     return [Scale(labels) for labels in shared_scales(*zip(*found, strict=True))]
 
 
-def check_labels(labels: Any, where: str) -> tuple[Label, ...]:
+def check_labels(labels: Any, where: str) -> Labels:
     """The labels as plain Python values of one type, or a DataError that says what is wrong."""
     if isinstance(labels, pd.CategoricalDtype):
         if not labels.ordered or labels.categories is None:
@@ -312,24 +299,17 @@ def check_finite(values: np.ndarray, column: Name, rows: np.ndarray | None = Non
     if values.dtype.kind == "f" and np.isinf(values).any():
         first = int(np.isinf(values).argmax())
         raise DataError(
-            f"{place(column, first, rows)}: the value {values[first]} is infinity, which is on no "
+            f"{location(column, first, rows)}: the value {values[first]} is infinity, which is on no "
             "scale; correct it or leave it empty (NaN)."
         )
 
 
 def remedy(column: Name) -> str:
-    """How to give this column's scale."""
     return f"scales={{{column!r}: [...]}}"
 
 
 def shorten(labels: Sequence[Any], limit: int = 12) -> str:
-    """The labels as a list in text; the middle of a long one left out.
-
-    Examples
-    --------
-    >>> shorten(range(100))
-    '[0, 1, 2, 3, 4, ..., 98, 99] (100 levels)'
-    """
+    """The labels as a list in text; the middle of a long one left out."""
 
     def write(label: Any) -> str:
         text = repr(label)
@@ -344,17 +324,16 @@ def shorten(labels: Sequence[Any], limit: int = 12) -> str:
 # ---- reading a column -------------------------------------------------------------------------
 
 
-def _answers(values: Any, name: Name, rows: np.ndarray | None = None) -> Column:
-    """A column of answers, whose numbers are integers or floats of 64 bits."""
-    column = read_column(values, name)
+def read_answers(column: Column, rows: np.ndarray | None = None) -> Column:
+    """A column of answers, whose numbers are finite integers or floats of 64 bits."""
     if column.kind in ("other", "list"):
         wrong = column.values[column.wrong] if len(column) else column.values
-        raise _not_an_answer(wrong, place(name, column.wrong, rows))
+        raise _not_an_answer(wrong, location(column.name, column.wrong, rows))
     if column.is_coded:
         return column
     array = column.values
     if array.dtype.kind == "f":
-        check_finite(array, name, rows)
+        check_finite(array, column.name, rows)
         return replace(column, values=_widen(array))
     fits = array.dtype.kind == "b" or array.max(initial=0) <= np.iinfo(np.int64).max
     return replace(column, values=array.astype(np.int64 if fits else np.float64, copy=False))
@@ -415,7 +394,7 @@ def _no_order(answers: Column, name: Name) -> DataError:
         found = sorted({str(value) for value in answers.distinct})
         what = "holds text, whose order cannot be guessed"
     return DataError(
-        f"{place(name)} {what} (found {shorten(found)}); give its labels from lowest to highest "
+        f"{location(name)} {what} (found {shorten(found)}); give its labels from lowest to highest "
         f"with {remedy(name)} or make it an ordered categorical."
     )
 
@@ -461,7 +440,7 @@ def _labels_of_numbers(values: np.ndarray, name: Name) -> tuple[tuple[Label, ...
     distinct, counts = np.unique(given, return_counts=True)
     if len(distinct) > MAX_LEVELS:
         raise DataError(
-            f"{place(name)} has {len(distinct):,} distinct values, more than the {MAX_LEVELS:,} "
+            f"{location(name)} has {len(distinct):,} distinct values, more than the {MAX_LEVELS:,} "
             "levels a scale can have; bin it (for example with pandas.qcut) or drop it."
         )
     # Beyond 2**53 a float no longer says which integer it is.
@@ -509,3 +488,66 @@ def _float_grid(distinct: list[float]) -> tuple[float, ...]:
             # Twelve digits, so that a filled-in level reads 0.3 and not 0.30000000000000004.
             return tuple(known.get(k, float(f"{distinct[0] + k * step:.12g}")) for k in range(n_steps + 1))
     return tuple(distinct)
+
+
+# ---- batteries: a level that nobody gave in one question is still on the scale ------------------
+
+
+def shared_scales(scales: Sequence[Labels], counts: Sequence[Counts | None]) -> list[Labels]:
+    """Scales of a table's columns, those of batteries whole.
+
+    A column of whole numbers gets the longer scale of a battery, of at least three questions and
+    no fewer than are on its own scale, where it has so few answers that the levels it lacks may
+    be missing by chance. ``counts`` are None where a scale was not read from whole numbers.
+    """
+    questions: dict[Labels, list[Counts]] = {}
+    for scale, own in zip(scales, counts, strict=True):
+        if own is not None:
+            questions.setdefault(scale, []).append(own)
+    batteries = _batteries({scale: len(own) for scale, own in questions.items()})
+
+    def whole(scale: Labels, own: Counts | None) -> Labels:
+        if own is None or len(own) < _FEWEST_LEVELS:
+            return scale
+        longer = [one for one in batteries if set(scale) < set(one)]
+        for battery in longer:
+            lacking, others = set(battery) - set(scale), questions[battery]
+            if len(questions[scale]) <= len(others) and may_lack(lacking, sum(own.values()), others):
+                return battery
+        return scale
+
+    return [whole(scale, own) for scale, own in zip(scales, counts, strict=True)]
+
+
+def may_lack(levels: Iterable[Any], n_answers: int, others: Sequence[Counts]) -> bool:
+    """Whether so many answers may lack levels by chance, by how often other questions have each.
+
+    Of each level, the smallest share counts among the questions in which it was given.
+    """
+    shares = [
+        min((own[level] / sum(own.values()) for own in others if level in own), default=0.0)
+        for level in levels
+    ]
+    return (1.0 - sum(shares)) ** n_answers > _CHANCE
+
+
+def lacking_levels(scales: Sequence[Labels]) -> list[frozenset[Any]]:
+    """For each scale, the whole numbers it lacks of batteries that hold all it has."""
+    questions = Counter(scales)
+    batteries = _batteries(questions)
+    lacking = {
+        scale: frozenset(
+            label
+            for battery in batteries
+            if set(scale) < set(battery)
+            for label in battery
+            if type(label) is int and label not in scale
+        )
+        for scale in questions
+    }
+    return [lacking[scale] for scale in scales]
+
+
+def _batteries(n_questions: Mapping[Labels, int]) -> list[Labels]:
+    """Scales of at least three questions, short ones first: they add the fewest levels."""
+    return sorted((one for one, n in n_questions.items() if n >= _FEWEST_QUESTIONS), key=len)

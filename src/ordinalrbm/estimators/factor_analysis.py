@@ -12,9 +12,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from ordinalrbm.data.answers import NOMINAL, NUMERIC, ORDINAL
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.data.questionnaire import NumberScale, Questionnaire
+from ordinalrbm.data.questionnaire import NOMINAL, NUMERIC, ORDINAL, NumberScale, Questionnaire
 from ordinalrbm.engine.side import Side
 from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators import poles
@@ -466,7 +465,7 @@ class ReadableFactors:
         for i, j in enumerate(known.questions):
             scale, first = self.scales_[j], int(plan.first[i])
             levels = () if scale is None else tuple(map(str, scale.labels))
-            number = None if scale is not None else known.numbers[known.numeric.index(j)]
+            number = known.numbers.get(j)
             one = _Asked(names[j], i, int(plan.kind[i]), first, levels, number)
             if one.kind == NOMINAL:
                 found[one.name] = one._replace(column=-1)

@@ -1,7 +1,7 @@
-"""Files as tables of codes: SPSS, Stata, CSV and Parquet, with all that they say of their columns.
+"""Files as tables of codes: SPSS, Stata, CSV and Parquet, with the metadata of their columns.
 
-Nothing is interpreted here. Codes stay as they are stored, user-missing ones too; what they mean
-is proposed in `proposal` and applied in `survey`.
+Codes stay as they are stored, user-missing ones too; `schema.infer` proposes what they mean, and
+`survey` applies it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ordinalrbm.data.frames import frame_of, with_exact_integers
+from ordinalrbm.data.frames import TableLike, frame_of, with_exact_integers
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError
 from ordinalrbm.files import delimited
@@ -41,7 +41,7 @@ __all__ = ["Source", "from_frame", "read"]
 
 
 def read(path: StrPath) -> Source:
-    r"""Read a file, its format seen from its ending.
+    r"""Read a file whose ending gives its format.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def read(path: StrPath) -> Source:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Whatever there is against reading a file, in one sentence."""
+    """Turn any error of reading a file into a DataError of one sentence."""
     try:
         yield
     except (DataError, MemoryError):
@@ -99,11 +99,11 @@ def reading(path: Path) -> Iterator[None]:
         raise unreadable(path, error) from error
 
 
-def from_frame(frame: Any, name: str = "table") -> Source:
-    """A frame of any library as if it had been read from a file.
+def from_frame(frame: TableLike, name: str = "table") -> Source:
+    """A data frame (pandas, polars, Arrow, DuckDB, ...) as if it had been read from a file.
 
-    An index with a name is taken for a column; one without only numbers the rows. Ordered
-    categoricals and polars Enums carry their order.
+    An index with a name is a column; one without only numbers the rows. Ordered categoricals and
+    polars Enums keep their order.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def from_frame(frame: Any, name: str = "table") -> Source:
 
 
 def format_on_disk(path: Path) -> Format:
-    """The format of a file that is there; Parquet, if it is a folder of such files."""
+    """The format of an existing file; Parquet if it is a folder of such files."""
     with reading(path):
         if path.is_dir():
             if not parquet_files(path):
@@ -153,7 +153,6 @@ def _checked(source: Source) -> Source:
 
 
 def refuse_twice(names: list[str], where: str) -> None:
-    """Refuse columns of which two have the same name."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise DataError(f"{where} has more than one column named {twice[0]!r}; rename all but one.")
@@ -192,7 +191,7 @@ def _file_table(path: Path) -> pa.Table:
 
 
 def refuse_wrong_text(table: pa.Table, path: Path) -> None:
-    """Refuse text that is not UTF-8: Arrow reads it, and whoever looks at it later fails."""
+    """Refuse text that is not UTF-8: Arrow reads it, and later uses of it would fail."""
     for name, column in zip(table.column_names, table.columns, strict=True):
         try:
             column.validate(full=True)
@@ -239,7 +238,7 @@ def plain_frame(frame: pd.DataFrame) -> pd.DataFrame:
     for k, name in enumerate(frame.columns):
         values = frame.iloc[:, k]
         if values.dtype == object and any(isinstance(v, Decimal) for v in values):
-            # As floats, and as missing where they are no number; what else there is stays.
+            # As floats, NaN as missing; all other values stay.
             frame[name] = pd.Series([_without_decimal(v) for v in values], index=values.index)
         elif isinstance(values.dtype, pd.CategoricalDtype):
             # Categories can be intervals, as pandas.cut makes them; as text they are codes.

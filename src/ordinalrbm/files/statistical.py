@@ -27,7 +27,7 @@ _STATA_DATES = ((r"%-?t[cC]", "datetime"), (r"%-?(td|d)", "date"), (r"%-?t[bwmqh
 def read(path: Path, kind: Format) -> Source:
     """Read an SPSS or Stata file; `formats.read` explains."""
     with path.open("rb"):
-        pass  # pyreadstat does not say why it cannot open a file; this does
+        pass  # pyreadstat would not say why it cannot open a file
     frame, meta, remarks = _parsed(path, kind)
     for k, name in enumerate(frame.columns):
         if not isinstance(name, str):
@@ -77,8 +77,8 @@ def _parsed(path: Path, kind: Format) -> tuple[pd.DataFrame, Any, tuple[str, ...
 def _untagged(path: Path, frame: pd.DataFrame, meta: Any) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
     """The frame with empty cells where Stata has .a to .z, and these by column.
 
-    Beside tags, pyreadstat gives 0 for plainly missing whole numbers; read without tags, they
-    are empty. So such columns are read once more.
+    With tags, pyreadstat gives 0 for plainly missing whole numbers; without tags, they are empty.
+    So such columns are read once more.
     """
     tagged = list(meta.missing_user_values)
     if not tagged:

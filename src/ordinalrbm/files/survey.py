@@ -1,28 +1,29 @@
-"""A survey that is ready to be learnt from: its answers, and what else is known of the people."""
+"""A survey that is ready to be learnt from: its answers, and the background of its respondents."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from ordinalrbm.data.frames import TableLike
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.questionnaire import Questionnaire
 from ordinalrbm.data.scales import Scale, shorten
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.column_selection import NOTHING, OF_PEOPLE, Chosen, choose
 from ordinalrbm.files.formats import from_frame, read
 from ordinalrbm.schema.batteries import skipped_rows
 from ordinalrbm.schema.infer import propose
 from ordinalrbm.schema.missing_labels import SORTS, Sort, sort_of
-from ordinalrbm.schema.schema import BLANK, Code, Column, Schema, did_you_mean
+from ordinalrbm.schema.schema import BLANK, Code, Column, Role, Schema, did_you_mean
 from ordinalrbm.schema.source import (
     Source,
     StrPath,
@@ -39,11 +40,52 @@ EMPTY: Literal["empty"] = "empty"  # a cell that holds nothing
 Reason = Sort | Literal["empty"]
 REASONS: tuple[Reason, ...] = (*SORTS, EMPTY)
 _EXACT = 2**53  # from here on, floats skip whole numbers
+OF_PEOPLE: tuple[Role, ...] = ("nominal", "numeric", "background")  # roles other than ordered questions
+_How = Literal["include", "background"]
+# Words for all columns with a role.
+_WORDS: dict[_How, tuple[Role, ...]] = {"include": ("nominal", "numeric"), "background": ("background",)}
+
+
+class Chosen(NamedTuple):
+    """Columns of other kinds that a model learns from, in the order of its table.
+
+    ``nominal`` and ``numeric`` ones are questions, ``background`` is not; its numbers are codes of
+    groups if they are among the ``codes``.
+    """
+
+    nominal: tuple[str, ...] = ()
+    numeric: tuple[str, ...] = ()
+    background: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()
+
+    @property
+    def asked(self) -> list[str]:
+        """The columns that are questions."""
+        return [*self.nominal, *self.numeric]
+
+    @property
+    def columns(self) -> list[str]:
+        return [*self.asked, *self.background]
+
+    @property
+    def parameters(self) -> dict[str, list[str]]:
+        """Parameters of an estimator; empty if nothing is chosen."""
+        every = {
+            "nominal": [*self.nominal, *self.codes],
+            "numeric": list(self.numeric),
+            "background": list(self.background),
+        }
+        return {kind: names for kind, names in every.items() if names}
+
+    @classmethod
+    def of_kinds(cls, kinds: Mapping[str, str]) -> Chosen:
+        """The columns of a fitted model, by their kinds."""
+        return cls(*(tuple(name for name in kinds if kinds[name] == kind) for kind in cls._fields[:3]))
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Something of a file that is not used, and why.
+    """A part of a file that is not used, and why.
 
     Attributes
     ----------
@@ -52,7 +94,7 @@ class LeftOut:
     why : str
         The reason, in words.
     count : int
-        How many cells or rows it concerns; 0 where counting makes no sense.
+        Number of cells or rows; 0 where counting makes no sense.
     """
 
     what: str
@@ -67,27 +109,26 @@ class Survey:
     Attributes
     ----------
     name : str
-        What to call the survey, usually the name of its file.
+        Name of the survey, usually that of its file.
     encoded : Encoded
-        The answers as levels, which models take as they are; a question's scale has the names of
-        its levels.
+        The answers as levels, as models take them; the labels of a scale are names of levels.
     background : DataFrame
-        Of the same rows, all nominal, numeric and background columns: country, sex, age, ...;
+        All nominal, numeric and background columns of the same rows: country, sex, age, ...;
         labels where the file has labels, else numbers or text. Whole numbers are integers, and
         blank text is missing.
     weight : Series or None
-        Weights of the respondents. They are carried along, learning does not use them. Missing
-        ones and those of 0 or less are told in `left_out`.
+        Weights of the respondents, which learning does not use. Missing weights and those of 0 or
+        less are counted in `left_out`.
     ids : Series or None
-        What the respondents are called.
+        Names of the respondents.
     schema : Schema
-        What each column of the file was taken for, its question text among it.
+        Role, levels and question text of each column of the file.
     left_out : tuple of LeftOut
-        Everything that was in the file and is not used.
+        All parts of the file that are not used.
     notes : tuple of str
-        What had to be assumed to read the file, and rows without any answer, in sentences.
+        Assumptions made when the file was read, and the number of rows without any answer.
     no_answers : array of int8, shape (n_rows, n_questions), or None
-        Why an answer lacks, as a place in `REASONS`; -1 where there is one. See `reasons`.
+        Why an answer is missing, as a position in `REASONS`; -1 where there is one. See `reasons`.
     chosen : Chosen
         Columns of the background that a model learns from as well; see `choosing`.
     """
@@ -101,19 +142,18 @@ class Survey:
     left_out: tuple[LeftOut, ...]
     notes: tuple[str, ...] = ()
     no_answers: np.ndarray | None = None
-    chosen: Chosen = NOTHING
+    chosen: Chosen = field(default_factory=Chosen)
 
     def choosing(self, include: Sequence[str] = (), background: Sequence[str] = ()) -> Survey:
-        """The same survey, of which a model learns from more than the ordinal questions.
+        """The same survey with more columns to learn from than the ordinal questions.
 
         Parameters
         ----------
         include : sequence of str
-            Columns without an order that are asked about: names, patterns with ``*``, or the words
-            ``nominal`` and ``numeric`` for all that have the role.
+            Questions without an order: names, patterns with ``*``, or the words ``nominal`` and
+            ``numeric`` for all columns with that role.
         background : sequence of str
-            Columns that shape what is expected of people; ``background`` stands for all with that
-            role.
+            Columns that move the means of answers; ``background`` means all with that role.
 
         Examples
         --------
@@ -124,7 +164,7 @@ class Survey:
         return replace(self, chosen=choose(self.schema, self.background, include, background))
 
     def aligned_to(self, names: Iterable[str], known: Questionnaire) -> Survey:
-        """The same survey with the columns of a fitted model, which it must have."""
+        """The same survey with the columns of a fitted model, all of which it must have."""
         kinds = dict(zip(names, known.kinds, strict=True))
         for (name, kind), scale in zip(kinds.items(), known.scales, strict=True):
             if kind != "ordinal" and name not in self.background:
@@ -135,7 +175,7 @@ class Survey:
                 )
             if kind == "nominal" and scale is not None:
                 self._check_categories(name, scale)
-        return replace(self, chosen=Chosen.of_kinds(kinds, kinds.values()))
+        return replace(self, chosen=Chosen.of_kinds(kinds))
 
     def _check_categories(self, name: str, scale: Scale) -> None:
         there = self.background[name].dropna().unique().tolist()
@@ -150,8 +190,8 @@ class Survey:
 
     @property
     def table(self) -> Encoded:
-        """What a model learns from and is asked about: answers, and the chosen columns."""
-        return self._with_beside(self.chosen.columns)
+        """The table for models: answers, and the chosen columns."""
+        return self._with_extra(self.chosen.columns)
 
     @property
     def n_questions(self) -> int:
@@ -160,14 +200,14 @@ class Survey:
     @property
     def asked(self) -> Encoded:
         """All questions: the table without its background."""
-        return self._with_beside(self.chosen.asked)
+        return self._with_extra(self.chosen.asked)
 
-    def _with_beside(self, names: list[str]) -> Encoded:
-        return replace(self.encoded, beside=self.background[names]) if names else self.encoded
+    def _with_extra(self, names: list[str]) -> Encoded:
+        return replace(self.encoded, extra=self.background[names]) if names else self.encoded
 
     @cached_property
     def reasons(self) -> pd.DataFrame:
-        """Why answers lack, question by question; missing where there is an answer.
+        """Why answers are missing, question by question; itself missing where there is an answer.
 
         One of "not asked", "not applicable", "don't know", "refused", "no answer" and "empty".
         """
@@ -188,17 +228,19 @@ class Survey:
         return self.encoded.to_frame(self.background.index)
 
 
-def read_survey(data: Any, schema_path: StrPath | None = None, schema: Schema | None = None) -> Survey:
-    r"""Read a survey: its file, what its columns are, and the answers they hold.
+def read_survey(
+    data: StrPath | TableLike, schema_path: StrPath | None = None, schema: Schema | None = None
+) -> Survey:
+    r"""Read a survey: its file, the schema of its columns, and the answers they hold.
 
     Parameters
     ----------
-    data : str, path, or DataFrame of pandas or polars
+    data : str, path or data frame (pandas, polars, Arrow, DuckDB, ...)
         A file as `formats.read` takes it, or a table in memory.
     schema_path : str or path, optional
-        A TOML file that corrects, in some columns or in all, what would be proposed.
+        A TOML file that corrects the schema in some columns or in all.
     schema : Schema, optional
-        What the columns are, for example of a fitted model; without it, `proposal.propose` says.
+        The schema, for example of a fitted model; by default, the one that `infer.propose` finds.
 
     Returns
     -------
@@ -226,7 +268,6 @@ def read_survey(data: Any, schema_path: StrPath | None = None, schema: Schema | 
 
 
 def read_text(path: Path) -> str:
-    """Text of a schema file."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
@@ -238,18 +279,10 @@ def read_text(path: Path) -> str:
 
 
 def apply(source: Source, schema: Schema) -> Survey:
-    """The answers and the background that a file holds, by what its columns are.
+    """The answers and the background in a file, by a schema of its columns.
 
-    Where the schema comes from another file, its codes rule: labels of this file do not count.
-    Only codes that the schema does not know and this file declares as missing are missing too.
-
-    Examples
-    --------
-    >>> from ordinalrbm.schema.schema import Column
-    >>> column = Column("Q1", "ordinal", levels=(2, 1), names=("low", "high"))
-    >>> survey = apply(from_frame(pd.DataFrame({"Q1": [1, 2]})), Schema((column,)))
-    >>> survey.answers["Q1"].tolist()
-    ['high', 'low']
+    If the schema comes from another file, its codes count, and labels of this file do not. Codes
+    that the schema does not know and this file declares as missing are missing, too.
     """
     _check_schema(source, schema)
     out: list[LeftOut] = []
@@ -266,7 +299,7 @@ def apply(source: Source, schema: Schema) -> Survey:
     out += [LeftOut(f"Column {name!r}", "is not in the schema") for name in unknown]
     notes = (*source.remarks, *_silent_rows(encoded))
     others = pd.DataFrame(background, index=source.frame.index)
-    encoded = replace(encoded, people=others)
+    encoded = replace(encoded, groups=others)
     return Survey(source.name, encoded, others, weight, ids, schema, tuple(out), notes, no_answers)
 
 
@@ -305,7 +338,7 @@ def _check_schema(source: Source, schema: Schema) -> None:
 
 
 def _is_used(source: Source, column: Column, out: list[LeftOut]) -> bool:
-    """Whether a column of the schema is there and of use; if not, it is noted why."""
+    """Whether a column of the schema is there and used; if not, ``out`` gets the reason."""
     is_there, is_ignored = column.name in source.frame, column.role == "ignored"
     if is_there and is_ignored:
         out.append(LeftOut(f"Column {column.name!r}", column.reason or "the schema says so"))
@@ -316,7 +349,7 @@ def _is_used(source: Source, column: Column, out: list[LeftOut]) -> bool:
 
 
 def _note_missing(source: Source, column: Column, missing: set[Code], out: list[LeftOut]) -> None:
-    """Note the codes of a column that are no answer, Stata's .a to .z among them."""
+    """Note the codes of a column that are no answer, also Stata's .a to .z."""
     names = dict(zip(column.missing, column.missing_names, strict=True))
     every = count_codes(source.frame[column.name]) if missing else {}
     counts = {code: count for code, count in every.items() if code in missing}
@@ -341,7 +374,7 @@ def _encoded(questions: list[Column], levels: list[np.ndarray]) -> Encoded:
 
 
 def _levels(source: Source, column: Column, out: list[LeftOut]) -> tuple[np.ndarray, np.ndarray]:
-    """Levels of a question, counted from 0, -1 where it is unanswered; and why it is."""
+    """Levels of a question, -1 where it is unanswered, and the reasons of missing answers."""
     held, find = Held.of(source, column), position_finder(column.levels)
     others = [code for code in held.codes if find(code) < 0]
     missing = missing_codes(source, column, others)
@@ -362,18 +395,18 @@ def _levels(source: Source, column: Column, out: list[LeftOut]) -> tuple[np.ndar
 
 
 class Held(NamedTuple):
-    """What the cells of a column hold."""
+    """The cells of a column."""
 
-    level: np.ndarray  # its position among the levels, or -1
-    reason: np.ndarray  # why there is none, as a place in REASONS; -1 where there is one
-    position: np.ndarray  # that of its code, or -1 where it is empty
+    level: np.ndarray  # position among the levels, or -1
+    reason: np.ndarray  # why there is none, as a position in REASONS; -1 where there is one
+    position: np.ndarray  # position among the codes, or -1 where it is empty
     codes: list[Code]
 
     @classmethod
     def of(cls, source: Source, column: Column) -> Held:
         position, codes = factorise_codes(source.frame[column.name])
         find = position_finder(column.levels)
-        # One more entry than codes, so that position -1 finds what an empty cell stands for.
+        # One more entry than codes, so that position -1 finds the level of an empty cell.
         level = np.array([*map(find, codes), find(BLANK)], dtype=np.int16)[position]
         if BLANK in column.levels:
             level[skipped_rows(source, column)] = -1
@@ -383,7 +416,6 @@ class Held(NamedTuple):
 def _reasons(
     source: Source, column: Column, position: np.ndarray, codes: list[Code], levels: np.ndarray
 ) -> np.ndarray:
-    """Why each answer lacks, as a place in `REASONS`; -1 where there is one."""
     find, labels = position_finder(column.missing), source.value_labels.get(column.name, {})
 
     def reason(code: Code) -> int:
@@ -410,37 +442,36 @@ def missing_codes(source: Source, column: Column, codes: Iterable[Code]) -> set[
     return {code for code in codes if find_stated(code) >= 0 or is_among(code, declared)}
 
 
-def _background(source: Source, column: Column, out: list[LeftOut]) -> Any:
-    """Names where the column has names, else the values; nothing where the code is no answer."""
+def _background(source: Source, column: Column, out: list[LeftOut]) -> pd.Series | pd.Categorical:
+    """Names where the column has names, else the values; missing where the code is no answer."""
     values = source.frame[column.name]
     position, codes = factorise_codes(values)
     missing = missing_codes(source, column, codes)
     _note_missing(source, column, missing, out)
+    is_missing = np.array([code in missing for code in codes] + [False])[position]
     if column.role == "numeric":
-        return _numbers(source, column, position, codes, missing)
+        if not pd.api.types.is_numeric_dtype(values.dtype):
+            return _numbers(source, column, position, codes, missing)
+        return _without(values, is_missing)
     if list(column.names) == [str(code) for code in column.levels]:
-        is_missing = np.array([code in missing for code in codes] + [False])[position]
         if isinstance(values.dtype, pd.StringDtype | pd.CategoricalDtype) or values.dtype == object:
-            # SPSS has "" where a text is missing; that is no group of people.
+            # SPSS has "" where a text is missing; that is no group.
             is_missing |= np.array([isinstance(v, str) and not v.strip() for v in values])
-        if is_missing.any() and values.dtype.kind in "iu":
-            values = values.astype("Int64")  # never by way of floats, in which long ids merge
-        return as_whole(values.mask(is_missing))
+        return _without(values, is_missing)
     full = with_all_codes(column, [code for code in codes if code not in missing])
     find = position_finder(full.levels)
     category_of = [-1 if code in missing else find(code) for code in codes]
     return pd.Categorical.from_codes(np.array([*category_of, -1])[position], list(full.names))
 
 
-def with_all_codes(column: Column, codes: Iterable[Code]) -> Column:
-    """The column with these codes among its levels; one without a name is called by its code.
+def _without(values: pd.Series, is_missing: np.ndarray) -> pd.Series:
+    if is_missing.any() and values.dtype.kind in "iu":
+        values = values.astype("Int64")  # never by way of floats, in which long ids merge
+    return as_whole(values.mask(is_missing))
 
-    Examples
-    --------
-    >>> column = Column("land", "nominal", levels=(1, 2), names=("at", "ch"))
-    >>> with_all_codes(column, [2, 3]).names
-    ('at', 'ch', '3')
-    """
+
+def with_all_codes(column: Column, codes: Iterable[Code]) -> Column:
+    """The column with these codes among its levels; one without a name is called by its code."""
     find, levels, names = position_finder(column.levels), list(column.levels), list(column.names)
     for code in codes:
         if find(code) < 0:
@@ -452,13 +483,7 @@ def with_all_codes(column: Column, codes: Iterable[Code]) -> Column:
 def _numbers(
     source: Source, column: Column, position: np.ndarray, codes: list[Code], missing: set[Code]
 ) -> pd.Series:
-    """A numeric column as numbers, nothing where the code is no answer."""
-    values = source.frame[column.name]
-    is_missing = np.array([code in missing for code in codes] + [False])[position]
-    if pd.api.types.is_numeric_dtype(values.dtype):
-        if is_missing.any() and values.dtype.kind in "iu":
-            values = values.astype("Int64")
-        return as_whole(values.mask(is_missing))
+    """A numeric column that is no column of numbers in the file; missing where the code is no answer."""
     for k, code in enumerate(codes):
         if code not in missing and as_number(code) is None:
             raise DataError(
@@ -467,18 +492,13 @@ def _numbers(
                 "make the column nominal in the schema."
             )
     numbers = [np.nan if code in missing else as_number(code) for code in codes]
-    return as_whole(pd.Series(np.array([*numbers, np.nan], float)[position], values.index))
+    return as_whole(pd.Series(np.array([*numbers, np.nan], float)[position], source.frame.index))
 
 
 def as_whole(values: pd.Series) -> pd.Series:
     """Floats that are all whole as integers, nullable ones where there are gaps.
 
-    SPSS and Stata have floats only; as a name of people, 1001.0 looks wrong.
-
-    Examples
-    --------
-    >>> as_whole(pd.Series([1001.0, None])).tolist(), as_whole(pd.Series([0.5, 1.0])).tolist()
-    ([1001, <NA>], [0.5, 1.0])
+    SPSS and Stata have floats only; as the name of a respondent, 1001.0 looks wrong.
     """
     if values.dtype.kind != "f":
         return values
@@ -502,3 +522,87 @@ def _weights(source: Source, column: Column, out: list[LeftOut]) -> pd.Series:
             why = "these people do not count where people count by weight"
             out.append(LeftOut(f"Column {column.name!r}, {what}", why, int(which.sum())))
     return weights
+
+
+# ---- choosing columns -------------------------------------------------------------------------
+
+
+def choose(schema: Schema, values: pd.DataFrame, include: Sequence[str], background: Sequence[str]) -> Chosen:
+    """The columns that words, names and patterns mean; a text may have several, with commas.
+
+    A word, such as nominal, means all columns with that role that are not named otherwise.
+    """
+    entries: dict[_How, list[str]] = {
+        "include": _entries(schema, include),
+        "background": _entries(schema, background),
+    }
+    asked, background_names = (_named(schema, values, entries, how) for how in _WORDS)
+    both = [name for name in asked if name in background_names]
+    if both:
+        raise DataError(f"include and --background both name {both[0]!r}; leave it in one of them.")
+    is_number = {
+        name: pd.api.types.is_numeric_dtype(values[name].dtype) for name in [*asked, *background_names]
+    }
+    numeric = [n for n in asked if is_number[n] and schema.column(n).role != "nominal"]
+    codes = [n for n in background_names if is_number[n] and schema.column(n).role == "nominal"]
+    nominal = [n for n in asked if n not in numeric]
+    return Chosen(tuple(nominal), tuple(numeric), tuple(background_names), tuple(codes))
+
+
+def _entries(schema: Schema, texts: Sequence[str]) -> list[str]:
+    """The texts between commas; but a name may have a comma of its own."""
+    names = {column.name for column in schema.columns}
+    parts = [part for text in texts for part in ([text] if text in names else text.split(","))]
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _named(
+    schema: Schema, values: pd.DataFrame, entries: Mapping[_How, Sequence[str]], how: _How
+) -> list[str]:
+    """Columns in the order of the file; a word means all that are not named otherwise."""
+    other: _How = "background" if how == "include" else "include"
+    taken = {
+        name
+        for entry in entries[other]
+        if entry in values or entry not in _WORDS[other]
+        for name in _matched(schema, values, entry, other)
+    }
+    found: set[str] = set()
+    for entry in entries[how]:
+        own = _matched(schema, values, entry, how)
+        is_word = entry in _WORDS[how] and entry not in values
+        found.update(name for name in own if not (is_word and name in taken))
+    return [name for name in values.columns if name in found]
+
+
+def _matched(schema: Schema, values: pd.DataFrame, entry: str, how: _How) -> list[str]:
+    roles = {column.name: column.role for column in schema.columns}
+    if entry in values:
+        return [entry]
+    if entry in roles:
+        raise DataError(_refused(entry, roles[entry], how))
+    if entry in _WORDS[how]:
+        found = [name for name in values if roles[name] == entry]
+        if not found:
+            raise DataError(
+                f"{how} {entry} finds no column with the role {entry}; name columns, or give them "
+                "the role in a schema."
+            )
+        return found
+    found = [name for name in values if fnmatchcase(name, entry)]
+    if not found:
+        raise DataError(
+            f"{how} {entry!r} matches no nominal, numeric or background column"
+            f"{did_you_mean(entry.strip('*'), values.columns)}; give a name, a pattern with *, or "
+            f"{' or '.join(_WORDS[how])}."
+        )
+    return found
+
+
+def _refused(name: str, role: Role, how: _How) -> str:
+    if role == "ordinal" and how == "include":
+        return f"include names {name!r}, an ordinal question, which takes part anyway; leave it out."
+    remedy = "give it the role background in a schema, or leave it out."
+    if role == "ordinal":
+        return f"background names {name!r}, an ordinal question; {remedy}"
+    return f"{how} names {name!r}, which has the role {role}; {remedy}"

@@ -1,14 +1,14 @@
-"""Back into a file: the original with gaps filled, and plain tables of results.
+"""Write files: the original with gaps filled, and plain tables of results.
 
-A file is written beside its place first and then moved there, so that it is never half. What
+A file is written next to its target and then moved there, so that it is never half written. What
 each format can hold:
 
 - SPSS (.sav, .zsav): value labels, variable labels, user-missing codes and ranges, measures,
   formats, notes. Multiple response sets are not kept.
 - Stata (.dta): value labels of whole numbers, variable labels of up to 80 letters, formats. It
-  knows no user-missing numbers, only the extended missing values .a to .z: user-missing codes of
-  an SPSS file become these, in ascending order and with their labels. Written to other formats,
-  .a to .z are empty.
+  has no user-missing numbers, only the extended missing values .a to .z: user-missing codes of an
+  SPSS file become these, in ascending order and with their labels. In other formats, .a to .z are
+  empty.
 - CSV, TSV (also with .gz) and Parquet: codes, and dates as dates.
 
 Text in CSV and TSV that a spreadsheet would take for a formula can be escaped.
@@ -32,9 +32,9 @@ from pyreadstat import PyreadstatError, ReadstatError
 
 from ordinalrbm.data.tables import IMPUTATION, Encoded
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.column_selection import OF_PEOPLE
 from ordinalrbm.files.survey import (
     EMPTY,
+    OF_PEOPLE,
     REASONS,
     Held,
     Reason,
@@ -65,19 +65,19 @@ _SPSS_LABEL = 256
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _MOST_DISCRETE = 3  # user-missing codes that an SPSS column can have
 _MOST_MISSING_LETTERS = 8  # of a text that is user-missing in SPSS
-# Where a file says when it was written, and what we put there.
+# Where a file holds the time when it was written, and the time that replaces it.
 _LONGEST_HEAD = 1 << 10
 _SPSS_CLOCK = (rb"\A\$FL[23].{88}(.{17})", b"01 Jan 7000:00:00")
 _STATA_CLOCK = (rb"<timestamp>\x11(.{17})</timestamp>", b"01 Jan 1970 00:00")
 
 
-# What is filled unless asked otherwise. Cells that were not to be answered are no gaps.
+# Filled by default. Cells that were not to be answered are no gaps.
 NON_RESPONSE: tuple[Reason, ...] = ("empty", "no answer", "don't know", "refused")
 
 
 @dataclass(frozen=True)
 class FilledCells:
-    """How many cells without an answer were filled and how many were kept, by why they lack one."""
+    """Number of cells without an answer that were filled and that were kept, by reason."""
 
     filled: dict[Reason, int] = field(default_factory=dict)
     kept: dict[Reason, int] = field(default_factory=dict)
@@ -113,21 +113,21 @@ def write_answers(
 ) -> FilledCells:
     r"""Write the original file with answers in place of its gaps, as codes.
 
-    Cells without an answer, and cells that hold another level, get the code of the level that
-    `answers` holds. Which cells without an answer are filled, `fill` says; all others stay as they
-    were. Numbers only take the place of what is no answer.
+    Cells without an answer, if `fill` includes their reason, and cells that hold another level get
+    the code of the level in `answers`; all others stay as they were. Numbers only replace cells
+    without an answer.
 
     Parameters
     ----------
     path : str or path
-        Where to; the ending says in which format, which may be another than that of the source.
+        Target; the ending gives the format, which may differ from that of the source.
     answers : Survey, Encoded or DataFrame
-        Names of levels or categories, or numbers, of the same rows as the source; columns as many
-        as are to be filled.
+        Names of levels or categories, or numbers, of the same rows as the source, for the columns
+        that are to be filled.
     source : Source
         The file as it was read.
     schema : Schema
-        What its columns are.
+        The schema of its columns.
     fill : collection of str
         Which cells without an answer are filled: "empty" ones, and those with codes that mean "no
         answer", "don't know", "refused", "not applicable" or "not asked". The last two are left by
@@ -137,7 +137,7 @@ def write_answers(
     Returns
     -------
     FilledCells
-        How many cells were filled and how many kept, by why there was no answer.
+        Number of cells that were filled and that were kept, by reason.
 
     Raises
     ------
@@ -173,9 +173,9 @@ def answers_written(
     fill: Collection[Reason] = NON_RESPONSE,
     escape_formulas: bool = False,
 ) -> Iterator[FilledCells]:
-    """As `write_answers`, but the file takes its place only when the block ends without an error.
+    """As `write_answers`, but the file replaces its target only when the block ends without an error.
 
-    Of several files that belong together, then, all are there or none.
+    Then of several files that belong together, all are written or none.
     """
     target = Path(path)
     frame, filled, cells = _filled(_as_frame(answers), source, schema, fill)
@@ -194,10 +194,10 @@ def imputations_written(
 ) -> Iterator[FilledCells]:
     """Write the original and several imputations of it below each other, in one file.
 
-    A first column, ``Imputation_``, counts them; the original is 0, with its gaps and its codes. So
-    SPSS has it. In a Stata file that column is ``_mi_m``, and ``_mi_id`` is the number of the row;
-    cells that are filled are plainly missing in the original there, because Stata never takes .a to
-    .z for something to be imputed. The file takes its place when the block ends without an error.
+    A first column, ``Imputation_``, counts them; the original is 0, with its gaps and its codes, as
+    in SPSS. In a Stata file that column is ``_mi_m``, and ``_mi_id`` is the number of the row; cells
+    that are filled are plainly missing in the original there, because Stata never imputes .a to .z.
+    The file replaces its target when the block ends without an error.
     """
     target = Path(path)
     kind = format_of(target)
@@ -221,7 +221,7 @@ def _writer(
     filled: dict[str, np.ndarray],
     escape_formulas: bool,
 ) -> Callable[[Path], None]:
-    """What writes a table in the format of the target, with all that the source says of it."""
+    """A function that writes a table in the format of the target, with the metadata of the source."""
     kind = format_of(target)
     if kind in ("sav", "zsav"):
         return _spss_writer(target, frame, source, schema)
@@ -256,27 +256,11 @@ def write_labelled(
 ) -> None:
     """Write a table of numbers and text, in SPSS and Stata with a label for each column.
 
-    Other formats, which know no labels, have the columns alone, as `write_table` has them.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "scores.sav"
-    ...     write_labelled(file, pd.DataFrame({"factor_1": [0.5]}), {"factor_1": "Trust"})
-    ...     print(pyreadstat.read_sav(file)[1].column_names_to_labels)
-    {'factor_1': 'Trust'}
+    Other formats have no labels; their files are those of `write_table`.
     """
     target = Path(path)
-    kind = format_of(target)
     source = Source(None, "frame", target.stem, frame, questions=labels)
-    if kind in ("sav", "zsav"):
-        write = _spss_writer(target, frame, source, Schema(()))
-    elif kind == "dta":
-        write = _stata_writer(frame, source, Schema(()), {})
-    else:
-        write = _table_writer(target, frame, escape_formulas)
-    with _written(target, write):
+    with _written(target, _writer(target, frame, source, Schema(()), {}, escape_formulas)):
         pass
 
 
@@ -306,7 +290,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 def _without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
-    """With an apostrophe before text, names of columns too, that a spreadsheet would compute."""
+    """With an apostrophe before texts and names of columns that a spreadsheet would compute."""
     columns = [
         frame[name].astype(object).map(_no_formula) if _may_be_text(frame[name]) else frame[name]
         for name in frame.columns
@@ -325,13 +309,7 @@ def _no_formula(cell: Any) -> Any:
 
 
 def check_table_format(path: Path) -> Format:
-    """The format that a plain table would get there; a DataError when it has none.
-
-    Examples
-    --------
-    >>> check_table_format(Path("best.csv.gz"))
-    'csv'
-    """
+    """The format of a plain table at this path; raises a DataError when it has none."""
     kind = format_of(path)
     if kind not in ("csv", "tsv", "parquet"):
         raise DataError(
@@ -346,7 +324,7 @@ def check_table_format(path: Path) -> Format:
 def _filled(
     answers: pd.DataFrame, source: Source, schema: Schema, fill: Collection[Reason]
 ) -> tuple[pd.DataFrame, dict[str, np.ndarray], FilledCells]:
-    """The source's table with answers as codes, which cells of a column were filled, and counts."""
+    """The source's table with answers as codes, the filled cells of each column, and counts."""
     if len(answers) != len(source.frame):
         raise DataError(
             f"There are {len(answers)} rows of answers for the {len(source.frame)} rows of "
@@ -370,7 +348,7 @@ def _filled(
 def _new_values(
     answers: pd.Series, source: Source, column: Column, fill: Collection[Reason]
 ) -> tuple[np.ndarray, np.ndarray, FilledCells]:
-    """For each row the code or number to write, and whether to write it; and counts."""
+    """For each row the code or number, and whether it is written; and counts."""
     is_number = pd.api.types.is_numeric_dtype(answers.dtype)
     if is_number and column.role in ("numeric", "background"):
         return _new_numbers(answers, source, column, fill)
@@ -388,7 +366,7 @@ def _new_numbers(
 ) -> tuple[np.ndarray, np.ndarray, FilledCells]:
     held = Held.of(source, _with_categories(answers.iloc[:0], source, column))
     numbers = answers.to_numpy(dtype=np.float64, na_value=np.nan)
-    # A number that is there stays, whatever it is.
+    # A number in the file always stays.
     level = np.where(np.isnan(numbers), -1, np.maximum(held.level, 0))
     to_fill, counted = _to_fill(level, held, fill)
     is_text = _is_text(source.frame[column.name])
@@ -397,7 +375,7 @@ def _new_numbers(
 
 
 def _with_categories(answers: pd.Series, source: Source, column: Column) -> Column:
-    """A column with the codes that are in the file, and those among the answers that are not."""
+    """A column with the codes in the file as levels, and those that only the answers have."""
     _, codes = factorise_codes(source.frame[column.name])
     missing = missing_codes(source, column, [*codes, *column.levels])
     pairs = zip(column.levels, column.names, strict=True)
@@ -415,7 +393,7 @@ def _as_name(answer: Any) -> str:
 def _stacked(
     source: Source, frames: list[pd.DataFrame], filled: dict[str, np.ndarray], kind: Format
 ) -> tuple[Source, dict[str, np.ndarray]]:
-    """The source and its imputations as one source, and which of its cells are filled."""
+    """The source and its imputations as one source, and its filled cells."""
     original, n_rows, n_parts = source.frame.copy(), len(source.frame), len(frames) + 1
     if kind == "dta":
         for name, where in filled.items():
@@ -445,7 +423,6 @@ def _stacked(
 
 
 def _levels(answers: pd.Series, column: Column) -> np.ndarray:
-    """For each row the position of its level, -1 where there is none."""
     dtype = answers.dtype
     if isinstance(dtype, pd.CategoricalDtype) and tuple(dtype.categories) == column.names:
         return answers.cat.codes.to_numpy()
@@ -463,7 +440,7 @@ def _levels(answers: pd.Series, column: Column) -> np.ndarray:
 def cells_to_fill(
     source: Source, schema: Schema, names: Sequence[str], fill: Collection[Reason] = NON_RESPONSE
 ) -> tuple[np.ndarray, FilledCells]:
-    """(rows, names) which cells lack an answer for a reason that is to be filled, and counts."""
+    """(rows, names) which cells are to be filled, and counts by reason."""
     parts = [_to_fill_in(source, schema.column(name), fill) for name in names]
     return np.column_stack([where for where, _ in parts]), sum((n for _, n in parts), FilledCells())
 
@@ -476,7 +453,7 @@ def _to_fill_in(source: Source, column: Column, fill: Collection[Reason]) -> tup
 
 
 def _to_fill(level: np.ndarray, held: Held, fill: Collection[Reason]) -> tuple[np.ndarray, FilledCells]:
-    """Which cells get their level, and how many of them had no answer."""
+    """Which cells get their level, and counts of those without an answer."""
     given = level >= 0
     is_filled = np.isin(held.reason, [REASONS.index(reason) for reason in fill])
     filled, kept = given & is_filled, given & (held.reason >= 0) & ~is_filled
@@ -485,13 +462,13 @@ def _to_fill(level: np.ndarray, held: Held, fill: Collection[Reason]) -> tuple[n
     return to_fill, counts
 
 
-def _count(places: np.ndarray) -> dict[Reason, int]:
-    counts = np.bincount(places, minlength=len(REASONS)).tolist()
+def _count(reasons: np.ndarray) -> dict[Reason, int]:
+    counts = np.bincount(reasons, minlength=len(REASONS)).tolist()
     return {reason: n for reason, n in zip(REASONS, counts, strict=True) if n}
 
 
 def _is_text(values: pd.Series) -> bool:
-    """Whether a column is of text; in pandas before 3 such a one may be of objects."""
+    """Whether a column is of text, which may be objects in pandas before 3."""
     if values.dtype == object:
         return pd.api.types.infer_dtype(values, skipna=True) == "string"
     return isinstance(values.dtype, pd.StringDtype)
@@ -507,7 +484,7 @@ def _like(values: pd.Series, levels: tuple[Code, ...]) -> list[Code | None]:
 
 
 def _put(values: pd.Series, where: np.ndarray, codes: np.ndarray) -> pd.Series:
-    """The column with codes put where they belong, in the type it had where that can hold them."""
+    """The column with codes in these cells, in the old type where that can hold them."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         original = {plain_code(category): category for category in values.dtype.categories}
         filled = values.astype(object)
@@ -634,7 +611,7 @@ def _stata_writer(
 
 
 def _without_clock(file: Path, clock: tuple[bytes, bytes]) -> None:
-    """Put a fixed time where the file says when it was written: equal answers are equal files."""
+    """Put a fixed time into the header of a file: equal answers give equal files."""
     pattern, time = clock
     with file.open("r+b") as opened:
         found = re.search(pattern, opened.read(_LONGEST_HEAD), re.DOTALL)
@@ -646,7 +623,7 @@ def _without_clock(file: Path, clock: tuple[bytes, bytes]) -> None:
 def _stata_tags(
     values: pd.Series, source: Source, labels: dict[Code, str], filled: dict[str, np.ndarray]
 ) -> np.ndarray:
-    """The letter of each cell that is an extended missing value; labels are moved to letters."""
+    """The letter of each cell with an extended missing value; moves labels to letters."""
     name, tags = values.name, np.full(len(values), "", dtype=object)
     for tag in [code for code in labels if _is_tag(code, source)]:
         labels[str(tag)[1:]] = labels.pop(tag)
@@ -682,7 +659,7 @@ def _plain(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _questions(source: Source, schema: Schema, most: int) -> dict[str, str | None]:
-    """Variable labels, cut where the format has no room for more."""
+    """Variable labels, cut to the length that the format allows."""
     questions = {column.name: column.question for column in schema.columns if column.question}
     return {
         name: text if len(text) <= most else text[: most - 1] + "…"
@@ -691,7 +668,7 @@ def _questions(source: Source, schema: Schema, most: int) -> dict[str, str | Non
 
 
 def _value_labels(frame: pd.DataFrame, source: Source, schema: Schema) -> dict[str, dict[Code, str]]:
-    """The source's own labels, and names of levels where it has none."""
+    """The labels of the source, or names of levels where it has none."""
     labels = {name: dict(by_code) for name, by_code in source.value_labels.items()}
     for column in schema.columns:
         if column.name in labels or column.name not in frame:
@@ -707,7 +684,7 @@ def _is_tag(code: Code, source: Source) -> bool:
 
 
 def _missing_ranges(frame: pd.DataFrame, source: Source, schema: Schema) -> dict[str, list[Any]]:
-    """User-missing codes as SPSS has them: those of the source, or else of the schema."""
+    """User-missing codes for SPSS: those of the source, or else of the schema."""
     ranges: dict[str, list[Any]] = {
         name: [dict(zip(("lo", "hi"), e, strict=True)) if isinstance(e, tuple) else e for e in said]
         for name, said in source.missing.items()
@@ -727,7 +704,7 @@ def _missing_ranges(frame: pd.DataFrame, source: Source, schema: Schema) -> dict
 
 @contextmanager
 def _written(target: Path, write: Callable[[Path], None]) -> Iterator[None]:
-    """A file written beside its place, which it takes when the block ends without an error."""
+    """Write a file, which replaces the target when the block ends without an error."""
     with atomic_write(target) as file:
         try:
             write(file)

@@ -268,7 +268,7 @@ def _as_numbers(
     answers: Encoded | pd.DataFrame, values: list[np.ndarray], numeric: Sequence[str]
 ) -> np.ndarray:
     """(n, Q) what levels count, then numbers; NaN where there is none."""
-    beside: Any = answers.beside if isinstance(answers, Encoded) else answers
+    beside: Any = answers.extra if isinstance(answers, Encoded) else answers
     if isinstance(answers, Encoded):
         level = answers.observations.to_dense()
     else:  # as a model fills it where there are columns of other kinds

@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
-from ordinalrbm.data.answers import covariates_of
 from ordinalrbm.data.tables import as_table
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.plots.maps import row_positions
@@ -275,7 +274,7 @@ def _middle_utilities(model: CumulativeRBM, people: Any) -> np.ndarray:
     """(2, N'): between which mean utilities the middle four fifths of the people are."""
     parameters = model.model_
     units_on = np.asarray(model.transform(people)) * parameters.units
-    covariates = covariates_of(model.questionnaire_.encode(as_table(people)))
+    covariates = model.questionnaire_.encode(as_table(people)).covariates
     ends = []
     for i, (bias, weights) in enumerate(zip(parameters.bias, parameters.weights, strict=True)):
         utility = bias + units_on @ weights

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ordinalrbm.data.batteries import may_be_chance
+from ordinalrbm.data.scales import may_lack
 from ordinalrbm.schema.profile import ColumnProfile
 from ordinalrbm.schema.schema import BLANK, Code, Column
 from ordinalrbm.schema.source import Source, alike
@@ -164,7 +164,8 @@ def with_shared_scales(looks: Sequence[ColumnProfile], columns: Sequence[Column]
             scales = Counter(filter(None, (columns[other].levels for other in _near(run, place))))
             for scale, n in scales.most_common(1):
                 lacking = _lacking(columns[k].levels or _whole_numbers(looks[k]), scale)
-                if n >= BATTERY and lacking and _by_chance(looks[k], like[scale], lacking):
+                others = [other.counts for other in like[scale]]
+                if n >= BATTERY and lacking and may_lack(lacking, looks[k].n_answers, others):
                     shared[k] = _with_levels(columns[k], scale, lacking, n)
     return shared
 
@@ -209,11 +210,6 @@ def _lacking(levels: tuple[Code, ...], scale: tuple[Code, ...]) -> list[Code]:
     if tuple(level for level in scale if level in levels) != levels:
         return []
     return [level for level in scale if level not in levels]
-
-
-def _by_chance(look: ColumnProfile, like: Sequence[ColumnProfile], lacking: Sequence[Code]) -> bool:
-    share = min(sum(other.counts.get(c, 0) for c in lacking) / other.n_answers for other in like)
-    return may_be_chance(share, look.n_answers)
 
 
 def _with_levels(column: Column, scale: tuple[Code, ...], lacking: Sequence[Code], n_others: int) -> Column:

@@ -11,8 +11,8 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
-from ordinalrbm.data.answers import Answers
 from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.questionnaire import Answers
 from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.runtime import __version__

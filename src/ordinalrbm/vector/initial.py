@@ -20,7 +20,6 @@ import numpy as np
 from scipy import linalg
 from scipy.stats import norm
 
-from ordinalrbm.data.answers import covariates_of, kinds_of
 from ordinalrbm.data.observations import Observations, count_levels
 from ordinalrbm.engine import thresholds
 from ordinalrbm.stats import polychoric
@@ -77,7 +76,7 @@ def initial_model(
     answer starts with its own marginal distribution, unless thresholds are to be evenly spaced.
     Without the correlations all weights are small and random.
     """
-    kind, covariates = kinds_of(observations), covariates_of(observations)
+    kind, covariates = observations.kind, observations.covariates
     plan = layout_of(kind, observations.n_levels)
     columns = _as_scales(observations, plan)
     n_levels = columns.levels.n_levels
@@ -134,8 +133,8 @@ class _Scales(NamedTuple):
 
 def _as_scales(observations: Observations, plan: Layout) -> _Scales:
     """Numbers on a scale of ten, as many answers on each level, and categories as yes or no."""
-    if not kinds_of(observations).size:
-        nothing = np.full(observations.n_entries if covariates_of(observations).size else 0, np.nan)
+    if not observations.kind.size:
+        nothing = np.full(observations.n_entries if observations.covariates.size else 0, np.nan)
         return _Scales(observations, nothing, np.zeros(observations.n_columns))
     found, known = in_columns(observations, plan, 0)
     level, n_levels = found.level.astype(np.int16), plan.n_levels.copy()

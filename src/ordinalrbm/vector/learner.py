@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ordinalrbm.data.answers import NUMERIC, kinds_of
 from ordinalrbm.data.observations import Observations, count_levels, weight_of_answers
+from ordinalrbm.data.questionnaire import NUMERIC
 from ordinalrbm.engine.side import Batch
 from ordinalrbm.engine.thresholds import FirstThresholds
 from ordinalrbm.storage.reader import Stored
@@ -168,7 +168,7 @@ def _marginal(learnt: Observations, row_weight: np.ndarray | None, cells: Cells)
     """Log probability of answers without a model; numbers are standard normal then."""
     counts = count_levels(learnt, row_weight)
     found = marginal_log_probability(counts, learnt.n_levels, cells.column, cells.level)
-    kind = kinds_of(learnt)
+    kind = learnt.kind
     if not kind.size:
         return found
     normal = -0.5 * np.log(2.0 * np.pi) - 0.5 * cells.value**2

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ordinalrbm.data.answers import ORDINAL, kinds_of
 from ordinalrbm.data.observations import Observations, count_levels
+from ordinalrbm.data.questionnaire import ORDINAL
 from ordinalrbm.engine import normal_reference, thresholds
 from ordinalrbm.engine.side import Side
 from ordinalrbm.stats import polychoric
@@ -245,7 +245,7 @@ def attenuation(model: VectorModel, people: Population, answers: Observations) -
     if answers.n_rows > _ENOUGH_ROWS:
         answers = answers.take_rows(np.arange(_ENOUGH_ROWS))
     ordinal = np.arange(answers.n_columns)
-    kind = kinds_of(answers)
+    kind = answers.kind
     if kind.size:
         ordinal = np.flatnonzero(kind == ORDINAL)
         levels = answers.to_dense()[:, ordinal]

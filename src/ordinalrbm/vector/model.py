@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ordinalrbm.data.answers import NOMINAL, NUMERIC, ORDINAL, Answers, covariates_of, numbers_of
 from ordinalrbm.data.observations import Observations, level_type, rows_of
+from ordinalrbm.data.questionnaire import NOMINAL, NUMERIC, ORDINAL, Answers, numbers_of
 from ordinalrbm.engine import gibbs, thresholds
 from ordinalrbm.engine import side as engine
 from ordinalrbm.engine.side import Side
@@ -121,7 +121,7 @@ class VectorModel(NamedTuple):
     stretches, style_weights : (G,) what the thresholds are multiplied by in each style of using
         the scales, and the share of rows with that style; a single one is the plain model
     kind : (N,) int8, which questions are ordered scales, nominal or numbers (see
-        :mod:`ordinalrbm.data.answers`); of length zero where all are scales
+        :mod:`ordinalrbm.data.questionnaire`); of length zero where all are scales
     slopes, factor_slopes : (N', P) and (K, P) float32, what a row's covariates add to its
         utilities and to the biases of its factors; of length zero where there are none
     """
@@ -236,7 +236,7 @@ def side(
     """
     bounds = model.thresholds
     unknown = thresholds.unknown_level(bounds)
-    covariates = covariates_of(observations)
+    covariates = observations.covariates
     known = np.zeros(0, dtype=np.float32)
     if model.kind.size:
         observations, known = in_columns(observations, model.layout, unknown)

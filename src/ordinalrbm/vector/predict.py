@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, softmax
 
-from ordinalrbm.data.answers import NOMINAL, NUMERIC, ORDINAL, numbers_of
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.questionnaire import NOMINAL, NUMERIC, ORDINAL, numbers_of
 from ordinalrbm.engine import gibbs, normal_reference
 from ordinalrbm.engine.side import ORDINAL as ORDINAL_COLUMN
 from ordinalrbm.engine.side import Side

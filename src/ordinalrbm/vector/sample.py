@@ -20,8 +20,8 @@ from dataclasses import replace
 import numpy as np
 from tqdm.auto import tqdm
 
-from ordinalrbm.data.answers import NUMERIC
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.questionnaire import NUMERIC
 from ordinalrbm.engine import gibbs, normal_reference
 from ordinalrbm.engine.philox import Purpose, uniforms
 from ordinalrbm.engine.side import Batch, Side
