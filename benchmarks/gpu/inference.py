@@ -18,7 +18,7 @@ import torch
 from netflix_shaped import FILMS, LEVELS, THRESHOLDS, made
 
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.matrix.backends import CPU
+from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.feature_priors import NO_TABLES, FactorPrior
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gpu.backend import Cuda

@@ -16,8 +16,9 @@ from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.engine.side import Batch, Statistics
 from ordinalrbm.matrix import binary_learner, variational
 from ordinalrbm.matrix import model as matrix
-from ordinalrbm.matrix.backends import Cpu, backend_for
+from ordinalrbm.matrix.backends import backend_for
 from ordinalrbm.matrix.binary_learner import BinarySettings
+from ordinalrbm.matrix.cpu import Cpu
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.variational import Data, Precisions, View

@@ -21,7 +21,7 @@ from ordinalrbm.engine.gpu.device import torch_device
 from ordinalrbm.engine.gpu.half_sweep import GPU_ENGINE
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
 from ordinalrbm.matrix import variational
-from ordinalrbm.matrix.backends import CPU
+from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gpu.backend import Cuda
 from ordinalrbm.matrix.variational import Precisions, swapped

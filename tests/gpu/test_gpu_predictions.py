@@ -20,7 +20,7 @@ from ordinalrbm import cli
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.gpu import cells
 from ordinalrbm.matrix import update
-from ordinalrbm.matrix.backends import CPU
+from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.feature_priors import NO_TABLES
 from ordinalrbm.matrix.gpu import fold_in, recommend
 from ordinalrbm.matrix.gpu.backend import Cuda

@@ -23,8 +23,8 @@ from small_matrices import (
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.base import FactorPosterior
-from ordinalrbm.matrix.backends import CPU
 from ordinalrbm.matrix.cold_start import cutpoints_by_levels
+from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.feature_priors import NO_TABLES, TrainedRows
 from ordinalrbm.matrix.model import Half
 

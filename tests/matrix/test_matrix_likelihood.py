@@ -9,7 +9,7 @@ from scipy.special import log_ndtr, logsumexp
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.errors import DataError
 from ordinalrbm.matrix import likelihood
-from ordinalrbm.matrix.backends import CPU
+from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.model import Half, MatrixModel
 
 N_LEVELS = np.array([3, 5, 2, 5], dtype=np.int32)

@@ -15,7 +15,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ordinalrbm import __version__
 from ordinalrbm.cli.options import expanded
 from ordinalrbm.cli.process import (
     MemoryLimitError,
@@ -27,6 +26,7 @@ from ordinalrbm.cli.process import (
     stop_at_once,
 )
 from ordinalrbm.errors import DataError, DiskError, LostError
+from ordinalrbm.runtime import __version__
 from ordinalrbm.runtime.printable import printable
 
 FAILED = 1

@@ -12,10 +12,10 @@ from typing import Annotated
 
 import typer
 
-from ordinalrbm import __version__
 from ordinalrbm.cli import options
 from ordinalrbm.cli.app import FAILED, app
 from ordinalrbm.cli.output import listing
+from ordinalrbm.runtime import __version__
 
 _NEEDED = ("numpy", "scipy", "numba", "scikit-learn", "pandas", "pyarrow", "pyreadstat")
 _OPTIONAL = ("polars", "arviz", "torch")

@@ -93,6 +93,10 @@ class Observations:
     def n_entries(self) -> int:
         return len(self.column)
 
+    def entry_numbers(self) -> np.ndarray:
+        """(entries,) the number of each answer that is one, NaN for all others."""
+        return np.full(self.n_entries, np.nan)
+
     @property
     def density(self) -> float:
         """Share of the cells that are answered."""

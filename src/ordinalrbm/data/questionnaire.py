@@ -32,7 +32,7 @@ from ordinalrbm.data.features import (
     stored_tuple,
 )
 from ordinalrbm.data.frames import TableLike
-from ordinalrbm.data.observations import Observations, level_type
+from ordinalrbm.data.observations import Observations, level_type, rows_of
 from ordinalrbm.data.scales import Label, Scale, lacking_levels, read_answers, resolve_scales, shorten
 from ordinalrbm.data.tables import Encoded, Table, as_table, decode, encode, read_table
 from ordinalrbm.errors import DataError
@@ -456,16 +456,14 @@ class Answers(Observations):
         """Only the answers where the mask over the row view is true; all rows stay."""
         return Answers.of(super().select(entry_mask), self.kind, self.numbers, self.covariates)
 
-
-def numbers_of(answers: Observations) -> np.ndarray:
-    """(entries,) the number of each answer that is one, NaN for all others."""
-    kind, result = answers.kind, np.full(answers.n_entries, np.nan)
-    if isinstance(answers, Answers) and kind.size:
-        of_number = np.cumsum(kind == NUMERIC) - 1
-        is_number = kind[answers.column] == NUMERIC
-        row = np.repeat(np.arange(answers.n_rows), np.diff(answers.row_start))[is_number]
-        result[is_number] = answers.numbers[row, of_number[answers.column[is_number]]]
-    return result
+    def entry_numbers(self) -> np.ndarray:
+        result = super().entry_numbers()
+        if self.kind.size:
+            of_number = np.cumsum(self.kind == NUMERIC) - 1
+            is_number = self.kind[self.column] == NUMERIC
+            row = rows_of(self)[is_number]
+            result[is_number] = self.numbers[row, of_number[self.column[is_number]]]
+        return result
 
 
 # ---- background: columns that are no questions, such as country, sex and age ---------------------

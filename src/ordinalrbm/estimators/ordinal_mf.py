@@ -20,7 +20,7 @@ from ordinalrbm.estimators.recommendation import QueryRows
 from ordinalrbm.estimators.side_features import check_weights
 from ordinalrbm.estimators.validation import keep_parameters, settings_of
 from ordinalrbm.matrix import gibbs_learner, variational_learner
-from ordinalrbm.matrix.backends import CPU
+from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.draws import Draws
 from ordinalrbm.matrix.explain import adding_up
 from ordinalrbm.matrix.feature_priors import Tables

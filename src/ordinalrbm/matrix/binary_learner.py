@@ -16,9 +16,10 @@ import numpy as np
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.side import Batch
 from ordinalrbm.engine.thresholds import FirstThresholds
-from ordinalrbm.matrix.backends import Cpu, single_backend
+from ordinalrbm.matrix.backends import single_backend
 from ordinalrbm.matrix.binary_state import BinaryState, Chains, Priors, Process, Sampling, Steps
 from ordinalrbm.matrix.calibration import calibrated
+from ordinalrbm.matrix.cpu import Cpu
 from ordinalrbm.matrix.model import Half, MatrixModel, Precisions, start
 from ordinalrbm.matrix.prepare import Fitted, evenly_shared
 from ordinalrbm.storage.reader import wrong

@@ -13,8 +13,9 @@ from threadpoolctl import threadpool_limits
 from ordinalrbm.data.observations import Cells, Counted, Counts, Observations, SharedRows
 from ordinalrbm.engine.base import gaps_of
 from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT
-from ordinalrbm.matrix.backends import CPU, backend_for
+from ordinalrbm.matrix.backends import backend_for
 from ordinalrbm.matrix.calibration import calibration, with_numbers
+from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.prepare import Fitted, Loaded, evenly_shared

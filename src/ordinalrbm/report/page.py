@@ -24,11 +24,12 @@ from markupsafe import Markup, escape
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from ordinalrbm import __version__, plots
+from ordinalrbm import plots
 from ordinalrbm.files.survey import LeftOut
 from ordinalrbm.plots.questions import Curves
 from ordinalrbm.plots.style import printable as printable_text
 from ordinalrbm.plots.style import shades
+from ordinalrbm.runtime import __version__
 from ordinalrbm.runtime.printable import printable, printable_json
 from ordinalrbm.schema.schema import Schema
 

@@ -323,15 +323,3 @@ def _parsed(text: str) -> Header:
     if not isinstance(parsed, dict):
         raise BrokenFileError("its header is no JSON object")
     return parsed
-
-
-def digest(*parts: Any) -> str:
-    """A hash of arrays, and of what JSON can hold."""
-    found = blake2b(digest_size=32)
-    for part in parts:
-        if isinstance(part, np.ndarray):
-            found.update(f"{part.dtype.str}{part.shape}".encode())
-            found.update(np.ascontiguousarray(part).view(np.uint8).data if part.size else b"")
-        else:
-            found.update(json.dumps(part, sort_keys=True, ensure_ascii=False).encode())
-    return found.hexdigest()

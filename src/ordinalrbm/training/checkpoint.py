@@ -22,12 +22,10 @@ from ordinalrbm.storage.atomic import LEFT_OVER, LOCK, check_writable, lock_fold
 from ordinalrbm.storage.container import Header
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.identity import Identity
-from ordinalrbm.training.state import State
+from ordinalrbm.training.state import Learner, State
 
 if TYPE_CHECKING:
     from filelock import FileLock
-
-    from ordinalrbm.training.loop import Learner
 
 _SUFFIX = ".checkpoint"
 # The newest, and one to fall back on.

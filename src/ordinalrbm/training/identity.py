@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from ordinalrbm.data.questionnaire import Answers
 from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.runtime import __version__
-from ordinalrbm.storage.container import Header, digest
+from ordinalrbm.storage.container import Header
 from ordinalrbm.storage.model_file import plain_number
 
 
@@ -129,3 +130,15 @@ def _difference(name: str, there: object, here: object) -> str:
 
 
 # ---- one hash for arrays and settings: whether two are the same, without sending them ------------
+
+
+def digest(*parts: Any) -> str:
+    """A hash of arrays, and of what JSON can hold."""
+    found = blake2b(digest_size=32)
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            found.update(f"{part.dtype.str}{part.shape}".encode())
+            found.update(np.ascontiguousarray(part).view(np.uint8).data if part.size else b"")
+        else:
+            found.update(json.dumps(part, sort_keys=True, ensure_ascii=False).encode())
+    return found.hexdigest()

@@ -7,47 +7,16 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator
 
 import numpy as np
 from tqdm.auto import tqdm
 
 from ordinalrbm.training.checkpoint import CheckpointWriter
-from ordinalrbm.training.schedule import DivergenceError, NothingLearntError, Schedule, warn_of_divergence
-from ordinalrbm.training.state import State
+from ordinalrbm.training.schedule import DivergenceError, NothingLearntError, warn_of_divergence
+from ordinalrbm.training.state import Learner, State
 
 _log = logging.getLogger(__name__)
-
-
-class Learner(Protocol):
-    """What the loop needs of a learner."""
-
-    @property
-    def history(self) -> Sequence[Any]:
-        """A line for each epoch, with the log probability of what is held out."""
-
-    @property
-    def schedule(self) -> Schedule | None:
-        """The learning rate, if there is one and learning may therefore diverge."""
-
-    @property
-    def has_model(self) -> bool:
-        """Whether there is a model to give, should learning stop now."""
-
-    def goes_on(self) -> bool: ...
-
-    def epoch(self) -> None: ...
-
-    def state(self) -> State:
-        """All that is needed to go on from here, in copies.
-
-        Where several processes learn together all of them call it, and the first gets the whole
-        state. The others need it only if they have a schedule, to go back after divergence.
-        """
-
-    def restore(self, state: State) -> None:
-        """Go on from a whole state, of which a process in a group takes its share."""
 
 
 def learn(learner: Learner, writer: CheckpointWriter, n_epochs: int, *, verbose: bool, watched: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Observations, count_levels
 from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT, PSEUDO_COUNT
 from ordinalrbm.errors import DataError
 from ordinalrbm.storage.reader import LARGEST_PARAMETER
@@ -197,13 +197,17 @@ def warn_of_divergence(schedule: Schedule, n_epochs: int, stacklevel: int = 5) -
     warnings.warn(said, ConvergenceWarning, stacklevel=stacklevel)
 
 
-def marginal_log_probability(
-    counts: np.ndarray, n_levels: np.ndarray, column: np.ndarray, level: np.ndarray
+def marginal_of_answers(
+    learnt: Observations, row_weight: np.ndarray | None, column: np.ndarray, level: np.ndarray
 ) -> np.ndarray:
     """Log probability of answers by how often each was given to that question.
 
     A model starts there by default, and must not become worse.
     """
+    return _marginal(count_levels(learnt, row_weight), learnt.n_levels, column, level)
+
+
+def _marginal(counts: np.ndarray, n_levels: np.ndarray, column: np.ndarray, level: np.ndarray) -> np.ndarray:
     # On a long scale as many as thresholds start with, which are finite at levels without answers, too.
     more = np.maximum(_EVEN_ANSWERS, PSEUDO_COUNT * n_levels)[column]
     alike = counts[column, level] + more / n_levels[column]
@@ -219,7 +223,7 @@ def marginal_of_ratings(learnt: Observations, level: np.ndarray) -> np.ndarray:
     """Log probability of ratings by how often each level was given, to whatever item."""
     counts = np.bincount(learnt.level, minlength=int(learnt.n_levels.max()))
     all_items = np.zeros(level.size, dtype=np.intp)
-    return marginal_log_probability(counts[None], np.array([counts.size]), all_items, level)
+    return _marginal(counts[None], np.array([counts.size]), all_items, level)
 
 
 def spread_of(values: np.ndarray, weight: np.ndarray) -> tuple[float, float, float]:

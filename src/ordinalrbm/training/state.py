@@ -3,18 +3,49 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from ordinalrbm.storage.reader import LARGEST_NUMBER, Stored, wrong
+from ordinalrbm.training.schedule import Schedule
 
 State = Mapping[str, np.ndarray]
 """Everything that a learner needs to go on, by name."""
 Limits = Mapping[Any, tuple[float, float]]
 NO_LIMITS: Limits = {}
+
+
+class Learner(Protocol):
+    """What the loop and checkpoints need of a learner."""
+
+    @property
+    def history(self) -> Sequence[Any]:
+        """A line for each epoch, with the log probability of what is held out."""
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """The learning rate, if there is one and learning may therefore diverge."""
+
+    @property
+    def has_model(self) -> bool:
+        """Whether there is a model to give, should learning stop now."""
+
+    def goes_on(self) -> bool: ...
+
+    def epoch(self) -> None: ...
+
+    def state(self) -> State:
+        """All that is needed to go on from here, in copies.
+
+        Where several processes learn together all of them call it, and the first gets the whole
+        state. The others need it only if they have a schedule, to go back after divergence.
+        """
+
+    def restore(self, state: State) -> None:
+        """Go on from a whole state, of which a process in a group takes its share."""
 
 
 class LazyState(Mapping[str, np.ndarray]):

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ordinalrbm.data.observations import Observations, count_levels, weight_of_answers
+from ordinalrbm.data.observations import Observations, weight_of_answers
 from ordinalrbm.data.questionnaire import NUMERIC
 from ordinalrbm.engine.side import Batch
 from ordinalrbm.engine.thresholds import FirstThresholds
@@ -21,7 +21,7 @@ from ordinalrbm.training.schedule import (
     RateSchedule,
     Schedule,
     lower_of,
-    marginal_log_probability,
+    marginal_of_answers,
     refuse_divergence,
     refuse_nonsense,
     spread_of,
@@ -166,8 +166,7 @@ def hold_out(
 
 def _marginal(learnt: Observations, row_weight: np.ndarray | None, cells: Cells) -> np.ndarray:
     """Log probability of answers without a model; numbers are standard normal then."""
-    counts = count_levels(learnt, row_weight)
-    found = marginal_log_probability(counts, learnt.n_levels, cells.column, cells.level)
+    found = marginal_of_answers(learnt, row_weight, cells.column, cells.level)
     kind = learnt.kind
     if not kind.size:
         return found

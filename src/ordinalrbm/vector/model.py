@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ordinalrbm.data.observations import Observations, level_type, rows_of
-from ordinalrbm.data.questionnaire import NOMINAL, NUMERIC, ORDINAL, Answers, numbers_of
+from ordinalrbm.data.questionnaire import NOMINAL, NUMERIC, ORDINAL, Answers
 from ordinalrbm.engine import gibbs, thresholds
 from ordinalrbm.engine import side as engine
 from ordinalrbm.engine.side import Side
@@ -284,7 +284,7 @@ def in_columns(answers: Observations, plan: Layout, unknown: int) -> tuple[Obser
     known = np.full(entry.size, np.nan, dtype=np.float32)
     nominal, numeric = (kind == NOMINAL) & (level >= 0), kind == NUMERIC
     known[nominal] = category[nominal] == level[nominal]
-    known[numeric] = numbers_of(answers)[entry[numeric]]
+    known[numeric] = answers.entry_numbers()[entry[numeric]]
     # A question may have more categories than any scale has levels, but these are no levels here.
     kind_of_level = level_type(np.append(plan.n_levels, unknown + 1))
     observations = Observations(

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.data.questionnaire import NOMINAL, NUMERIC, ORDINAL, numbers_of
+from ordinalrbm.data.questionnaire import NOMINAL, NUMERIC, ORDINAL
 from ordinalrbm.engine import gibbs, normal_reference
 from ordinalrbm.engine.side import ORDINAL as ORDINAL_COLUMN
 from ordinalrbm.engine.side import Side
@@ -63,7 +63,7 @@ class Cells(NamedTuple):
 
 
 def cells_of(answers: Observations) -> Cells:
-    return Cells(answers.row_start, answers.column, answers.level, numbers_of(answers))
+    return Cells(answers.row_start, answers.column, answers.level, answers.entry_numbers())
 
 
 def all_cells(n_rows: int, n_columns: int) -> Cells:

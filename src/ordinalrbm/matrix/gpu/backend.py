@@ -21,9 +21,9 @@ from ordinalrbm.engine.gpu.rated_sets import FeatureTable, RatedSets
 from ordinalrbm.engine.gpu.tables import padded
 from ordinalrbm.engine.gpu.transfer import array_of, tensor
 from ordinalrbm.engine.side import Batch, Statistics
-from ordinalrbm.matrix.backends import Cpu, mapped
 from ordinalrbm.matrix.binary_fold_in import KnownColumns, NewRows
 from ordinalrbm.matrix.binary_state import BinaryState, Chains, Process, Sampling, views
+from ordinalrbm.matrix.cpu import Cpu, mapped
 from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.gibbs_sampler import SampledData, scales_of
 from ordinalrbm.matrix.gpu.fold_in import infer_binary_rows

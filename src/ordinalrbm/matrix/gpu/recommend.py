@@ -20,7 +20,7 @@ from ordinalrbm.engine.gpu.cells import Factored
 from ordinalrbm.engine.gpu.device import torch_device, working_on
 from ordinalrbm.engine.gpu.tables import padded
 from ordinalrbm.engine.gpu.transfer import tensor
-from ordinalrbm.matrix.backends import mapped
+from ordinalrbm.matrix.cpu import mapped
 from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.matrix.predict import all_known
 from ordinalrbm.matrix.protocol import Model, TableTerms, UtilityModel
