@@ -125,7 +125,7 @@ def on_gpu(size: Size, level_bytes: int = 1) -> int:
     numbers, pieces = 1 + size.row_factors + size.column_factors, size.answers // _PIECE
     table = 4 * -(-numbers // _MULTIPLE) * _MULTIPLE
     return (
-        _FIXED
+        4 * 2**20  # blocks of fixed size
         # Means and variances in float32 now, of the best epoch, and once more while they are rotated;
         # cutpoints, gaps and where they are drawn towards, twice, and variances in float64.
         + both * (3 * 2 * 4 * numbers + 7 * 8 * (size.levels - 1))
