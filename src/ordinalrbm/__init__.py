@@ -15,7 +15,7 @@ from ordinalrbm.estimators import ESTIMATORS
 from ordinalrbm.runtime import __version__ as __version__
 
 if TYPE_CHECKING:  # for editors and type checkers
-    from ordinalrbm import data, evaluate, files, plots, report, words
+    from ordinalrbm import data, evaluate, files, pages, plots, words
     from ordinalrbm.data import datasets
     from ordinalrbm.data.never_asked import never_asked
     from ordinalrbm.estimators.ensemble import RatingEnsemble
@@ -35,7 +35,7 @@ _HOMES = {name: f"estimators.{module}" for module, name in ESTIMATORS.values()} 
     "never_asked": "data.never_asked",
     "pool": "stats.pooling",
 }
-_MODULES = {"data", "datasets", "evaluate", "files", "plots", "report", "words"}
+_MODULES = {"data", "datasets", "evaluate", "files", "pages", "plots", "words"}
 __all__ = sorted({"DataError", *_HOMES, *_MODULES})
 
 

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.text import Text
 
 import ordinalrbm as orbm
-from ordinalrbm import report
+from ordinalrbm import pages
 from ordinalrbm.cli.output import results_table
 from ordinalrbm.data.datasets import load_food_world_cup
 from ordinalrbm.data.tables import Encoded, read_table
@@ -27,8 +27,8 @@ from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.evaluate.hidden import distributions, hide_answers, marginals
 from ordinalrbm.evaluate.metrics import score
 from ordinalrbm.files.survey import Survey
-from ordinalrbm.report.page import Table
-from ordinalrbm.report.ratings import example_of
+from ordinalrbm.pages.page import Table
+from ordinalrbm.pages.ratings import example_of
 from ordinalrbm.schema.schema import Column, Schema
 from ordinalrbm.storage.atomic import atomic_write
 from ordinalrbm.words import FactorInWords, Wording, column_similarity, describe_factors
@@ -128,7 +128,7 @@ def run(
     screen.say("Drawing a map of the respondents and one of the cuisines ...")
     pictures = _draw(model, answers, background)
     with screen.console.status("Writing the report"):
-        page = report.survey_page(model, survey, held_out=hidden)
+        page = pages.survey_page(model, survey, held_out=hidden)
     paths = _write(folder, pictures, page)
     n_silent = int(answers.isna().all(axis=1).sum())
     about = {

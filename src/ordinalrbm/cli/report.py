@@ -87,7 +87,7 @@ def report(
 def _of_survey(material: inputs.Material, settings: Settings, about: Shown, output: Output) -> str:
     from ordinalrbm.cli.learning import learn_survey, readable_factors
     from ordinalrbm.evaluate.hidden import hide_answers
-    from ordinalrbm.report.survey import check_group, survey_page
+    from ordinalrbm.pages.survey import check_group, survey_page
 
     survey = material.survey
     assert survey is not None, "a file is a survey or ratings"
@@ -111,7 +111,7 @@ def _of_survey(material: inputs.Material, settings: Settings, about: Shown, outp
 def _of_ratings(material: inputs.Material, settings: Settings, about: Shown, output: Output) -> str:
     from ordinalrbm.cli.learning import learn_ratings
     from ordinalrbm.evaluate.hidden import hide_ratings
-    from ordinalrbm.report import ratings_page
+    from ordinalrbm.pages import ratings_page
 
     assert material.ratings is not None, "a file is a survey or ratings"
     inputs.tell_material(material, output)
@@ -145,7 +145,7 @@ def _of_model(
     about: Shown,
     output: Output,
 ) -> str:
-    from ordinalrbm.report import model_page, ratings_page, survey_page
+    from ordinalrbm.pages import model_page, ratings_page, survey_page
 
     model = orbm.load(path)
     common: dict[str, Any] = {"title": about.title, "progress": output.step}

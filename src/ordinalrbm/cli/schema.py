@@ -59,7 +59,7 @@ def schema(
         found = override(found, read_text(schema), f"File '{schema}'")
     written = {}
     if page is not None:
-        from ordinalrbm.report import schema_page
+        from ordinalrbm.pages import schema_page
 
         written[page] = schema_page(source, found)
     if out is not None:

@@ -103,7 +103,7 @@ def response_curves(questions: Sequence[Curves], *, title: str = "", note: str =
     Parameters
     ----------
     questions : sequence of Curves
-        For instance from :func:`ordinalrbm.report.points.response_curves`.
+        For instance from :func:`ordinalrbm.pages.points.response_curves`.
     title, note : str, optional
 
     Examples

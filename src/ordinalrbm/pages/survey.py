@@ -17,11 +17,10 @@ from ordinalrbm.estimators.poles import in_short
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.evaluate import hidden as hiding
 from ordinalrbm.files.survey import REASONS, Survey
-from ordinalrbm.plots.style import shades, shortened
-from ordinalrbm.report.factors import N_FACTORS_TOLD, NamedFactor, named_factors
-from ordinalrbm.report.frequencies import frequencies, summary_of
-from ordinalrbm.report.groups import Compared, Grouping, group_sections, grouping_of
-from ordinalrbm.report.page import (
+from ordinalrbm.pages.factors import N_FACTORS_TOLD, NamedFactor, named_factors
+from ordinalrbm.pages.frequencies import frequencies, summary_of
+from ordinalrbm.pages.groups import Compared, Grouping, group_sections, grouping_of
+from ordinalrbm.pages.page import (
     Label,
     Progress,
     Table,
@@ -31,8 +30,9 @@ from ordinalrbm.report.page import (
     small_chart,
     texts_of,
 )
-from ordinalrbm.report.points import Described, Variable, map_section, response_curves, some_of, variable_of
-from ordinalrbm.report.ratings import ratings_page
+from ordinalrbm.pages.points import Described, Variable, map_section, response_curves, some_of, variable_of
+from ordinalrbm.pages.ratings import ratings_page
+from ordinalrbm.plots.style import shades, shortened
 from ordinalrbm.schema.vocabulary import asks
 
 _MOST_SCORED_ROWS = 10_000
@@ -83,13 +83,13 @@ def survey_page(
     Examples
     --------
     >>> import pandas as pd, ordinalrbm as orbm
-    >>> from ordinalrbm import report
+    >>> from ordinalrbm import pages
     >>> from ordinalrbm.files.survey import read_survey
     >>> answers = pd.DataFrame({"tea": ["no", "yes", "maybe"] * 9, "milk": ["yes", "no", "no"] * 9})
     >>> survey = read_survey(answers)
     >>> shown, held_out = orbm.evaluate.hide_answers(survey.encoded, share=0.1)
     >>> model = orbm.CumulativeRBM(2, n_epochs=2, random_state=0).fit(shown)
-    >>> page = report.survey_page(model, survey, held_out=held_out)
+    >>> page = pages.survey_page(model, survey, held_out=held_out)
     >>> page.startswith("<!DOCTYPE html>")
     True
     """
@@ -211,10 +211,10 @@ def model_page(model: Any, *, title: str | None = None) -> str:
     Examples
     --------
     >>> import numpy as np, ordinalrbm as orbm
-    >>> from ordinalrbm import report
+    >>> from ordinalrbm import pages
     >>> X = np.array([[1, 3], [2, 2], [3, 1]] * 30)
     >>> model = orbm.CumulativeRBM(n_factors=1, random_state=0).fit(X)
-    >>> "Response curves" in report.model_page(model)
+    >>> "Response curves" in pages.model_page(model)
     True
     """
     if not isinstance(model, CumulativeRBM):

@@ -23,7 +23,7 @@ from small_pages import (
 )
 
 import ordinalrbm as orbm
-from ordinalrbm import report
+from ordinalrbm import pages
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.survey import LeftOut
 from ordinalrbm.schema.schema import Column, Schema
@@ -52,7 +52,7 @@ def usual():
 @pytest.fixture(scope="module")
 def page(usual):
     model, whole, _, held_out = usual
-    return report.survey_page(model, whole, held_out=held_out)
+    return pages.survey_page(model, whole, held_out=held_out)
 
 
 def map_data(html: str) -> dict:
@@ -98,18 +98,18 @@ def test_what_was_left_out_is_told_with_reasons(page):
 
 def test_pages_are_the_same_each_time(usual, page):
     model, whole, _, held_out = usual
-    assert report.survey_page(model, whole, held_out=held_out) == page
+    assert pages.survey_page(model, whole, held_out=held_out) == page
 
 
 def test_held_out_answers_may_be_in_the_survey_or_not(usual, page):
     model, _, rest, held_out = usual
-    assert report.survey_page(model, rest, held_out=held_out) == page
+    assert pages.survey_page(model, rest, held_out=held_out) == page
 
 
 def test_the_page_says_whether_answers_were_learnt_from(usual, page):
     model, whole, _, _ = usual
     assert "has never seen these answers" in page
-    assert "had learnt from these answers" in report.survey_page(model, whole)
+    assert "had learnt from these answers" in pages.survey_page(model, whole)
 
 
 def test_the_map_offers_background_answers_and_factors(page):
@@ -125,7 +125,7 @@ def test_the_map_offers_background_answers_and_factors(page):
 
 def test_hostile_labels_stay_text_everywhere():
     whole = hostile_survey()
-    html = report.survey_page(fitted(whole), whole)
+    html = pages.survey_page(fitted(whole), whole)
     read = Page(html)
     assert read.sections() == SECTIONS
     assert not read.open
@@ -143,7 +143,7 @@ def test_hostile_labels_stay_text_everywhere():
 
 def test_unwieldy_labels_stay_text_and_by_themselves():
     whole = unwieldy_survey()
-    html = report.survey_page(fitted(whole), whole)
+    html = pages.survey_page(fitted(whole), whole)
     read = Page(html)
     assert not read.open
     assert "b" not in {tag for tag, _ in read.tags}
@@ -161,7 +161,7 @@ def test_unwieldy_labels_stay_text_and_by_themselves():
 
 def test_codes_alone_make_a_page_that_reads_well(usual):
     whole = survey(background=background())
-    read = Page(report.survey_page(fitted(whole), whole))
+    read = Page(pages.survey_page(fitted(whole), whole))
     assert re.search(r"q\d: (never|often)( · q\d: (never|often))?", read.text)
     assert "None" not in read.text
     assert "nan" not in read.text.lower().split()
@@ -169,7 +169,7 @@ def test_codes_alone_make_a_page_that_reads_well(usual):
 
 def test_texts_stand_where_codes_stood(usual):
     model, whole, _, held_out = usual
-    html = report.survey_page(model, whole, held_out=held_out)
+    html = pages.survey_page(model, whole, held_out=held_out)
     for name in ("answers", "hidden", "questions", "groups"):
         section = html.split(f'<section id="{name}">')[1].split("</section>")[0]
         assert '<bdi>How often do you read?</bdi> <small class="code">q0</small>' in section
@@ -177,42 +177,42 @@ def test_texts_stand_where_codes_stood(usual):
 
 def test_formulas_are_not_set(usual):
     whole = survey(names=["$x^2$", "$\\frac{1}", "a_b", "c", "d"])
-    read = Page(report.survey_page(fitted(whole), whole))
+    read = Page(pages.survey_page(fitted(whole), whole))
     assert "$x^2$" in read.text
     assert "$\\frac{1}" in read.text
 
 
 def test_characters_that_no_font_has_are_no_trouble():
     whole = survey(names=["喜欢茶吗", "ö\x07", "שלום", "😀", "e"], title="调查 \ud83d")
-    html = report.survey_page(fitted(whole), whole)
+    html = pages.survey_page(fitted(whole), whole)
     assert "喜欢茶吗" in html
     assert html.encode("utf-8")
 
 
 def test_a_survey_without_background_has_no_groups():
     whole = survey()
-    html = report.survey_page(fitted(whole), whole)
+    html = pages.survey_page(fitted(whole), whole)
     assert "no background variable" in html
     assert Page(html).sections() == SECTIONS
 
 
 def test_one_question_is_a_survey_too():
     whole = survey(answers(40, 1), background(60).head(40))
-    html = report.survey_page(fitted(whole, n_factors=1), whole)
+    html = pages.survey_page(fitted(whole, n_factors=1), whole)
     assert "nobody has answered two questions" in html
 
 
 def test_two_people_make_no_map():
     whole = survey(np.array([[0, 1, 2], [3, 2, 0]]))
     model = fitted(survey(answers(40, 3)))
-    assert "A map needs at least 4 people" in report.survey_page(model, whole)
+    assert "A map needs at least 4 people" in pages.survey_page(model, whole)
 
 
 def test_rows_without_answers_are_not_on_the_map():
     level = answers()
     level[:7] = -1
     whole = survey(level, background(), weight=pd.Series(np.ones(60)))
-    html = report.survey_page(fitted(whole), whole)
+    html = pages.survey_page(fitted(whole), whole)
     assert map_data(html)["count"] == 53
     assert "7 people without any answer" in Page(html).text
 
@@ -220,14 +220,14 @@ def test_rows_without_answers_are_not_on_the_map():
 def test_nobody_who_answered_is_an_error():
     whole = survey(np.full((5, 3), -1))
     with pytest.raises(DataError, match="Nobody has answered"):
-        report.survey_page(fitted(survey(answers(40, 3))), whole)
+        pages.survey_page(fitted(survey(answers(40, 3))), whole)
 
 
 def test_a_group_of_one_is_shown_without_interval():
     people = background()
     people.loc[0, "country"] = "alone"
     whole = survey(background=people)
-    text = Page(report.survey_page(fitted(whole), whole, group="country")).text
+    text = Page(pages.survey_page(fitted(whole), whole, group="country")).text
     assert "alone 1" in text
     assert "country (4 groups)" in text
 
@@ -235,20 +235,20 @@ def test_a_group_of_one_is_shown_without_interval():
 def test_another_model_is_refused(usual):
     model, _, _, _ = usual
     with pytest.raises(DataError, match="not those that the model was fitted on"):
-        report.survey_page(model, survey(answers(n_questions=4)))
+        pages.survey_page(model, survey(answers(n_questions=4)))
     with pytest.raises(DataError, match="The levels of 'q0'"):
-        report.survey_page(model, survey(levels=["a", "b", "c", "d"]))
+        pages.survey_page(model, survey(levels=["a", "b", "c", "d"]))
     with pytest.raises(DataError, match="no background variable 'planet'"):
-        report.survey_page(model, survey(), group="planet")
+        pages.survey_page(model, survey(), group="planet")
     people = background().assign(name=[f"person {k}" for k in range(60)])
     with pytest.raises(DataError, match=r"'name' makes no groups to compare \(60 groups"):
-        report.survey_page(model, survey(background=people), group="name")
+        pages.survey_page(model, survey(background=people), group="name")
 
 
 def test_progress_is_told(usual):
     model, whole, _, held_out = usual
     told: list[str] = []
-    report.survey_page(model, whole, held_out=held_out, progress=told.append)
+    pages.survey_page(model, whole, held_out=held_out, progress=told.append)
     assert any("placing 60 respondents" in line for line in told)
 
 
@@ -256,13 +256,13 @@ def test_progress_is_told(usual):
 
 
 def test_a_model_alone_has_a_page(usual):
-    read = Page(report.model_page(usual[0], title="Alone"))
+    read = Page(pages.model_page(usual[0], title="Alone"))
     assert read.sections() == ["learning", "factors", "questions", "made"]
     assert "standardised loadings" in read.text
 
 
 def test_ratings_have_a_page():
-    html = report.ratings_page(rater(), test=ratings().iloc[1::2], left_out=[LeftOut("rows", "doubled", 2)])
+    html = pages.ratings_page(rater(), test=ratings().iloc[1::2], left_out=[LeftOut("rows", "doubled", 2)])
     read = Page(html)
     assert read.sections() == ["data", "learning", "scores", "example", "map", "factors", "made"]
     assert len(read.ids()) == len(set(read.ids()))
@@ -272,25 +272,25 @@ def test_ratings_have_a_page():
 
 def test_a_page_of_ratings_names_the_model_that_has_learnt():
     model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings())
-    text = Page(report.ratings_page(model)).text
+    text = Page(pages.ratings_page(model)).text
     assert "Boltzmann" not in text
     assert "what the model ( OrdinalMF ) has learnt from them" in text
 
 
 def test_without_test_ratings_the_page_says_so():
-    read = Page(report.model_page(rater()))
+    read = Page(pages.model_page(rater()))
     assert "There are no test ratings" in read.text
     assert "Root" not in read.text
 
 
 def test_strangers_among_test_ratings_are_counted():
     test = pd.DataFrame({"user": [0, 999], "item": [888, 1], "rating": [1, 4]})
-    assert "that the model does not know: 2." in Page(report.ratings_page(rater(), test=test)).text
+    assert "that the model does not know: 2." in Page(pages.ratings_page(rater(), test=test)).text
 
 
 def test_example_users_must_be_known():
     with pytest.raises(DataError, match="no user 999"):
-        report.ratings_page(rater(), example_user=999)
+        pages.ratings_page(rater(), example_user=999)
 
 
 def test_hostile_items_stay_text():
@@ -300,7 +300,7 @@ def test_hostile_items_stay_text():
     table["item"] = [f"{HOSTILE[i % 6]} {i}" for i in table["item"]]
     table["user"] = [f"{HOSTILE[2]} {u}" for u in table["user"]]
     model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=2, random_state=0).fit(table.iloc[::2])
-    html = report.ratings_page(model, test=table.iloc[1::2], title=HOSTILE[1])
+    html = pages.ratings_page(model, test=table.iloc[1::2], title=HOSTILE[1])
     read = Page(html)
     assert not read.open
     assert "img" not in {tag for tag, _ in read.tags}

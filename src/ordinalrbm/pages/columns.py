@@ -6,7 +6,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from ordinalrbm.files.survey import Held
-from ordinalrbm.report.page import render
+from ordinalrbm.pages.page import render
 from ordinalrbm.schema.schema import BLANK, Code, Column, Schema
 from ordinalrbm.schema.source import Source, count_codes, position_finder
 
@@ -44,11 +44,11 @@ def schema_page(source: Source, schema: Schema, *, title: str | None = None) -> 
     Examples
     --------
     >>> import pandas as pd
-    >>> from ordinalrbm import report
+    >>> from ordinalrbm import pages
     >>> from ordinalrbm.files.formats import from_frame
     >>> from ordinalrbm.schema.infer import propose
     >>> source = from_frame(pd.DataFrame({"Q1": ["never", "often", "<b>"] * 9}), "Pupils")
-    >>> page = report.schema_page(source, propose(source))
+    >>> page = pages.schema_page(source, propose(source))
     >>> "Q1" in page, "<b>" in page
     (True, False)
     """

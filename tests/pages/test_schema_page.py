@@ -9,7 +9,7 @@ import pytest
 from browser import AVAILABLE, Browser
 from small_pages import HOSTILE, Page
 
-from ordinalrbm import report
+from ordinalrbm import pages
 from ordinalrbm.files.formats import from_frame
 from ordinalrbm.schema.infer import propose
 from ordinalrbm.schema.schema import Column, Schema
@@ -61,7 +61,7 @@ def hostile_source() -> tuple[Source, Schema]:
 
 
 def test_hostile_labels_stay_text() -> None:
-    read = Page(report.schema_page(*hostile_source()))
+    read = Page(pages.schema_page(*hostile_source()))
     assert not read.open
     assert "img" not in {tag for tag, _ in read.tags}
     assert sum(tag == "h1" for tag, _ in read.tags) == 1
@@ -72,17 +72,17 @@ def test_any_column_has_a_place() -> None:
     frame = pd.concat([frame] * 40, ignore_index=True)
     frame["many"] = [f"town {k}" for k in range(80)]
     source = from_frame(frame)
-    page = report.schema_page(source, propose(source))
+    page = pages.schema_page(source, propose(source))
     assert all(f">{name} " in page for name in frame)
-    listed = report.schema_page(source, Schema((Column("many", "nominal"),)))
+    listed = pages.schema_page(source, Schema((Column("many", "nominal"),)))
     assert "… and 55 more." in listed
 
 
 @pytest.mark.skipif(not AVAILABLE, reason="chromium and chromedriver are not there")
 def test_page_in_a_browser(tmp_path: Path) -> None:
     path, hostile = tmp_path / "columns.html", tmp_path / "hostile.html"
-    path.write_text(report.schema_page(from_frame(FRAME, "Pupils"), SCHEMA), encoding="utf-8")
-    hostile.write_text(report.schema_page(*hostile_source()), encoding="utf-8")
+    path.write_text(pages.schema_page(from_frame(FRAME, "Pupils"), SCHEMA), encoding="utf-8")
+    hostile.write_text(pages.schema_page(*hostile_source()), encoding="utf-8")
     with Browser() as browser:
         browser.open(path)
         (first, towns), (second, answers) = browser.run(ROWS)

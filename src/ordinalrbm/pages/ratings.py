@@ -19,9 +19,9 @@ from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.evaluate import reliability, score
 from ordinalrbm.evaluate.hidden import in_training, level_values
 from ordinalrbm.files.survey import LeftOut
+from ordinalrbm.pages.page import Progress, Table, drawing, left_out_table, render
+from ordinalrbm.pages.points import Described, map_section, some_of, variable_of
 from ordinalrbm.plots.style import shortened
-from ordinalrbm.report.page import Progress, Table, drawing, left_out_table, render
-from ordinalrbm.report.points import Described, map_section, some_of, variable_of
 from ordinalrbm.words import item_vectors
 
 _MOST_SCORED = 200_000
@@ -79,11 +79,11 @@ def ratings_page(
     Examples
     --------
     >>> import numpy as np, pandas as pd, ordinalrbm as orbm
-    >>> from ordinalrbm import report
+    >>> from ordinalrbm import pages
     >>> user, item = np.divmod(np.arange(60), 6)
     >>> ratings = pd.DataFrame({"user": user, "item": item, "rating": 1 + (user + item) % 3})
     >>> model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=2, random_state=0).fit(ratings[6:])
-    >>> page = report.ratings_page(model, test=ratings[:6], title="Drinks")
+    >>> page = pages.ratings_page(model, test=ratings[:6], title="Drinks")
     >>> "<h1>Drinks</h1>" in page
     True
     """

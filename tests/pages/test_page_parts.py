@@ -6,8 +6,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 import ordinalrbm as orbm
-from ordinalrbm.report.factors import named_factors
-from ordinalrbm.report.page import Label, Table, as_json, as_svg, labels_of, shown, texts_of
+from ordinalrbm.pages.factors import named_factors
+from ordinalrbm.pages.page import Label, Table, as_json, as_svg, labels_of, shown, texts_of
 from ordinalrbm.schema.schema import Column, Schema
 
 

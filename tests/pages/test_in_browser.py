@@ -20,8 +20,8 @@ from small_pages import (
     with_hidden,
 )
 
-from ordinalrbm import report
-from ordinalrbm.report import points
+from ordinalrbm import pages
+from ordinalrbm.pages import points
 
 pytestmark = pytest.mark.skipif(not AVAILABLE, reason="chromium and chromedriver are not there")
 
@@ -99,7 +99,7 @@ def usual(tmp_path_factory):
     whole = survey(background=background())
     rest, held_out = with_hidden(whole)
     path = tmp_path_factory.mktemp("pages") / "usual.html"
-    path.write_text(report.survey_page(fitted(rest), whole, held_out=held_out), encoding="utf-8")
+    path.write_text(pages.survey_page(fitted(rest), whole, held_out=held_out), encoding="utf-8")
     return path
 
 
@@ -239,7 +239,7 @@ def test_other_groups_can_be_chosen(opened):
 def test_questions_unfold_one_by_one_and_all_at_once(browser, tmp_path):
     whole = survey(answers(60, 14))
     path = tmp_path / "long.html"
-    path.write_text(report.survey_page(fitted(whole), whole), encoding="utf-8")
+    path.write_text(pages.survey_page(fitted(whole), whole), encoding="utf-8")
     browser.open(path)
     browser.wait_for(READY)
     unfolded = "return document.querySelectorAll('.frequency[open]').length"
@@ -257,7 +257,7 @@ def test_one_of_many_groups_can_be_highlighted(browser, tmp_path):
     people = background().assign(country=[f"country {k % 12:02}" for k in range(60)])
     whole = survey(background=people)
     path = tmp_path / "countries.html"
-    path.write_text(report.survey_page(fitted(whole), whole), encoding="utf-8")
+    path.write_text(pages.survey_page(fitted(whole), whole), encoding="utf-8")
     browser.open(path)
     browser.wait_for(READY)
     settled(browser)
@@ -282,7 +282,7 @@ def test_one_of_many_groups_can_be_highlighted(browser, tmp_path):
 def test_unwieldy_labels_stay_inside(browser, tmp_path, width):
     whole = unwieldy_survey()
     path = tmp_path / "unwieldy.html"
-    path.write_text(report.survey_page(fitted(whole), whole), encoding="utf-8")
+    path.write_text(pages.survey_page(fitted(whole), whole), encoding="utf-8")
     browser.open(path)
     browser.wait_for(READY)
     browser.resize(width, 900)
@@ -322,7 +322,7 @@ def test_nothing_sticks_out_to_the_side(opened, width):
 def test_hostile_labels_run_nowhere(browser, tmp_path):
     whole = hostile_survey()
     path = tmp_path / "hostile.html"
-    path.write_text(report.survey_page(fitted(whole), whole), encoding="utf-8")
+    path.write_text(pages.survey_page(fitted(whole), whole), encoding="utf-8")
     browser.open(path)
     browser.wait_for(READY)
     assert "onerror=alert(1)" in hover_somebody(browser)
@@ -337,7 +337,7 @@ def test_hostile_labels_run_nowhere(browser, tmp_path):
 
 def test_pages_of_ratings_work_alike(browser, tmp_path):
     path = tmp_path / "ratings.html"
-    path.write_text(report.ratings_page(rater(), test=ratings().iloc[1::2]), encoding="utf-8")
+    path.write_text(pages.ratings_page(rater(), test=ratings().iloc[1::2]), encoding="utf-8")
     browser.open(path)
     browser.wait_for(READY)
     assert browser.run(COUNT) == "12 items"
@@ -354,7 +354,7 @@ def test_many_people_do_not_freeze_the_page(browser, tmp_path, monkeypatch):
     few = survey(answers(300, 12))
     whole = survey(np.resize(few.answers.apply(lambda c: c.cat.codes).to_numpy(), (n, 12)), background(n))
     path = tmp_path / "many.html"
-    path.write_text(report.survey_page(fitted(few, n_epochs=1), whole), encoding="utf-8")
+    path.write_text(pages.survey_page(fitted(few, n_epochs=1), whole), encoding="utf-8")
     browser.open(path)
     browser.wait_for(READY)
     settled(browser)

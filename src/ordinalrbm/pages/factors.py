@@ -10,9 +10,9 @@ import pandas as pd
 
 from ordinalrbm.estimators.factor_analysis import FactorReading
 from ordinalrbm.estimators.poles import with_answer
+from ordinalrbm.pages.frequencies import Level, levels_of
+from ordinalrbm.pages.page import Label
 from ordinalrbm.plots.style import printable
-from ordinalrbm.report.frequencies import Level, levels_of
-from ordinalrbm.report.page import Label
 
 N_FACTORS_TOLD = 8
 _LISTED = 5  # questions with positive and with negative loadings, each

@@ -22,8 +22,8 @@ from ordinalrbm.data.scales import Scale
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.files.survey import REASONS
-from ordinalrbm.report.factors import NamedFactor
-from ordinalrbm.report.page import Label, Table, join_labels
+from ordinalrbm.pages.factors import NamedFactor
+from ordinalrbm.pages.page import Label, Table, join_labels
 from ordinalrbm.schema.schema import Column, Schema
 from ordinalrbm.stats.pooling import rubin
 from ordinalrbm.stats.welch import (

@@ -10,8 +10,8 @@ import pandas as pd
 
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.files.survey import REASONS
+from ordinalrbm.pages.page import Label
 from ordinalrbm.plots.style import ink_on, kinds, shades
-from ordinalrbm.report.page import Label
 from ordinalrbm.stats.welch import counting
 
 _QUARTERS = np.arange(5) / 4

@@ -235,7 +235,7 @@ def small_chart(curves: Curves, label: Label) -> dict[str, object]:
 
 @cache
 def _file(name: str) -> str:
-    return (resources.files("ordinalrbm.report") / "page" / name).read_text(encoding="utf-8")
+    return (resources.files("ordinalrbm.pages") / "page" / name).read_text(encoding="utf-8")
 
 
 @cache

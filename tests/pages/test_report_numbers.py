@@ -10,13 +10,13 @@ import pytest
 from scipy.stats import t as student_t
 from small_pages import answers, fitted, rater, ratings, survey
 
-from ordinalrbm import evaluate, report
+from ordinalrbm import evaluate, pages
 from ordinalrbm.data.ratings import encode
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.hidden import restored, score_hidden, without
-from ordinalrbm.report import ratings as rating_sections
-from ordinalrbm.report.groups import group_means, grouping_of
-from ordinalrbm.report.points import UNKNOWN, among_landmarks, place, point_map, response_curves, variable_of
+from ordinalrbm.pages import ratings as rating_sections
+from ordinalrbm.pages.groups import group_means, grouping_of
+from ordinalrbm.pages.points import UNKNOWN, among_landmarks, place, point_map, response_curves, variable_of
 
 # Hidden answers
 
@@ -222,7 +222,7 @@ def test_scores_of_ratings_are_those_of_evaluate():
 
 def test_ratings_that_were_learnt_from_are_no_test():
     learnt, others = ratings().iloc[::2], ratings().iloc[1::2]
-    html = report.ratings_page(rater(), test=ratings())
+    html = pages.ratings_page(rater(), test=ratings())
     assert f"On {len(others):,} ratings that it has not learnt from" in html
     assert f"{len(learnt):,} more ratings were given to test it on" in html
-    assert "that it has not learnt from" not in report.ratings_page(rater(), test=learnt)
+    assert "that it has not learnt from" not in pages.ratings_page(rater(), test=learnt)

@@ -13,11 +13,11 @@ from scipy import stats
 from small_pages import Page, answers, background, fitted, survey
 
 import ordinalrbm as orbm
-from ordinalrbm import report
+from ordinalrbm import pages
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.survey import REASONS
-from ordinalrbm.report.frequencies import frequencies
-from ordinalrbm.report.groups import (
+from ordinalrbm.pages.frequencies import frequencies
+from ordinalrbm.pages.groups import (
     Grouping,
     _within,
     group_means,
@@ -26,7 +26,7 @@ from ordinalrbm.report.groups import (
     level_values,
     question_means,
 )
-from ordinalrbm.report.page import Label
+from ordinalrbm.pages.page import Label
 from ordinalrbm.schema.schema import Column, Schema
 from ordinalrbm.stats.welch import Comparison, Moments, holm, moments, most_sure, welch
 
@@ -314,7 +314,7 @@ def test_a_group_that_was_never_asked_makes_no_difference():
     level[country == "east", 4:] = -1
     whole = survey(level, pd.DataFrame({"country": country}))
     model = orbm.CumulativeRBM(2, n_epochs=5, random_state=0).fit(whole.encoded)
-    text = Page(report.survey_page(model, whole, group="country")).text
+    text = Page(pages.survey_page(model, whole, group="country")).text
     section = text.split("8. How groups differ")[1]
     assert "never asked" in section.split("Mean answers")[1]
     (told,) = re.findall(r"east was never asked (.*?), and is left out of (.*?)\.", section)
@@ -335,24 +335,24 @@ def test_education_among_the_answers_makes_groups():
         )
     )
     whole = survey(background=background(), schema=schema)
-    text = Page(report.survey_page(fitted(whole), whole, group="q0")).text
+    text = Page(pages.survey_page(fitted(whole), whole, group="q0")).text
     assert "What is your highest level of education? (q0) (4 groups)" in text
 
 
 def test_one_group_only_is_said_in_a_sentence():
     whole = survey(background=pd.DataFrame({"planet": ["Earth"] * 60}))
-    text = Page(report.survey_page(fitted(whole), whole)).text
+    text = Page(pages.survey_page(fitted(whole), whole)).text
     assert "There is no background variable with 2 to 30 groups" in text
     assert "Not compared: planet (one group only)." in text
     with pytest.raises(DataError, match=r"'planet' makes no groups to compare \(one group only\)"):
-        report.survey_page(fitted(whole), whole, group="planet")
+        pages.survey_page(fitted(whole), whole, group="planet")
 
 
 def test_an_answer_that_is_constant_within_every_group_is_not_tested():
     level = answers(gaps=0.0)
     level[:, 0] = np.arange(60) % 2 * 3
     whole = survey(level, pd.DataFrame({"sex": ["f", "m"] * 30}))
-    text = Page(report.survey_page(fitted(whole), whole)).text
+    text = Page(pages.survey_page(fitted(whole), whole)).text
     assert "1 question is not tested" in text
     assert "nobody differs within any group" in text
 
@@ -361,13 +361,13 @@ def test_small_groups_are_shown_and_not_tested():
     people = background()
     people.loc[:2, "country"] = "few"
     whole = survey(background=people)
-    text = Page(report.survey_page(fitted(whole), whole, group="country")).text
+    text = Page(pages.survey_page(fitted(whole), whole, group="country")).text
     assert "Too small to be tested (fewer than 5 people): few." in text
 
 
 def test_the_page_tells_the_tests_that_were_made():
     whole = survey(background=background(), weight=pd.Series(np.linspace(0.5, 2.0, 60)))
-    text = Page(report.survey_page(fitted(whole), whole)).text
+    text = Page(pages.survey_page(fitted(whole), whole)).text
     for told in ("Welch’s", "adjusted by Holm", "Rubin’s rules", "people counting by their weights"):
         assert told in text
 
@@ -391,7 +391,7 @@ def test_a_variable_known_of_few_people_does_not_come_in_front():
     club[order[:10]], club[order[-10:]] = "chess", "tennis"
     school = np.where(taste + 2.0 * np.random.default_rng(1).normal(size=300) > 0, "high", "low")
     whole = survey(level, pd.DataFrame({"club": club, "school": school}))
-    page = report.survey_page(fitted(whole), whole)
+    page = pages.survey_page(fitted(whole), whole)
     overview = page.split("they differ most on", 1)[1].split("</table>")[0]
     assert overview.index("school") < overview.index("club")
     assert Page(page).text.count("20 people in 2 groups are compared") == 1
@@ -411,7 +411,7 @@ def test_those_are_counted_who_are_compared():
     club = pd.Series([None] * 300, dtype=object)
     club[:69] = np.repeat(list(sizes), list(sizes.values()))
     whole = survey(level, pd.DataFrame({"club": club}))
-    text = Page(report.survey_page(fitted(whole), whole)).text
+    text = Page(pages.survey_page(fitted(whole), whole)).text
     assert "56 people in 2 groups are compared." in text and "69 people" not in text
     who = grouping(club)
     without = np.zeros((len(who.groups), 1), dtype=bool)

@@ -9,10 +9,10 @@ from markupsafe import escape
 from small_pages import HOSTILE, Page, answers, survey
 
 import ordinalrbm as orbm
-from ordinalrbm import report
+from ordinalrbm import pages
 from ordinalrbm.errors import DataError
-from ordinalrbm.report.frequencies import summary_of
-from ordinalrbm.report.page import Label
+from ordinalrbm.pages.frequencies import summary_of
+from ordinalrbm.pages.page import Label
 from ordinalrbm.schema.schema import Column, Schema
 
 N = 90
@@ -53,7 +53,7 @@ def model(whole):
 
 @pytest.fixture(scope="module")
 def page(model, whole):
-    return report.survey_page(model, whole, group="land")
+    return pages.survey_page(model, whole, group="land")
 
 
 def test_nothing_of_a_label_is_code(page):
@@ -81,17 +81,17 @@ def test_every_kind_is_shown(page, whole):
 
 def test_a_model_chooses_the_columns_itself(page, model, whole):
     plain = survey(answers(N), whole.background, schema=whole.schema, weight=whole.weight)
-    assert report.survey_page(model, plain, group="land") == page
-    alone = report.model_page(model)
+    assert pages.survey_page(model, plain, group="land") == page
+    alone = pages.model_page(model)
     assert "for 7 questions" in alone
     with pytest.raises(DataError, match="lacks the column 'party'"):
         lacking = survey(answers(N), whole.background.drop(columns="party"), schema=whole.schema)
-        report.survey_page(model, lacking)
+        pages.survey_page(model, lacking)
 
 
 def test_gaps_of_a_plain_survey_of_the_same_people_are_another_model(whole):
     other = orbm.CumulativeRBM.binary(2, n_epochs=1, random_state=0).fit(whole.encoded)
-    assert "Columns of other kinds" not in report.survey_page(other, whole)
+    assert "Columns of other kinds" not in pages.survey_page(other, whole)
 
 
 def test_numbers_in_short():

@@ -4,8 +4,8 @@ A page needs no network and nothing beside it; write it to a file and open it in
 """
 
 from ordinalrbm.files.survey import Survey
-from ordinalrbm.report.columns import schema_page
-from ordinalrbm.report.ratings import ratings_page
-from ordinalrbm.report.survey import model_page, survey_page
+from ordinalrbm.pages.columns import schema_page
+from ordinalrbm.pages.ratings import ratings_page
+from ordinalrbm.pages.survey import model_page, survey_page
 
 __all__ = ["Survey", "model_page", "ratings_page", "schema_page", "survey_page"]
