@@ -88,10 +88,10 @@ def workplace(originals, tmp_path_factory):
     folder = Path(shutil.copytree(originals, tmp_path_factory.mktemp("examples") / "work"))
     for name in ("ratings.orbm", "model.orbm"):
         shutil.copy(folder / "films.orbm", folder / name)
-    # What the tutorials write before.
+    # What the tutorials write before, with few people and questions.
     answers, background = orbm.datasets.load_food_world_cup(background=True)
-    few = answers.notna().sum(axis=1).nlargest(120).index.sort_values()
-    background.join(answers).loc[few].to_csv(folder / "food.csv")
+    few = answers.notna().sum(axis=1).nlargest(100).index.sort_values()
+    background.join(answers.iloc[:, :8]).loc[few].to_csv(folder / "food.csv")
     as_ratings(answers.loc[few]).to_csv(folder / "cuisines.csv", index=False)
     return folder
 
