@@ -66,7 +66,7 @@ def test_background_of_a_survey_is_taken_from_parameters_or_from_the_survey(tmp_
     "model", [orbm.CumulativeRBM(), orbm.OrdinalImputer()], ids=lambda m: type(m).__name__
 )
 def test_a_path_is_answered_with_how_to_read_it(model):
-    with pytest.raises(DataError, match=r"name of a file, 'survey.sav'.*read_survey"):
+    with pytest.raises(DataError, match=r"got 'survey.sav'; .*read_survey\('survey.sav'\)"):
         model.fit("survey.sav")
 
 

@@ -293,8 +293,8 @@ def _string_names(names: list[Any]) -> list[str] | None:
 def _two_dimensional(X: TableLike) -> np.ndarray:
     if isinstance(X, str | os.PathLike):
         raise DataTypeError(
-            f"X is the name of a file, {os.fspath(X)!r:.200}, and not a table; give "
-            "ordinalrbm.read_survey(...) of it."
+            f"Expected 2D input, got {os.fspath(X)!r:.200}; to read a file, give "
+            f"ordinalrbm.read_survey({os.fspath(X)!r:.200})."
         )
     X = unmasked(X)
     try:
