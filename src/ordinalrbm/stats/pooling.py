@@ -106,13 +106,13 @@ def with_imputations(
 
     Examples
     --------
-    >>> import numpy as np, pandas as pd, ordinalrbm as orbm
+    >>> import pandas as pd, ordinalrbm as orbm
     >>> tables = [pd.DataFrame({"tea": [1, 2, 3, x]}) for x in (2, 3, 3)]
     >>> def mean_of_tea(table):
     ...     return {"tea": table["tea"].mean()}, {"tea": table["tea"].sem()}
     >>> orbm.with_imputations(tables, mean_of_tea).round(2)
          estimate    se   low  high     df   fmi
-    tea      2.17  0.48  1.18  3.15  27.62  0.15
+    tea      2.17  0.49  1.21  3.13  144.5  0.13
     """
     if isinstance(tables, pd.DataFrame):
         raise DataError("tables must be a list of imputed tables, not a single one.")
