@@ -85,7 +85,7 @@ def _summary(
     middle = [f"Epochs of learning: {len(history)}; the model is that of epoch {best}."]
     if not np.isnan(validation + by_frequencies):
         middle.append(
-            f"Log-likelihood of a held-out {what}: {validation:.3f}, by the frequencies of the levels "
-            f"alone {by_frequencies:.3f}."
+            f"Mean log-likelihood of held-out {what}s: {validation:.3f} ({by_frequencies:.3f} by the "
+            "frequencies of the levels alone)."
         )
     return Summary((*first, *middle, last), table, validation, float(by_frequencies))

@@ -92,7 +92,7 @@ def _bar(axes: Axes, height: float, shares: Sequence[float]) -> None:
             axes.text(
                 start + share / 2,
                 height,
-                f"{share * 100:.0f} %",
+                f"{share:.0%}",
                 color=ink_on(colour),
                 fontsize=7,
                 ha="center",

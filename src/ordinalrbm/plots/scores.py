@@ -141,14 +141,14 @@ def level_shares(
     --------
     >>> figure = level_shares(["bad", "good"], [1, 3])
     >>> [text.get_text() for text in figure.axes[0].texts]
-    ['25 %', '75 %']
+    ['25%', '75%']
     """
     shares = np.asarray(counts, dtype=np.float64) / max(np.sum(counts), 1)
     figure, (axes,) = panels(1, 1, 6.0, 0.26 * len(levels) + 0.5, ax=ax)
     axes.barh(np.arange(len(levels)), shares, 0.75, color=shades(len(levels)))
     for level, share in enumerate(shares):
         end = share + 0.01 * shares.max()
-        axes.text(end, level, f"{share * 100:.0f} %", va="center", fontsize=8)
+        axes.text(end, level, f"{share:.0%}", va="center", fontsize=8)
     axes.set_yticks(np.arange(len(levels)), [shortened(level, 30) for level in levels])
     axes.set(xticks=[], ylim=(len(levels) - 0.5, -0.5))
     axes.tick_params(labelsize=9)
@@ -186,7 +186,7 @@ def calibration(reliability: pd.DataFrame, *, title: str = "", note: str = "") -
         fmt="o",
         color=KINDS[0],
         ms=5,
-        label="model, with 95 % intervals",
+        label="model, with 95% intervals",
     )
     axes.set(ylabel="how often it was answered", xlabel="predicted probability")
     axes.set(xlim=(0, 1), ylim=(-0.02, 1.02))

@@ -38,4 +38,4 @@ def _layout(table: Any) -> dict[str, Any]:
 
 def two_digits(table: Any) -> Any:
     """The table with its numbers as text with two digits after the point."""
-    return table.map(lambda value: f"{value:.2f}" if isinstance(value, float) else value)
+    return table.map(lambda one: one if not isinstance(one, float) else f"{one:.2f}" if one == one else "")
