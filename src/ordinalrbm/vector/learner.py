@@ -337,9 +337,10 @@ def fit(
     # the stronger the weights: it tends to prefer earlier epochs. The last epoch has settled, so it
     # is kept unless it is clearly worse, by overfitting.
     last, monitor, n_epochs = learner.model, learner.monitor, len(learner.history)
-    if not interrupted and best_epoch < n_epochs and monitor is not None:
-        if not monitor.is_worse(last, best, settings.unanswered, settings.seed):
-            best, best_epoch = last, n_epochs
+    if monitor is None or interrupted or best_epoch == n_epochs:
+        return Fitted(best, best_epoch, learner.history, interrupted)
+    if not monitor.is_worse(last, best, settings.unanswered, settings.seed):
+        best, best_epoch = last, n_epochs
     return Fitted(best, best_epoch, learner.history, interrupted)
 
 
