@@ -139,7 +139,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
     batch_size : int, default=100
         Rows per update.
     validation_fraction : float, default=0.05
-        Share of answers that is held out from learning (in the first 4,000 rows in random order);
+        Share of answers that is held out from learning, at most about 2,000 of them;
         their likelihood decides which epoch is kept. With 0, all answers are learnt from, for all
         epochs.
     patience : int, default=5
