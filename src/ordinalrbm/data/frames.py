@@ -71,6 +71,16 @@ class Frame:
             }
         )
 
+    def with_names(self, names: Sequence[str]) -> Any:
+        """The columns of these names, in this order; those that are not there are empty."""
+        if self.schema is None:
+            return self.native.reindex(columns=list(names))
+        frame = nw.from_native(self.native, eager_only=True)
+        empty = nw.lit(None, nw.Float64)
+        return frame.select(
+            nw.col(name) if name in self.schema else empty.alias(name) for name in names
+        ).to_native()
+
     def filter(self, mask: np.ndarray) -> Any:
         """The rows where a mask is true."""
         if self.schema is None:

@@ -75,9 +75,14 @@ def panels(
     width: float,
     height: float,
     margin: tuple[float, float] = (0.0, 0.0),
+    ax: Axes | None = None,
     **shared: Any,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of so many panels, each of that size in inches, with a margin around all."""
+    """A figure of so many panels of that size in inches, with a margin around all; or ``ax`` alone."""
+    if ax is not None:
+        for text in (ax.title, ax.xaxis.label, ax.yaxis.label):
+            text.set_parse_math(False)
+        return ax.figure, [ax]  # type: ignore[return-value]
     across = min(count, most_across)
     down = math.ceil(count / across)
     size = (width * across + margin[0], height * down + margin[1])
@@ -88,12 +93,27 @@ def panels(
     return figure, made[:count]
 
 
-def framed(figure: Figure, title: str, note: str) -> None:
-    """Put a title above all panels, and a small note below them."""
+def framed(figure: Figure, title: str, note: str, ax: Axes | None = None) -> None:
+    """Put a title above all panels, and a small note below them; or above and below ``ax``."""
+    if ax is not None:
+        if title:
+            ax.set_title(title)
+        ax.set_xlabel("\n".join(filter(None, (ax.get_xlabel(), note))))
+        return
     if title:
         figure.suptitle(title, fontsize="x-large", fontweight="bold")
     if note:
         figure.supxlabel(note, fontsize="small", color=QUIET)
+
+
+def add_legend(figure: Figure, ax: Axes | None, where: str, **options: Any) -> None:
+    """Put a legend outside the only panel of a figure, or inside ``ax``."""
+    options |= {"frameon": False, "fontsize": "small"}
+    if ax is not None:
+        ax.legend(**options)
+    else:
+        options["loc"] = f"outside {where}"
+        figure.legend(**options)
 
 
 def unboxed(axes: Axes) -> None:
