@@ -107,7 +107,7 @@ def test_two_columns_for_one_role(tmp_path):
     write(tmp_path, named("customer_id", "product_id", "stars").assign(score=1))
     sentence = refused("fit", "r.csv", *QUICK, cwd=tmp_path)
     assert "'stars' and 'score' could both be the rating" in sentence
-    assert "--rating stars, or --survey if it is a survey." in sentence
+    assert "--rating-column stars, or --survey if it is a survey." in sentence
     succeed_here("fit", "r.csv", *QUICK, "--rating", "stars", cwd=tmp_path)
     assert learnt(tmp_path).scales_.labels == (1, 2, 3, 4, 5)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 import sys
 import traceback
@@ -15,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ordinalrbm.cli.options import expanded
+from ordinalrbm.cli.options import SECTIONS, expanded, section_of
 from ordinalrbm.cli.process import (
     MemoryLimitError,
     Stopped,
@@ -62,6 +63,35 @@ class _Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         refuse_low_limits()
         return super().invoke(ctx)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [re.sub(r"[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Options in sections: those of surveys, of ratings, of running and of output."""
+        sections: dict[str, list[tuple[str, str]]] = {name: [] for name in SECTIONS}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                is_argument = parameter.param_type_name == "argument"
+                section = SECTIONS[0] if is_argument else section_of(parameter.name or "")
+                sections[section].append(_plainly(*record))
+        for name, records in sections.items():
+            if records:
+                with formatter.section(_coloured(name, bold=True)):
+                    formatter.write_dl(records)
+
+
+def _plainly(names: str, text: str) -> tuple[str, str]:
+    """A line of help without types and ranges that say nothing to users, its names in colour."""
+    names = re.sub(r" <path>|[<>]", "", names)
+    text = re.sub(r"(; )?-?\d*<?=?x[<>]=\d+|\[required\]", "", text).replace("  []", "")
+    return _coloured(names, fg="cyan"), text.rstrip()
+
+
+def _coloured(text: str, **style: Any) -> str:
+    """Text with a style; what is no terminal gets it without (see ``typer.echo``)."""
+    return text if os.environ.get("NO_COLOR") else typer.style(text, **style)
 
 
 class _Program(typer.Typer):
@@ -121,8 +151,9 @@ def _failures_in_one_line() -> Iterator[None]:
 def _failed(message: str, code: int) -> typer.Exit:
     rank = own_rank()
     message = message if rank is None else f"Process {rank}: {message}"
+    start, colon, rest = printable(message).partition("Error:")
     with suppress(OSError):  # where even standard error is gone
-        typer.echo(printable(message), err=True)
+        typer.echo(f"{start}{_coloured(colon, fg='red')}{rest}", err=True)
     return typer.Exit(code)
 
 
@@ -155,10 +186,10 @@ def _forget_output() -> None:
 _EXAMPLES = """\b
 Examples:
   ordinalrbm demo  # a survey about food; needs no data
-  ordinalrbm report survey.sav --out report.html  # look at a survey
-  ordinalrbm fit ratings.csv --out films.orbm  # learn from ratings
-  ordinalrbm recommend films.orbm --users all -n 10 --out best.csv
-  ordinalrbm fit --help  # a command and its options"""
+  ordinalrbm report survey.sav  # look at a survey
+  ordinalrbm fit ratings.csv -o films.orbm  # learn from ratings
+  ordinalrbm recommend films.orbm --users all -n 10 -o best.csv
+  ordinalrbm help fit  # a command and its options"""
 
 app = _Program(
     name="ordinalrbm",
@@ -191,4 +222,4 @@ def main(
 
 def _show_warning(message: Warning | str, *location: Any, **more: Any) -> None:
     """Print a warning without its location in our code, which does not help the user."""
-    typer.echo(printable(f"Warning: {message}"), err=True)
+    typer.echo(_coloured("Warning: ", fg="yellow") + printable(str(message)), err=True)

@@ -13,7 +13,7 @@ import typer
 import ordinalrbm as orbm
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.options import Protocol, RatingColumns, Settings, refuse
+from ordinalrbm.cli.options import Protocol, RatingColumns, Settings, option, refuse
 from ordinalrbm.cli.output import Output, results_table
 from ordinalrbm.errors import DataError
 
@@ -34,16 +34,6 @@ Examples:
 
 _SHARE = 0.1
 _FEWEST = 16  # ten to test, five to watch, and one to learn from
-# Scores of ratings, and how they are shown.
-_SCORES = {
-    "rmse": "root mean square error (mean)",
-    "mae": "mean absolute error (mode)",
-    "mae_median": "mean absolute error (median)",
-    "accuracy": "exactly right (mode)",
-    "nll": "negative log-likelihood",
-    "rps": "ranked probability score",
-    "calibration": "calibration error",
-}
 _OF_SURVEYS = {
     "error": "mean absolute error (median, in levels)",
     "hits": "exactly right (mode)",
@@ -62,7 +52,7 @@ _COMPARED = {
     "popularity": "popularity",
 }
 
-_READING = "Smaller is better, except for exactly right; marginal knows nobody."
+_READING = "Lower is better, except for exactly right; 'marginal' predicts each item's overall frequencies."
 _READING_OTHERS = (
     "The first table is about ordered questions. Of the others a tenth is hidden as well: the most "
     "likely category is compared with the most frequent one, the expected number with the mean "
@@ -74,31 +64,21 @@ _WHICH = {Protocol.CHRONOLOGICAL: "the last ratings of each user", Protocol.RAND
 _LISTS = ("top", "liked")
 
 
+_PROTOCOL = "Hide the last ratings of each user, or some at random; by default the last if there are times."
+_MIN_RATINGS = "Users with fewer ratings are learnt from, not tested."
+_LIKED = (
+    "The lowest rating of what lists should find; by default in the upper quarter of the scale, 4 of 1 to 5."
+)
+
+
 @dataclass(frozen=True)
 class Asked:
     """Which ratings are hidden, and which lists of items are judged."""
 
-    protocol: Annotated[
-        Protocol | None,
-        typer.Option(
-            help="Ratings: hide the last ones of each user, or some at random; by default the last "
-            "if there are times."
-        ),
-    ] = None
-    min_ratings: Annotated[
-        int, typer.Option(min=_FEWEST, help="Ratings: users with fewer are learnt from, not tested.")
-    ] = 30
-    top: Annotated[
-        int, typer.Option(min=1, metavar="K", help="Ratings: how long lists of best items are.")
-    ] = 10
-    liked: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RATING",
-            help="Ratings: the lowest rating of what lists should find; by default in the upper "
-            "quarter of the scale, 4 of 1 to 5.",
-        ),
-    ] = None
+    protocol: Annotated[Protocol | None, typer.Option(help=_PROTOCOL)] = None
+    min_ratings: Annotated[int, option("N", _MIN_RATINGS, min=_FEWEST)] = 30
+    top: Annotated[int, option("K", "How long lists of best items are.", min=1)] = 10
+    liked: Annotated[str | None, option("RATING", _LIKED)] = None
 
 
 @app.command(epilog=_EXAMPLES)
@@ -106,9 +86,7 @@ def evaluate(
     ctx: typer.Context,
     target: options.DataOrModel,
     *,
-    data: Annotated[
-        Path | None, typer.Option(metavar="DATA", help="With a model: answers or ratings to test it on.")
-    ] = None,
+    data: Annotated[Path | None, option("DATA", "With a model: answers or ratings to test it on.")] = None,
     settings: Settings,
     columns: RatingColumns,
     device: options.DeviceOption = "cpu",
@@ -137,7 +115,7 @@ def evaluate(
             of_ratings = (*options.COLUMN_OPTIONS, *_LISTS)
             refuse(ctx, of_ratings, f"'{target}' is a model of a survey")
             _, survey = inputs.survey_for(fitted, target, data)
-            _warn_of_learnt(fitted, survey)
+            warn_of_learnt(fitted, survey)
             _tell_survey(fitted, survey, _hide(survey, settings.seed), output)
         else:
             test = inputs.ratings_for(fitted, target, data, columns)
@@ -160,7 +138,7 @@ def evaluate(
 # ---- surveys ----------------------------------------------------------------------------------
 
 
-def _warn_of_learnt(model: orbm.CumulativeRBM, survey: Survey) -> None:
+def warn_of_learnt(model: orbm.CumulativeRBM, survey: Survey) -> None:
     """Warn where a model is tested on what it has learnt from, as far as that is known."""
     if (model.about_.get("data"), model.about_.get("rows")) == (survey.name, survey.encoded.shape[0]):
         warnings.warn(
@@ -275,13 +253,14 @@ def _tell_ratings(
     validation: pd.DataFrame | None = None,
 ) -> None:
     from ordinalrbm.evaluate import score_model
+    from ordinalrbm.evaluate.metrics import MEASURES
 
     top, liked = asked.top, asked.liked
     lowest = None if liked is None else inputs.lowest_liked_of(liked, model.ratings_)
     scores = score_model(model, test, validation, k=top, liked=lowest)
     n_tested, n_learnt = scores.n_tested, scores.n_learnt
     found: dict[str, object] = {"hidden": n_tested, "learnt_before": n_learnt, **scores.ratings}
-    tables = [_comparison(_SCORES, scores.ratings, f"{n_tested:,} hidden ratings")]
+    tables = [_comparison(MEASURES, scores.ratings, f"{n_tested:,} hidden ratings")]
     words = [f"{_READING} {_READING_BIASES}"]
     if n_learnt:
         left_out = f"Left out are {n_learnt:,} of {n_learnt + n_tested:,} ratings: the model has "
