@@ -176,6 +176,13 @@ def test_titles_in_recommendations(files):
     assert done.returncode == 2 and "no column 'titel' (did you mean 'title'?)" in done.stderr
 
 
+def test_titles_in_a_report(files, monkeypatch):
+    given = {}
+    monkeypatch.setattr("ordinalrbm.pages.ratings_page", lambda *_, **about: given.update(about) or "a page")
+    succeed_here("report", "films.orbm", "--item-names", "titles.csv", "--user", 17, cwd=files)
+    assert given["item_names"][101] == "Film no. 101" and given["example_user"] == 17
+
+
 def test_questions_that_go_together(files):
     lines = found("similar", "survey.orbm", "--item", "q1", "-n", 3, cwd=files)["similar"]
     reading = orbm.load(files / "survey.orbm").factor_solution()

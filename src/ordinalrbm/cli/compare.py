@@ -25,7 +25,7 @@ Example:
   ordinalrbm compare films.orbm ratings.orbm later.csv"""
 _SHARE = 0.1  # of the answers to a survey, hidden
 _READING = (
-    "Lower is better, except for exactly right. Differences are those of the second model from the first, "
+    "Lower is better, except accuracy. Differences are those of the second model from the first, "
     "on the same {}; beyond two standard errors (by person) they are hardly chance."
 )
 

@@ -36,12 +36,12 @@ _SHARE = 0.1
 _FEWEST = 16  # ten to test, five to watch, and one to learn from
 _OF_SURVEYS = {
     "error": "mean absolute error (median, in levels)",
-    "hits": "exactly right (mode)",
+    "hits": "accuracy (mode)",
     "nll": "negative log-likelihood",
 }
 
 # Scores of categories without an order and of numbers, and of what these are compared with.
-_OF_OTHERS = {"hits": "exactly right", "mae": "MAE", "rmse": "RMSE"}
+_OF_OTHERS = {"hits": "accuracy", "mae": "MAE", "rmse": "RMSE"}
 _USUAL = {"hits": "most frequent", "mae": "MAE, mean", "rmse": "RMSE, mean"}
 
 # What predictions and lists are compared with, and how it is shown.
@@ -52,7 +52,7 @@ _COMPARED = {
     "popularity": "popularity",
 }
 
-_READING = "Lower is better, except for exactly right; 'marginal' predicts each item's overall frequencies."
+_READING = "Lower is better, except accuracy; 'marginal' predicts each item's overall frequencies."
 _READING_OTHERS = (
     "The first table is about ordered questions. Of the others a tenth is hidden as well: the most "
     "likely category is compared with the most frequent one, the expected number with the mean "

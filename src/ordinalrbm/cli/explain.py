@@ -78,7 +78,7 @@ def similar(
     item_names: options.ItemNamesOption = None,
     telling: options.Telling,
 ) -> None:
-    """Show the items that are most like an item, or the users most like a user.
+    """Show the items, users or questions that are most alike.
 
     Of a survey, the questions whose answers go together with those to a question, by the
     correlations that the model implies.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,12 +29,12 @@ Examples:
   ordinalrbm report survey.sav
   ordinalrbm report survey.sav -o report.html --group country --questions "q*"
   ordinalrbm report survey.orbm --data survey.sav --tables tables.xlsx
-  ordinalrbm report ratings.csv -o report.html --item-names titles.csv
+  ordinalrbm report ratings.csv -o report.html
   ordinalrbm report films.orbm"""
 
 # Hidden from learning, so that the page can say how well they are predicted.
 _SHARE = 0.05
-_GROUPS = "groups"  # how titles of tables begin that compare groups
+_GROUPS = "Groups"  # how titles of tables begin that compare groups
 
 
 _TABLES = "Its tables as well: all of them as .xlsx; loadings and groups, for print, as .docx or .tex."
@@ -113,20 +114,26 @@ def _check_tables(ctx: typer.Context, target: Path, data: Path | None, path: Pat
 def _survey_page(model: orbm.CumulativeRBM, survey: Survey, tables: Path | None, **about: Any) -> str:
     """The page of a survey; its tables go to a file if they are wanted."""
     from ordinalrbm.files import tables_out
-    from ordinalrbm.pages.page import tables_kept
+    from ordinalrbm.pages.kept import tables_kept
     from ordinalrbm.pages.survey import survey_page
 
     with tables_kept() as kept:
         page = survey_page(model, survey, **about)
     if tables is not None:
         reading = model.factor_solution(survey.table)
-        own = [tables_out.PrintedTable(title, *table) for title, table in kept.items()]
+        own = [tables_out.PrintedTable(_title(about), *table) for about, table in kept.items()]
         if tables_out.is_printed(tables):
             own = [table for table in own if table.title.startswith(_GROUPS)]
         else:
             own.insert(0, tables_out.of_frame("Answers", answer_counts(survey)))
         tables_out.write_reading(tables, reading, own)
     return page
+
+
+def _title(about: str) -> str:
+    """What a table of the page is called, by where on the page it is."""
+    words = re.sub(r"^groups variables (.*) tests$", r"groups by \1", about).replace("_", " ")
+    return words[:1].upper() + words[1:]
 
 
 def answer_counts(survey: Survey) -> pd.DataFrame:

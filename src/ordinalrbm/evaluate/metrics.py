@@ -21,7 +21,7 @@ MEASURES = {
     "rmse": "root mean squared error (mean)",
     "mae": "mean absolute error (mode)",
     "mae_median": "mean absolute error (median)",
-    "accuracy": "exactly right (mode)",
+    "accuracy": "accuracy (mode)",
     "nll": "negative log-likelihood",
     "rps": "ranked probability score",
     "calibration": "calibration error",

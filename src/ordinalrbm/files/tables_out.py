@@ -59,8 +59,8 @@ def printed(value: Any, how: str) -> str:
     """
     if value is None or value != value:  # NaN
         return ""
-    if not how or isinstance(value, str):
-        return str(getattr(value, "plain", value))
+    if not how or isinstance(value, str):  # words, labels with a code, or HTML
+        return str(value.striptags() if hasattr(value, "striptags") else getattr(value, "plain", value))
     if how == "p" and value < 0.001:
         return "< .001"
     text = format(value, {"r": ".2f", "p": ".3f"}.get(how, how)).replace("-", "−")

@@ -12,9 +12,7 @@ import io
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
@@ -28,6 +26,7 @@ from matplotlib.figure import Figure
 
 from ordinalrbm import plots
 from ordinalrbm.files.survey import LeftOut
+from ordinalrbm.pages.kept import keep
 from ordinalrbm.plots.questions import Curves
 from ordinalrbm.plots.style import printable as printable_text
 from ordinalrbm.plots.style import shades
@@ -124,38 +123,8 @@ def left_out_table(left_out: tuple[LeftOut, ...]) -> list[tuple[str, Table]]:
 # ---- the page ---------------------------------------------------------------------------------
 
 
-_kept: ContextVar[dict[str, Table] | None] = ContextVar("kept", default=None)
-
-
-@contextmanager
-def tables_kept() -> Iterator[dict[str, Table]]:
-    """All tables of the pages that are made inside, by what they are about."""
-    found: dict[str, Table] = {}
-    before = _kept.set(found)
-    try:
-        yield found
-    finally:
-        _kept.reset(before)
-
-
-def _tables_in(content: object, about: str = "") -> Iterator[tuple[str, Table]]:
-    """The tables in what a page shows, by the names and labels of the parts that they are in."""
-    if isinstance(content, Table):
-        yield about, content
-    elif isinstance(content, dict):
-        label = content.get("label", "")
-        own = f"{about} {label.plain if isinstance(label, Label) else label}".strip()
-        for name, part in content.items():
-            yield from _tables_in(part, f"{own} {name}".strip())
-    elif isinstance(content, list | tuple):
-        for part in content:
-            yield from _tables_in(part, about)
-
-
 def render(template: str, title: str, model: Any = None, **content: object) -> str:
     """The page of a template, which every file can hold; of a model, with how learning went."""
-    if (kept := _kept.get()) is not None:
-        kept |= dict(_tables_in(content))
     scripts = [Markup(_file(name)) for name in _SCRIPTS]
     page = _environment().get_template(template)
     html = page.render(
@@ -167,6 +136,7 @@ def render(template: str, title: str, model: Any = None, **content: object) -> s
         **({} if model is None else _learning(model)),
         **content,
     )
+    keep(content)
     # Half a character, as broken files have them, cannot be written.
     return printable(html.encode("utf-8", "replace").decode("utf-8"))
 

@@ -18,7 +18,6 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.evaluate import reliability, score
 from ordinalrbm.evaluate.hidden import in_training, level_values
-from ordinalrbm.evaluate.metrics import MEASURES
 from ordinalrbm.files.survey import LeftOut
 from ordinalrbm.pages.page import Progress, Table, drawing, left_out_table, render
 from ordinalrbm.pages.points import Described, map_section, some_of, variable_of
@@ -35,6 +34,15 @@ _MOST_OWN_RATINGS = 12
 _N_REASONS = 5
 _WORTH_NAMING = 0.0005  # less is shown as zero
 _N_FACTORS_TOLD, _N_ENDS, _N_FACTORS_ON_MAP = 6, 6, 12
+_MEASURES = {
+    "rmse": "root mean squared error (of the mean)",
+    "mae": "mean absolute error (of the mode)",
+    "mae_median": "mean absolute error (of the median)",
+    "accuracy": "exactly right (mode)",
+    "nll": "negative log-likelihood, nats",
+    "rps": "ranked probability score",
+    "calibration": "calibration error",
+}
 
 
 def ratings_page(
@@ -128,7 +136,7 @@ def _score(model: RatingModel, test: pd.DataFrame) -> dict[str, object] | None:
     usual = _usual(known)[column]  # the last one, -1, is that of an unknown item
     values = level_values(known)
     own, others = (score(p, values[level], values) for p in (predicted, usual))
-    measures = [(label, own[name], others[name]) for name, label in MEASURES.items()]
+    measures = [(label, own[name], others[name]) for name, label in _MEASURES.items()]
     fewest, items = _items_tables(known, column, values[level], predicted @ values, usual @ values)
     figure = plots.calibration(reliability(predicted, values[level], values))
     return {
