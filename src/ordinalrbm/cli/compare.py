@@ -26,7 +26,7 @@ Example:
 _SHARE = 0.1  # of the answers to a survey, hidden
 _READING = (
     "Lower is better, except accuracy. Differences are those of the second model from the first, "
-    "on the same {}; beyond two standard errors (by person) they are hardly chance."
+    "on the same {}s; beyond two standard errors (by person) they are hardly chance."
 )
 
 
@@ -48,29 +48,26 @@ def compare(
     ratings, those count that neither model has learnt from. Differences come with standard errors.
     """
     inputs.check_files(one, other, data)
-    output, models = telling.output(), {}
-    for path in (one, other):
-        models[path] = orbm.load(path).set_params(n_jobs=threads)
-    are_surveys = [isinstance(model, orbm.CumulativeRBM) for model in models.values()]
-    if len(models) < 2:
+    if one == other:
         raise DataError(f"'{one}' is given twice; give two models.")
-    if are_surveys[0] != are_surveys[1]:
+    models = {path: orbm.load(path).set_params(n_jobs=threads) for path in (one, other)}
+    is_survey, *rest = (isinstance(model, orbm.CumulativeRBM) for model in models.values())
+    if rest != [is_survey]:
         raise DataError(f"One of '{one}' and '{other}' is a model of ratings, the other of a survey.")
-    if are_surveys[0]:
+    if is_survey:
         refuse(ctx, options.COLUMN_OPTIONS, f"'{one}' is a model of a survey")
         count, found = _on_survey(models, data, seed)
-        what = counted(count, "hidden answer")
     else:
         refuse(ctx, ("seed",), "nothing is hidden at random")
         count, found = _on_ratings(models, data, columns)
-        what = counted(count, "rating")
     from ordinalrbm.evaluate.metrics import MEASURES
 
-    names = dict.fromkeys([one.name, other.name if other.name != one.name else str(other)], ".4f")
+    what = "answer" if is_survey else "rating"
+    names = {counted(count, what): ""} | dict.fromkeys(map(str, models), ".4f")
     rows = [(MEASURES[measure], *line) for measure, *line in found.itertuples(name=None)]
-    table = results_table({what: ""} | names | {"difference": "+.4f", "error": ".4f"}, rows)
+    table = results_table(names | {"difference": "+.4f", "error": ".4f"}, rows)
     about = {"models": [str(one), str(other)], "tested": count, "measures": found.to_dict("index")}
-    output.result(about, table, text=_READING.format("answers" if are_surveys[0] else "ratings"))
+    telling.output().result(about, table, text=_READING.format(what))
 
 
 def _on_survey(models: dict[Path, orbm.CumulativeRBM], data: Path, seed: int) -> tuple[int, pd.DataFrame]:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -222,9 +222,8 @@ def _ratings(material: inputs.Material, settings: Settings, asked: Asked, output
     assert not isinstance(known.scales, tuple), "a file has one scale for all items"
     if asked.liked is not None:
         inputs.lowest_liked_of(asked.liked, known)  # rather now than when all is learnt
-    train, validation, test = split(
-        ratings, protocol=protocol.value, min_ratings=asked.min_ratings, random_state=settings.seed
-    )
+    how: Any = {"protocol": protocol.value, "min_ratings": asked.min_ratings}
+    train, validation, test = split(ratings, **how, random_state=settings.seed)
     inputs.tell_material(material, output)
     output.say(
         f"Hidden are {_WHICH[protocol]}: {len(train):,} ratings to learn from, "

@@ -29,10 +29,7 @@ _Number = Annotated[int, option("N", "How many to show.", "-n", "--number", min=
 _BY = "Ratings: whether the same users choose them, or the same users like them."
 
 
-class By(StrEnum):
-    """What makes items alike."""
-
-    DEMAND, TASTE = "demand", "taste"
+By = StrEnum("By", "DEMAND TASTE")
 
 
 @app.command(epilog=_EXPLAIN)
@@ -50,9 +47,9 @@ def explain(
     Shows the expected rating, and those of the user's ratings that move it most, up or down.
     """
     inputs.check_files(model)
-    fitted = inputs.load_for(model, "ratings")
+    fitted, named = inputs.load_for(model, "ratings"), inputs.titles_table(item_names)
     who, what = inputs.known_id(fitted, user, "user"), inputs.known_id(fitted, item, "item")
-    titles = inputs.item_titles(fitted, item_names)
+    titles = inputs.item_titles(fitted, named)
     found = fitted.explain(who, what, n=number)
     reasons = _titled(found.ratings, titles)
     formats = {name: "+.3f" if name == "effect" else "" for name in reasons}
@@ -94,18 +91,17 @@ def similar(
         what: Literal["user", "item"] = "item" if user is None else "user"
         label = inputs.known_id(fitted, str(item if user is None else user), what)
         find = fitted.similar_items if what == "item" else fitted.similar_users
-        found = _titled(find(label, number, by=by.value), inputs.item_titles(fitted, item_names))
+        titles = inputs.item_titles(fitted, inputs.titles_table(item_names))
+        found = _titled(find(label, number, by=by.value), titles)
     formats = {name: "+.2f" if name in ("similarity", "correlation") else "" for name in found}
     table = results_table(formats, found.itertuples(index=False, name=None))
     telling.output().result({"similar": found.to_dict("records")}, table)
 
 
 def _titled(table: pd.DataFrame, titles: dict[Any, str]) -> pd.DataFrame:
-    if not titles or "item" not in table:
-        return table
-    titled = table.copy()
-    titled.insert(1, "title", table["item"].map(titles).fillna(""))
-    return titled
+    if titles and "item" in table:
+        table.insert(1, "title", table["item"].map(titles).fillna(""))
+    return table
 
 
 def _questions_like(model: orbm.CumulativeRBM, question: str, number: int) -> pd.DataFrame:
@@ -121,8 +117,6 @@ def _questions_like(model: orbm.CumulativeRBM, question: str, number: int) -> pd
             f"--item {question!r} is no question of the model{guess}; `ordinalrbm info` lists them."
         )
     related = (loadings @ reading.correlations @ loadings.loc[question]).drop(question)
-    best = related.reindex(related.abs().sort_values(ascending=False, kind="stable").index)[:number]
-    columns: dict[str, Any] = {"question": best.index}
-    if reading.questions:
-        columns["text"] = [reading.questions.get(name, "") for name in best.index]
-    return pd.DataFrame({**columns, "correlation": best.to_numpy()})
+    best = related.loc[related.abs().sort_values(ascending=False, kind="stable").index[:number]]
+    texts = {"text": [reading.questions.get(name, "") for name in best.index]} if reading.questions else {}
+    return pd.DataFrame({"question": best.index, **texts, "correlation": best.to_numpy()})

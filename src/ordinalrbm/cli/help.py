@@ -1,21 +1,16 @@
 """``ordinalrbm help``: the same as --help."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import typer
 
 from ordinalrbm.cli.app import app
 
+_Command = Annotated[str | None, typer.Argument(metavar="[COMMAND]", help="By default, all of them.")]
+
 
 @app.command("help", epilog="\b\nExample:\n  ordinalrbm help fit")
-def show_help(
-    ctx: typer.Context,
-    command: Annotated[
-        str | None, typer.Argument(metavar="[COMMAND]", help="By default, all of them.")
-    ] = None,
-) -> None:
+def show_help(ctx: typer.Context, command: _Command = None) -> None:
     """Show this help, or that of a command."""
     parent: Any = ctx.parent
     if command is not None:

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -37,20 +37,8 @@ _NO_ANSWER: Literal["no answer"] = "no answer"  # most files call it missing
 _USUAL = "empty,no-answer,dont-know,refused"
 
 
-class FillRule(StrEnum):
-    """Which level to fill in."""
-
-    MEDIAN = "median"
-    MODE = "mode"
-
-
-class Parameters(StrEnum):
-    """Whether random draws are also draws of the model's parameters."""
-
-    DRAWN = "drawn"
-    FIXED = "fixed"
-
-
+FillRule = StrEnum("FillRule", "MEDIAN MODE")
+Parameters = StrEnum("Parameters", "DRAWN FIXED")  # of the model: drawn as well, or taken for known
 _MEDIAN = FillRule.MEDIAN
 _OUT = "Its ending decides the format; by default survey-complete.sav for survey.sav."
 _DRAWS = "Multiple imputation: so many tables with random draws, below each other."
@@ -108,14 +96,9 @@ def impute(
 
         fitted = learn_survey(survey, settings).set_params(n_jobs=settings.threads)
     weight = survey.weight if fitted.about_.get("weighted") else None
+    how: Any = {"rule": rule.value, "n_draws": draws, "parameters": parameters.value}
     found = fitted.impute(
-        survey.table,
-        rule.value,
-        n_draws=draws,
-        parameters=parameters.value,
-        fill_never_asked=True,
-        sample_weight=weight,
-        random_state=settings.seed,
+        survey.table, **how, fill_never_asked=True, sample_weight=weight, random_state=settings.seed
     )
     tables = [_answers(table, survey, never.cells) for table in ([found] if draws is None else found)]
     cells = _write(paths, tables, source, survey.schema, kinds, writing, stacked=stacked)

@@ -418,35 +418,37 @@ def known_id(model: RatingModel, text: str, what: Literal["user", "item"]) -> An
     return found
 
 
-def item_titles(model: RatingModel, named: str | None) -> dict[Any, str]:
-    """Titles by id, out of the table that --item-names gives; empty without one."""
+def titles_table(named: str | None) -> pd.DataFrame | None:
+    """The ids and titles in the table that --item-names gives."""
     from ordinalrbm.data.triples import candidates
     from ordinalrbm.files.formats import read
-    from ordinalrbm.files.ratings import as_text_like
     from ordinalrbm.schema.schema import did_you_mean
 
     if named is None:
-        return {}
-    path, column = Path(named), ""
-    if not split_sheet(path)[0].exists() and ":" in named:
-        file, _, column = named.rpartition(":")
-        path = Path(file)
-    check_files(path)
-    frame = read(path).frame
-    names = list(frame.columns)
-    ids = (candidates(names, "item") or names)[0]
-    others = [name for name in names if name != ids]
-    titles = column or next(
-        (n for word in _TITLES for n in others if n.casefold() == word), (others or [""])[0]
-    )
-    if titles not in names:
+        return None
+    file, _, column = (named, "", "") if split_sheet(Path(named))[0].exists() else named.rpartition(":")
+    check_files(Path(file or named))
+    frame = read(file).frame
+    ids = (candidates(frame.columns, "item") or list(frame.columns))[0]
+    others = [name for name in frame.columns if name != ids]
+    usual = [name for word in _TITLES for name in others if name.casefold() == word]
+    titles = column or (usual or others or ["title"])[0]
+    if titles not in frame:
         raise DataError(
-            f"File '{path}' has no column {titles!r}{did_you_mean(titles, names)}; give that of the titles, "
-            f"such as {path}:{(others or ['title'])[0]}."
+            f"File '{file}' has no column {titles!r}{did_you_mean(titles, others)}; give that of the titles, "
+            f"such as {file}:{(others or ['title'])[0]}."
         )
-    known = frame[[ids, titles]].dropna()
-    keys = as_text_like(model.items_.is_text, known[ids])
-    return dict(zip(keys.tolist(), known[titles].astype(str), strict=True))
+    return frame[[ids, titles]].dropna().set_axis(["item", "title"], axis=1)
+
+
+def item_titles(model: RatingModel, table: pd.DataFrame | None) -> dict[Any, str]:
+    """Titles by id, as the model has ids; empty without a table."""
+    from ordinalrbm.files.ratings import as_text_like
+
+    if table is None:
+        return {}
+    keys = as_text_like(model.items_.is_text, table["item"])
+    return dict(zip(keys.tolist(), table["title"].astype(str), strict=True))
 
 
 def lowest_liked_of(text: str, known: Ratings) -> Any:

@@ -29,37 +29,10 @@ RATING_MODELS = {kind.replace("_", "-"): name for kind, (_, name) in ESTIMATORS.
 Model = StrEnum("Model", {name: name for name in RATING_MODELS})  # type: ignore[misc]
 
 
-class Rule(StrEnum):
-    """Which level to name of a distribution."""
-
-    MEDIAN = "median"
-    MODE = "mode"
-    MEAN = "mean"
-
-
-class Rotation(StrEnum):
-    """How factors are turned so that they can be read."""
-
-    VARIMAX = "varimax"
-    QUARTIMAX = "quartimax"
-    OBLIMIN = "oblimin"
-    PROMAX = "promax"
-    NONE = "none"
-
-
-class Protocol(StrEnum):
-    """Which ratings are hidden."""
-
-    CHRONOLOGICAL = "chronological"
-    RANDOM = "random"
-
-
-class Duplicates(StrEnum):
-    """Which rating counts where a user has rated an item several times."""
-
-    ERROR = "error"
-    LAST = "last"
-    MEAN = "mean"
+Rule = StrEnum("Rule", "MEDIAN MODE MEAN")  # which level to name of a distribution
+Rotation = StrEnum("Rotation", "VARIMAX QUARTIMAX OBLIMIN PROMAX NONE")
+Protocol = StrEnum("Protocol", "CHRONOLOGICAL RANDOM")  # which ratings are hidden
+Duplicates = StrEnum("Duplicates", "ERROR LAST MEAN")  # which of several ratings of an item counts
 
 
 def option(metavar: str, text: str, *names: str, **more: Any) -> Any:

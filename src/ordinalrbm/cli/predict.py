@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -123,7 +123,8 @@ def _pairs(
 
     pairs = inputs.with_known_ids(model, pairs_of(read(data), columns.layout()))
     user, item = pairs["user"].to_numpy(), pairs["item"].to_numpy()
-    table = pairs.assign(prediction=model.predict(user, item, rule=rule.value))
+    wanted: Any = rule.value
+    table = pairs.assign(prediction=model.predict(user, item, rule=wanted))
     if probabilities:
         distribution = model.predict_proba(user, item)
         for level in range(distribution.shape[1]):

@@ -29,10 +29,7 @@ _NEW = "Ratings by new users or of new items, which are placed without learning 
 _SCORE = "Rank by demand and liking together, or one: liking, rating, demand."
 
 
-class Score(StrEnum):
-    """What items are ranked by."""
-
-    EXPECTED, LIKED, RATING, DEMAND = "expected", "liked", "rating", "demand"
+Score = StrEnum("Score", "EXPECTED LIKED RATING DEMAND")
 
 
 @app.command(epilog=_EXAMPLES)
@@ -68,7 +65,7 @@ def recommend(
         fitted = _with_newcomers(fitted, ratings, columns, output)
     else:
         refuse(ctx, options.COLUMN_OPTIONS, "no ratings are read without --ratings")
-    titles = inputs.item_titles(fitted, item_names)
+    titles = inputs.item_titles(fitted, inputs.titles_table(item_names))
     lowest = None if liked is None else inputs.lowest_liked_of(liked, fitted.ratings_)
     best = fitted.recommend(
         _asked(users, fitted, output), n=n, score=score.value, liked=lowest, exclude_seen=not seen

@@ -113,6 +113,7 @@ def _check_tables(ctx: typer.Context, target: Path, data: Path | None, path: Pat
 
 def _survey_page(model: orbm.CumulativeRBM, survey: Survey, tables: Path | None, **about: Any) -> str:
     """The page of a survey; its tables go to a file if they are wanted."""
+    from ordinalrbm.cli.learning import number_to_read
     from ordinalrbm.files import tables_out
     from ordinalrbm.pages.kept import tables_kept
     from ordinalrbm.pages.survey import survey_page
@@ -120,13 +121,13 @@ def _survey_page(model: orbm.CumulativeRBM, survey: Survey, tables: Path | None,
     with tables_kept() as kept:
         page = survey_page(model, survey, **about)
     if tables is not None:
-        reading = model.factor_solution(survey.table)
-        own = [tables_out.PrintedTable(_title(about), *table) for about, table in kept.items()]
+        own = [tables_out.PrintedTable(_title(where), *table) for where, table in kept.items()]
         if tables_out.is_printed(tables):
+            number: int | None = number_to_read(model)
             own = [table for table in own if table.title.startswith(_GROUPS)]
         else:
-            own.insert(0, tables_out.of_frame("Answers", answer_counts(survey)))
-        tables_out.write_reading(tables, reading, own)
+            number, own = None, [tables_out.of_frame("Answers", answer_counts(survey)), *own]
+        tables_out.write_reading(tables, model.factor_solution(survey.table, n_factors=number), own)
     return page
 
 
@@ -179,6 +180,7 @@ def _of_ratings(material: inputs.Material, settings: Settings, about: Shown, out
     from ordinalrbm.pages import ratings_page
 
     assert material.ratings is not None, "a file is a survey or ratings"
+    named = inputs.titles_table(about.item_names)  # rather now than when all is learnt
     inputs.tell_material(material, output)
     train, test = hide_ratings(material.ratings, _SHARE, settings.seed)
     output.say(f"Learning from all ratings but {len(test):,}, which are hidden ...")
@@ -189,15 +191,14 @@ def _of_ratings(material: inputs.Material, settings: Settings, about: Shown, out
         left_out=(),
         title=about.title or material.source.name,
         progress=output.step,
-        **_example(about, model),
+        **_example(about, model, named),
     )
 
 
-def _example(about: Shown, model: RatingModel) -> dict[str, Any]:
+def _example(about: Shown, model: RatingModel, named: pd.DataFrame | None) -> dict[str, Any]:
     """The user to explain and the titles of items, where they are given."""
     example = {} if about.user is None else {"example_user": inputs.known_id(model, about.user, "user")}
-    titles = inputs.item_titles(model, about.item_names)
-    return example | ({"item_names": titles} if titles else {})
+    return example | ({} if named is None else {"item_names": inputs.item_titles(model, named)})
 
 
 def _of_model(
@@ -224,4 +225,6 @@ def _of_model(
     if data is None:
         refuse(ctx, options.COLUMN_OPTIONS, "no ratings are read without --data")
     test = None if data is None else inputs.ratings_for(model, path, data, columns)
-    return ratings_page(model, test=test, **common, **_example(about, model))
+    return ratings_page(
+        model, test=test, **common, **_example(about, model, inputs.titles_table(about.item_names))
+    )

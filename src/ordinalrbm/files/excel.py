@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Iterator
 from datetime import datetime, time
@@ -24,17 +25,14 @@ _ERRORS, _FORMULA = "e", "f"  # types of cells
 def read(path: Path, sheet: str | None = None) -> Source:
     """Read a sheet, by default the first one; `formats.read` explains."""
     check_library(path)
-    _refuse_dense(path)
-    rows = [_until_empty(row) for row in _rows(path, sheet, computed=False)]
-    if any(cell.data_type == _FORMULA for row in rows for cell in row):
-        formulas = [[cell.data_type == _FORMULA for cell in row] for row in rows]
-        rows = [_until_empty(row, len(was)) for row, was in zip(_rows(path, sheet), formulas, strict=True)]
-        _refuse_uncomputed(path, rows, formulas)
-    full = [row for row in rows if any(cell.value is not None for cell in row)]
+    has_formulas = _look_into(path)
+    rows = [_until_empty(row) for row in _rows(path, sheet)]
+    if has_formulas:
+        _refuse_uncomputed(path, rows, _rows(path, sheet, computed=False))
+    full = [row for row in rows if row]
     if not full:
         raise DataError(f"File '{path}' has an empty sheet; give a sheet with a table.")
-    head, *lines = full
-    return _source(path, head, lines)
+    return _source(path, full[0], full[1:])
 
 
 def _rows(path: Path, sheet: str | None, computed: bool = True) -> Iterator[tuple[Any, ...]]:
@@ -56,35 +54,36 @@ def _rows(path: Path, sheet: str | None, computed: bool = True) -> Iterator[tupl
         book.close()
 
 
-def _until_empty(row: tuple[Any, ...], least: int = 0) -> tuple[Any, ...]:
+def _until_empty(row: tuple[Any, ...]) -> tuple[Any, ...]:
     """The cells of a row up to the last one that holds something."""
-    last = max((k for k, cell in enumerate(row) if cell.value is not None), default=-1)
-    return row[: max(last + 1, least)]
+    return row[: max((k for k, cell in enumerate(row, start=1) if cell.value is not None), default=0)]
 
 
-def _refuse_dense(path: Path) -> None:
-    """Refuse a small file that would unpack to gigabytes."""
+def _look_into(path: Path) -> bool:
+    """Whether there are formulas; refuses a small file that would unpack to gigabytes."""
     try:
         with zipfile.ZipFile(path) as packed:
-            parts = packed.infolist()
+            for part in packed.infolist():
+                if part.file_size > max(_LARGE_PART, _DENSEST * part.compress_size):
+                    raise unreadable(path, f"its part {part.filename} unpacks to {part.file_size >> 20:,} MB")
+            sheets = [name for name in packed.namelist() if "worksheets/" in name]
+            return any(re.search(rb"<(\w+:)?f[ >]", packed.read(name)) for name in sheets)
     except zipfile.BadZipFile as error:
         raise unreadable(path, error) from error
-    for part in parts:
-        if part.file_size > max(_LARGE_PART, _DENSEST * part.compress_size):
-            raise unreadable(path, f"its part {part.filename} unpacks to {part.file_size >> 20:,} MB")
 
 
-def _refuse_uncomputed(path: Path, rows: list[tuple[Any, ...]], formulas: list[list[bool]]) -> None:
+def _refuse_uncomputed(path: Path, rows: list[tuple[Any, ...]], formulas: Iterator[tuple[Any, ...]]) -> None:
     """Refuse formulas that no program has computed yet: their cells would look empty."""
-    cells = [
-        cell
-        for row, are in zip(rows, formulas, strict=True)
-        for cell, is_formula in zip(row, are, strict=False)
-        if is_formula
-    ]
-    if all(cell.value is None for cell in cells):
+    n_formulas, n_known = 0, 0
+    for row, written in zip(rows, formulas, strict=True):
+        are_formulas = [cell.data_type == _FORMULA for cell in written]
+        n_formulas += sum(are_formulas)
+        n_known += sum(
+            cell.value is not None for cell, is_one in zip(row, are_formulas, strict=False) if is_one
+        )
+    if n_formulas and not n_known:
         raise DataError(
-            f"File '{path}' has formulas whose values are not stored, {len(cells):,} of them; open it in "
+            f"File '{path}' has formulas whose values are not stored, {n_formulas:,} of them; open it in "
             "a spreadsheet program, save it, and try again."
         )
 

@@ -30,9 +30,8 @@ def keep(content: object, about: str = "") -> None:
         kept[about] = content
     elif isinstance(content, dict):
         label = content.get("label", "")
-        own = f"{about} {getattr(label, 'plain', label)}".strip()
         for name, part in content.items():
-            keep(part, f"{own} {name}".strip())
+            keep(part, " ".join(f"{about} {getattr(label, 'plain', label)} {name}".split()))
     elif isinstance(content, tuple) and len(content) == 2 and isinstance(content[0], str):
         keep(content[1], f"{about} {content[0]}")
     elif isinstance(content, list | tuple):

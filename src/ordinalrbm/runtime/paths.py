@@ -1,30 +1,22 @@
 """Names of files, and what follows from them alone."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
 
 def split_sheet(path: Path) -> tuple[Path, str | None]:
-    """A workbook and the name of its sheet, which may stand behind a colon.
-
-    Examples
-    --------
-    >>> split_sheet(Path("a.xlsx:Sheet 2"))[1], split_sheet(Path("a.xlsx"))[1]
-    ('Sheet 2', None)
-    """
+    """A workbook and the name of its sheet, which may stand behind a colon: a.xlsx:Sheet 2."""
     found = re.fullmatch(r"(.+\.xlsx):([^:/\\]+)", str(path), re.IGNORECASE)
     return (Path(found[1]), found[2]) if found else (path, None)
 
 
 def beside(path: Path, ending: str) -> Path:
-    """The name of a result in the folder of the data: survey.sav gives survey-report.html.
+    """The name of a result in the folder of the data.
 
     Examples
     --------
-    >>> beside(Path("a/survey.csv.gz"), ".orbm").as_posix()
-    'a/survey.orbm'
+    >>> beside(Path("a/survey.csv.gz"), "-report.html").as_posix()
+    'a/survey-report.html'
     """
     file, sheet = split_sheet(path)
     name = file.name if file.is_dir() else Path(file.name.removesuffix(".gz")).stem
