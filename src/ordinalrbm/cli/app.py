@@ -37,9 +37,33 @@ _OF_SIGNALS = 128  # and their number, as shells have it
 _DEBUG = "ORDINALRBM_DEBUG"
 # Click's, wherever Typer keeps its Click.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+_HelpFormatter: Any = typer.Context.formatter_class
 
 
-class _Commands(TyperGroup):
+class _Formatter(_HelpFormatter):  # type: ignore[misc, valid-type]
+    """Help in colour; what is no terminal gets it without (see ``typer.echo``)."""
+
+    def write_heading(self, heading: str) -> None:
+        super().write_heading(_coloured(heading, bold=True))
+
+    def write_dl(self, rows: Any, *args: Any, **kwargs: Any) -> None:
+        super().write_dl([(_coloured(name, fg="cyan"), text) for name, text in rows], *args, **kwargs)
+
+
+def _coloured(text: str, **style: Any) -> str:
+    return text if os.environ.get("NO_COLOR") else typer.style(text, **style)
+
+
+class _Help:
+    """A command, or all of them, whose help is in colour."""
+
+    def get_help(self: Any, ctx: Any) -> str:
+        formatter = _Formatter(width=ctx.terminal_width, max_width=ctx.max_content_width)
+        self.format_help(ctx, formatter)
+        return str(formatter.getvalue().rstrip("\n"))
+
+
+class _Commands(_Help, TyperGroup):
     """All commands, and what happens when one of them fails: one line, never a traceback."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
@@ -57,7 +81,7 @@ class _Commands(TyperGroup):
                 return result
 
 
-class _Command(TyperCommand):
+class _Command(_Help, TyperCommand):
     """A command; its help can be read whatever the limits are."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -78,20 +102,15 @@ class _Command(TyperCommand):
                 sections[section].append(_plainly(*record))
         for name, records in sections.items():
             if records:
-                with formatter.section(_coloured(name, bold=True)):
+                with formatter.section(name):
                     formatter.write_dl(records)
 
 
 def _plainly(names: str, text: str) -> tuple[str, str]:
-    """A line of help without types and ranges that say nothing to users, its names in colour."""
+    """A line of help without types and ranges that say nothing to users."""
     names = re.sub(r" <path>|[<>]", "", names)
     text = re.sub(r"(; )?-?\d*<?=?x[<>]=\d+|\[required\]", "", text).replace("  []", "")
-    return _coloured(names, fg="cyan"), text.rstrip()
-
-
-def _coloured(text: str, **style: Any) -> str:
-    """Text with a style; what is no terminal gets it without (see ``typer.echo``)."""
-    return text if os.environ.get("NO_COLOR") else typer.style(text, **style)
+    return names, text.rstrip()
 
 
 class _Program(typer.Typer):

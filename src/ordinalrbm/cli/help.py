@@ -6,7 +6,7 @@ import typer
 
 from ordinalrbm.cli.app import app
 
-_Command = Annotated[str | None, typer.Argument(metavar="[COMMAND]", help="By default, all of them.")]
+_Command = Annotated[str | None, typer.Argument(metavar="COMMAND", help="By default, all of them.")]
 
 
 @app.command("help", epilog="\b\nExample:\n  ordinalrbm help fit")

@@ -55,7 +55,7 @@ _Columns = list[str] | None
 DataFile = Annotated[Path, typer.Argument(metavar="DATA", help=f"{_DATA_HELP}folder of .parquet files.")]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `ordinalrbm fit` has written.")]
 DataOrModel = Annotated[Path, typer.Argument(metavar="DATA|MODEL", help="A file to learn from, or a model.")]
-_OF_MODEL = typer.Argument(metavar="[DATA]", help="After a model: the survey to use it on.")
+_OF_MODEL = typer.Argument(metavar="DATA", help="After a model: the survey to use it on.")
 DataOfModel = Annotated[Path | None, _OF_MODEL]
 SeedOption = Annotated[int, option("N", "Same seed, same result.", "--seed", min=0, max=2**32 - 1)]
 ThreadsOption = Annotated[int | None, option("N", "By default, all.", "--threads", min=1)]
