@@ -40,7 +40,7 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 _HelpFormatter: Any = typer.Context.formatter_class
 
 
-class _Formatter(_HelpFormatter):  # type: ignore[misc, valid-type]
+class _Formatter(_HelpFormatter):
     """Help in colour; what is no terminal gets it without (see ``typer.echo``)."""
 
     def write_heading(self, heading: str) -> None:

@@ -251,20 +251,15 @@ def valid_names(columns: Sequence[str], kind: Format) -> dict[str, str]:
     """
     most, others = (_STATA_NAME, "") if kind == "dta" else (_SPSS_NAME, ".$#@")
     legal = {name: _legal(name, most, others) for name in columns}
-    used = {name.casefold() for name, found in legal.items() if name == found}
-    seen: set[str] = set()
-    new = {}
-    for name, found in legal.items():
-        is_own = name == found and name.casefold() not in seen
-        seen.add(name.casefold())
-        if is_own:
-            continue
-        candidate, k = found, 1
+    used, new = set(), {}
+    for name in sorted(legal, key=lambda name: name != legal[name]):  # first those that can stay
+        candidate, k = legal[name], 1
         while candidate.casefold() in used:
             k += 1
-            candidate = f"{found[: most - len(str(k)) - 1]}_{k}"
+            candidate = f"{legal[name][: most - len(str(k)) - 1]}_{k}"
         used.add(candidate.casefold())
-        new[name] = candidate
+        if candidate != name:
+            new[name] = candidate
     return new
 
 
