@@ -26,6 +26,7 @@ from matplotlib.figure import Figure
 
 from ordinalrbm import plots
 from ordinalrbm.files.survey import LeftOut
+from ordinalrbm.pages.kept import keep
 from ordinalrbm.plots.questions import Curves
 from ordinalrbm.plots.style import printable as printable_text
 from ordinalrbm.plots.style import shades
@@ -135,6 +136,7 @@ def render(template: str, title: str, model: Any = None, **content: object) -> s
         **({} if model is None else _learning(model)),
         **content,
     )
+    keep(content)
     # Half a character, as broken files have them, cannot be written.
     return printable(html.encode("utf-8", "replace").decode("utf-8"))
 
