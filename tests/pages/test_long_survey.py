@@ -18,7 +18,7 @@ from ordinalrbm.schema.schema import Column, Schema
 
 pytestmark = pytest.mark.skipif(not AVAILABLE, reason="chromium and chromedriver are not there")
 
-N, N_QUESTIONS = 120, 200
+N, N_QUESTIONS = 60, 200
 READY = (
     "document.querySelector('[data-map]').dataset.told && document.getElementById('try').dataset.ready"
     " && document.querySelector('[data-means]').dataset.ready"
@@ -55,7 +55,8 @@ def whole():
 
 @pytest.fixture(scope="module")
 def model(whole):
-    return orbm.CumulativeRBM(3, n_epochs=1, init="random", random_state=0).fit(whole.encoded)
+    settings = {"n_epochs": 1, "validation_fraction": 0, "random_state": 0}
+    return orbm.CumulativeRBM(3, **settings).fit(whole.encoded)
 
 
 @pytest.fixture(scope="module")
@@ -75,12 +76,12 @@ def opened(browser, path):
 
 
 def test_findings_come_first(opened):
-    assert opened.run("return document.title") == "Reading habits: what 120 respondents answered"
+    assert opened.run("return document.title") == "Reading habits: what 60 respondents answered"
     bottom = "return document.querySelector(arguments[0]).getBoundingClientRect().bottom"
     assert opened.run(bottom, ".findings") < 900
     assert opened.run(bottom, "svg.heat") < 900
     found = opened.run("return [...document.querySelectorAll('.findings li')].map((e) => e.textContent)")
-    assert 3 <= len(found) <= 5 and found[0].startswith("120 respondents answered 200 questions; 9")
+    assert 3 <= len(found) <= 5 and found[0].startswith("60 respondents answered 200 questions; 9")
     assert opened.run("return document.querySelectorAll('svg.heat text').length") == 40
 
 
@@ -186,10 +187,8 @@ def test_somebody_tries_it(opened):
 @pytest.mark.parametrize("unanswered", ["latent", "absent"])
 def test_people_of_all_kinds_have_the_predictions_of_python(browser, tmp_path, unanswered):
     whole = of_all_kinds()
-    model = orbm.CumulativeRBM(
-        2, n_epochs=1, unanswered=unanswered, random_state=0, **whole.chosen.parameters
-    )
-    model.fit(whole.table)
+    settings = {"n_epochs": 1, "validation_fraction": 0, "random_state": 0, "unanswered": unanswered}
+    model = orbm.CumulativeRBM(2, **settings, **whole.chosen.parameters).fit(whole.table)
     file = tmp_path / "mixed.html"
     file.write_text(pages.survey_page(model, whole), encoding="utf-8")
     browser.open(file)

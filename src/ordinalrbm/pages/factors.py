@@ -12,7 +12,7 @@ from markupsafe import Markup
 from ordinalrbm.estimators.factor_analysis import FactorReading
 from ordinalrbm.estimators.poles import answer_at, cut, in_short, with_answer
 from ordinalrbm.pages.frequencies import Level, levels_of
-from ordinalrbm.pages.page import Label, Table
+from ordinalrbm.pages.page import Label, Table, brief
 from ordinalrbm.plots.style import printable
 from ordinalrbm.vector.loadings import cronbach_alpha
 
@@ -87,7 +87,7 @@ def _pole(reading: FactorReading, factor: str, texts: Mapping[str, str], sign: i
         is_scale = reading.question(item) == item and not reading.is_number(item)
         levels = reading.ends(item, factor).columns.tolist() if is_scale else []
         answer = answer_at(levels, sign * loading) or ("high" if sign * loading > 0 else "low")
-        parts.append(printable(with_answer(short.get(item, item), cut(answer, _SHORT))))
+        parts.append(printable(with_answer(brief(short.get(item, item)), cut(answer, _SHORT))))
     return Markup(" and ").join(Markup("“<bdi>{}</bdi>”").format(part) for part in parts)
 
 

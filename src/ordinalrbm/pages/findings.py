@@ -14,7 +14,7 @@ from scipy.spatial.distance import squareform
 
 from ordinalrbm.estimators.factor_analysis import FactorReading
 from ordinalrbm.pages.factors import NamedFactor
-from ordinalrbm.pages.page import shown
+from ordinalrbm.pages.page import brief, shown
 from ordinalrbm.plots.style import shortened
 
 MOST_ROWS = 40
@@ -104,7 +104,7 @@ class Related(NamedTuple):
         loadings = loadings * np.array([directions.get(name) or 1 for name in names])[:, None]
         correlation = np.clip(loadings @ reading.correlations.to_numpy() @ loadings.T, -1.0, 1.0)
         np.fill_diagonal(correlation, 1.0)
-        return cls([texts[name] for name in names], correlation)
+        return cls([brief(texts[name]) for name in names], correlation)
 
     @property
     def closest(self) -> tuple[str, str, float] | None:

@@ -76,6 +76,11 @@ def _label(name: str, text: str) -> Label:
     return Label(printable_text(name)) if said in ("", name) else Label(said, printable_text(name))
 
 
+def brief(text: str) -> str:
+    """The end of a question whose opening words are left out, as a name: "… Thailand?" is "Thailand"."""
+    return text.removeprefix("… ").rstrip("?.: ") if text.startswith("… ") else text
+
+
 def texts_of(schema: Schema | None) -> dict[str, str]:
     """Texts of the columns that a schema knows."""
     return {} if schema is None else {column.name: column.question for column in schema.columns}
