@@ -72,7 +72,8 @@ def _named(reading: FactorReading, factor: str, labels: Mapping[str, Label]) -> 
         f"{factor} ({text})",
         f"{factor} ({printable(short)})",
         float(reading.reliability.loc[factor, "explained"]),
-        *(_pole(reading, factor, texts, sign) for sign in (-1, 1)),
+        _pole(reading, factor, texts, -1),
+        _pole(reading, factor, texts, 1),
         _ends(reading, factor, labels),
         (squares / squares.sum()).to_numpy(),
     )

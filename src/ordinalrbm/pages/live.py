@@ -38,13 +38,14 @@ def live_model(
     own, level = model.model_, people.to_dense()
     plan, bounds = own.layout, own.thresholds
     numbers = iter(np.asarray(getattr(people, "numbers", np.zeros((0, 0)))).T)
-    questions, scales = [], {}
+    questions: list[dict[str, object]] = []
+    scales: dict[tuple[int, tuple[str, ...]], int] = {}
     for i, (name, j) in enumerate(zip(names, model.questionnaire_.questions, strict=True)):
         kind, first, scale = int(plan.kind[i]), int(plan.first[i]), model.scales_[j]
         n_levels = 0 if scale is None else scale.n_levels
         levels = () if scale is None else tuple(scale.names)
         n_bounds = {ORDINAL: n_levels - 1, NOMINAL: 0, NUMERIC: 1}[kind]
-        one = {
+        one: dict[str, object] = {
             "text": labels[name].text,
             "code": labels[name].code,
             "kind": kind,

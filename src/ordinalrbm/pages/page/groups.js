@@ -65,7 +65,7 @@
       this.root.querySelector(".pair-rows").replaceChildren(...shown.map((one) => line(one, reach, a, b)));
       const names = [a, b].map((g) => element("bdi", "", this.data.groups[g][0]));
       this.root.querySelector(".pair-note").replaceChildren(
-        ...(a === b ? ["Choose two different groups."] : ["Questions by the difference between ", names[0], " (right) and ", names[1], " (left), in standard deviations with 95% intervals; the small numbers are the two means."]));
+        ...(a === b ? ["Choose two different groups."] : ["Largest differences first, to the right where ", names[0], " is higher, to the left where ", names[1], " is; in standard deviations of the question, with 95% intervals. The small numbers are the two means."]));
       this.more.hidden = shown.length === found.length;
       this.more.textContent = `Show all ${found.length} questions`;
     }
