@@ -100,7 +100,7 @@ class Table(NamedTuple):
 
     def cell(self, column: int, value: Any) -> Any:
         """A value as text, or a label as it stands on the page."""
-        if not self.formats[column] and isinstance(value, Label | Markup):
+        if not self.formats[column] and hasattr(value, "__html__"):
             return value
         return shown(value, self.formats[column])
 

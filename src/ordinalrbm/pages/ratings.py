@@ -21,6 +21,7 @@ from ordinalrbm.evaluate.baselines import DampedBiases
 from ordinalrbm.evaluate.hidden import in_training, level_values
 from ordinalrbm.evaluate.model_scores import score_model
 from ordinalrbm.files.survey import LeftOut
+from ordinalrbm.pages.frequencies import levels_of
 from ordinalrbm.pages.page import Progress, Table, drawing, left_out_table, render
 from ordinalrbm.pages.points import Described, map_section, some_of, variable_of
 from ordinalrbm.plots.style import shortened
@@ -112,6 +113,7 @@ def ratings_page(
     if isinstance(known.scales, Scale):  # the same for all items
         levels = known.scales.names
     counts = np.bincount(known.observations.level, minlength=len(levels))
+    given = levels_of(levels, counts / max(counts.sum(), 1), counts, ordered=True)
     return render(
         "ratings.html.j2",
         title or "Ratings",
@@ -120,7 +122,7 @@ def ratings_page(
         tail=_long_tail(known),
         known=known,
         density=known.observations.density,
-        levels=drawing(plots.level_shares(levels, counts.tolist()), "levels"),
+        levels=given,
         left_out=None if left_out is None else left_out_table(tuple(left_out)),
         scores=scores,
         example=example,
