@@ -266,7 +266,7 @@ def _sentence(
         }
     said = "; ".join(phrase.format(_enumerated(named)) for phrase, named in clauses.items())
     first = effects.iloc[0]
-    low, high = (f"{first[end] * 100:.0f} %" for end in ("top_low", "top_high"))
+    low, high = (f"{first[end]:.0%}" for end in ("top_low", "top_high"))
     return f"{said}. {first['column']} {_top_words(scales[first['column']])}: {low} → {high}."
 
 

@@ -127,3 +127,5 @@ def write_all(folder: Path) -> None:
     orders.to_csv(folder / "orders.csv", index=False)
     people = pd.DataFrame({"userId": range(1, 46), "age": [20 + 7 * k % 50 for k in range(45)]})
     people.to_csv(folder / "people.csv", index=False)
+    titles = pd.DataFrame({"movieId": range(101, 137), "title": [f"Film no. {k}" for k in range(101, 137)]})
+    titles.to_csv(folder / "titles.csv", index=False)

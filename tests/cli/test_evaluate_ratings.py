@@ -22,7 +22,7 @@ def test_of_a_file(files):
     done = succeed_here("evaluate", "ratings.csv", "--epochs", 2, cwd=files)
     assert "Hidden are the last ratings of each user" in done.stderr
     assert "users with fewer than 30 ratings are learnt from and not tested" in done.stderr
-    for words in ("root mean square error", "user + item biases", "marginal", "popularity"):
+    for words in ("root mean squared error", "user + item biases", "marginal", "popularity"):
         assert words in done.stdout
     assert "ratings to watch is no candidate" in done.stdout
 

@@ -24,10 +24,14 @@ COMMANDS = [
     "factors",
     "scores",
     "recommend",
+    "explain",
+    "similar",
     "evaluate",
+    "compare",
     "report",
     "info",
     "doctor",
+    "help",
 ]
 
 
@@ -103,7 +107,7 @@ def test_example(line, workplace):
     if "--device cuda" in line and not _has_gpu():
         pytest.skip("there is no GPU here")
     done = succeed_here(*shlex.split(line), cwd=workplace)
-    out = re.search(r"--out (\S+)", line)
+    out = re.search(r"(?:--out|-o) (\S+)", line)
     if out is not None and "--draws" not in line:
         assert (workplace / out[1]).exists()
     assert done.stdout

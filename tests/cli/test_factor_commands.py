@@ -85,7 +85,7 @@ def test_scores_as_plain_tables_by_row_where_there_are_no_ids(files):
         (["factors", "survey.sav", "-k", "2", "--to", "3"], "--to changes nothing here"),
         (["factors", "survey.sav", "--out", "l.sav"], "cannot hold a plain table"),
         (["factors", "ratings.csv"], "holds ratings"),
-        ([*TWO, "--out", "s.xlsx"], "an ending that is not known"),
+        ([*TWO, "--out", "s.docx"], "an ending that is not known"),
         ([*TWO, "--out", "s.sav", "--rotation", "x"], "'x' is not one of"),
         (["scores", "survey.orbm", "survey.sav", "-k", "9", "--out", "s.sav"], "--factors 9 is more"),
         (["scores", "films.orbm", "survey.sav", "--out", "s.sav"], "not a model of a survey"),

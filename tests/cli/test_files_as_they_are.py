@@ -107,7 +107,7 @@ def test_two_columns_for_one_role(tmp_path):
     write(tmp_path, named("customer_id", "product_id", "stars").assign(score=1))
     sentence = refused("fit", "r.csv", *QUICK, cwd=tmp_path)
     assert "'stars' and 'score' could both be the rating" in sentence
-    assert "--rating stars, or --survey if it is a survey." in sentence
+    assert "--rating-column stars, or --survey if it is a survey." in sentence
     succeed_here("fit", "r.csv", *QUICK, "--rating", "stars", cwd=tmp_path)
     assert learnt(tmp_path).scales_.labels == (1, 2, 3, 4, 5)
 
@@ -117,11 +117,11 @@ def test_two_columns_for_one_role(tmp_path):
 
 def test_unknown_names_are_asked_for(tmp_path):
     write(tmp_path, named("kunde", "artikel nr", "note", "zeitpunkt"))
-    for command, user in (("fit", "--user"), ("evaluate", "--user"), ("report", "--user-column")):
+    for command in ("fit", "evaluate", "report"):
         out = [] if command == "evaluate" else ["--out", "m.out"]
         sentence = refused(command, "r.csv", *out, cwd=tmp_path)
         assert sentence.startswith("File 'r.csv' looks like ratings")
-        assert f"add {user} kunde " in sentence and "'artikel nr' " in sentence
+        assert "add --user-column kunde " in sentence and "'artikel nr' " in sentence
         assert sentence.endswith(" note, or --survey if it is a survey.")
 
 

@@ -61,7 +61,6 @@ CASES: dict[str, tuple[str, str]] = {
     "schema missing": ("fit survey.sav --schema no.toml --out m.orbm", "'no.toml' does not exist"),
     "schema of ratings": ("fit ratings.csv --write-schema s.toml", "need no schema"),
     "schema and model": ("fit survey.sav --write-schema s.toml --out m.orbm", "leave out --out"),
-    "no out": ("fit survey.sav", "--out model.orbm"),
     "unknown group": ("report survey.sav --out p.html --group land", "choose one of country"),
     "group of ratings": ("report films.orbm --out p.html --group land", "--group changes nothing"),
     "unknown user": ("report films.orbm --out p.html --user 777", "--user '777' is not known"),

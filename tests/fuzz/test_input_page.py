@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pytest
 import scipy.sparse as sp
@@ -60,6 +61,14 @@ def text(content: str | bytes, name: str = "a.csv") -> Any:
     path = FOLDER / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return read_survey(path)
+
+
+def sheet(rows: list[list[Any]]) -> Any:
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    book.save(FOLDER / "a.xlsx")
+    return read_survey(FOLDER / "a.xlsx")
 
 
 def schema(toml: str, **columns: Any) -> Any:
@@ -214,6 +223,8 @@ FILES: dict[str, Callable[[], Any]] = {
     "a line with too many or too few fields": lambda: text("a,b\n1,2\n1,2,3\n"),
     "a file that is empty": lambda: text("\ufeff\n\n"),
     "only a header": lambda: text("a,b\n"),
+    "no header": lambda: text("1,5,3,1\n2,4,4,1\n"),
+    "a workbook with formulas that were never computed": lambda: sheet([["a", "b"], [1, "=A2"]]),
     "bytes that are no text": lambda: text(b"a,b\n1,\0\n"),
     "a file that is damaged or cut off": lambda: text(b"PAR1 and no more", "a.parquet"),
     "an ending that is not known": lambda: text("a", "a.docx"),

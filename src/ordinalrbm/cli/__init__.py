@@ -12,9 +12,11 @@ from ordinalrbm.cli.impute import impute
 from ordinalrbm.cli.factors import factors
 from ordinalrbm.cli.scores import scores
 from ordinalrbm.cli.recommend import recommend
-from ordinalrbm.cli.evaluate import evaluate
+from ordinalrbm.cli.explain import explain, similar
+from ordinalrbm.cli.evaluate import compare, evaluate
 from ordinalrbm.cli.report import report
 from ordinalrbm.cli.info import info
 from ordinalrbm.cli.doctor import doctor
+from ordinalrbm.cli.help import show_help
 
 __all__ = ["app"]

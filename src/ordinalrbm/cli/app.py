@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 import sys
 import traceback
@@ -15,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ordinalrbm.cli.options import expanded
+from ordinalrbm.cli.options import SECTIONS, expanded, section_of
 from ordinalrbm.cli.process import (
     MemoryLimitError,
     Stopped,
@@ -36,9 +37,33 @@ _OF_SIGNALS = 128  # and their number, as shells have it
 _DEBUG = "ORDINALRBM_DEBUG"
 # Click's, wherever Typer keeps its Click.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+_HelpFormatter: Any = typer.Context.formatter_class
 
 
-class _Commands(TyperGroup):
+class _Formatter(_HelpFormatter):
+    """Help in colour; what is no terminal gets it without (see ``typer.echo``)."""
+
+    def write_heading(self, heading: str) -> None:
+        super().write_heading(_coloured(heading, bold=True))
+
+    def write_dl(self, rows: Any, *args: Any, **kwargs: Any) -> None:
+        super().write_dl([(_coloured(name, fg="cyan"), text) for name, text in rows], *args, **kwargs)
+
+
+def _coloured(text: str, **style: Any) -> str:
+    return text if os.environ.get("NO_COLOR") else typer.style(text, **style)
+
+
+class _Help:
+    """A command, or all of them, whose help is in colour."""
+
+    def get_help(self: Any, ctx: Any) -> str:
+        formatter = _Formatter(width=ctx.terminal_width, max_width=ctx.max_content_width)
+        self.format_help(ctx, formatter)
+        return str(formatter.getvalue().rstrip("\n"))
+
+
+class _Commands(_Help, TyperGroup):
     """All commands, and what happens when one of them fails: one line, never a traceback."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
@@ -56,12 +81,36 @@ class _Commands(TyperGroup):
                 return result
 
 
-class _Command(TyperCommand):
+class _Command(_Help, TyperCommand):
     """A command; its help can be read whatever the limits are."""
 
     def invoke(self, ctx: Any) -> Any:
         refuse_low_limits()
         return super().invoke(ctx)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [re.sub(r"[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Options in sections: those of surveys, of ratings, of running and of output."""
+        sections: dict[str, list[tuple[str, str]]] = {name: [] for name in SECTIONS}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                is_argument = parameter.param_type_name == "argument"
+                section = SECTIONS[0] if is_argument else section_of(parameter.name or "")
+                sections[section].append(_plainly(*record))
+        for name, records in sections.items():
+            if records:
+                with formatter.section(name):
+                    formatter.write_dl(records)
+
+
+def _plainly(names: str, text: str) -> tuple[str, str]:
+    """A line of help without types and ranges that say nothing to users."""
+    names = re.sub(r" <path>|[<>]", "", names)
+    text = re.sub(r"(; )?-?\d*<?=?x[<>]=\d+|\[required\]", "", text).replace("  []", "")
+    return names, text.rstrip()
 
 
 class _Program(typer.Typer):
@@ -121,8 +170,9 @@ def _failures_in_one_line() -> Iterator[None]:
 def _failed(message: str, code: int) -> typer.Exit:
     rank = own_rank()
     message = message if rank is None else f"Process {rank}: {message}"
+    start, colon, rest = printable(message).partition("Error:")
     with suppress(OSError):  # where even standard error is gone
-        typer.echo(printable(message), err=True)
+        typer.echo(f"{start}{_coloured(colon, fg='red')}{rest}", err=True)
     return typer.Exit(code)
 
 
@@ -155,10 +205,10 @@ def _forget_output() -> None:
 _EXAMPLES = """\b
 Examples:
   ordinalrbm demo  # a survey about food; needs no data
-  ordinalrbm report survey.sav --out report.html  # look at a survey
-  ordinalrbm fit ratings.csv --out films.orbm  # learn from ratings
-  ordinalrbm recommend films.orbm --users all -n 10 --out best.csv
-  ordinalrbm fit --help  # a command and its options"""
+  ordinalrbm report survey.sav  # look at a survey
+  ordinalrbm fit ratings.csv -o films.orbm  # learn from ratings
+  ordinalrbm recommend films.orbm --users all -n 10 -o best.csv
+  ordinalrbm help fit  # a command and its options"""
 
 app = _Program(
     name="ordinalrbm",
@@ -191,4 +241,4 @@ def main(
 
 def _show_warning(message: Warning | str, *location: Any, **more: Any) -> None:
     """Print a warning without its location in our code, which does not help the user."""
-    typer.echo(printable(f"Warning: {message}"), err=True)
+    typer.echo(_coloured("Warning: ", fg="yellow") + printable(str(message)), err=True)

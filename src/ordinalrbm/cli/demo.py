@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from ordinalrbm.cli import options
 from ordinalrbm.cli.app import app
 
 
 @app.command(epilog="\b\nExample:\n  ordinalrbm demo --out pictures")
 def demo(
     out: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where the report and the pictures go; made if need be.")
+        Path, options.out_option("The folder of the report and pictures; made if need be.", "FOLDER")
     ] = Path("ordinalrbm-demo"),
 ) -> None:
     """Learn tastes from a survey about food, and draw them.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import re
 import sys
 import textwrap
 import time
@@ -56,23 +55,20 @@ _ASCII = str.maketrans({"−": "-", "→": "->", "“": '"', "”": '"', "…": 
 
 # Things to try: code that runs as it stands, where there are such files.
 NEXT_STEPS = """\
-# 1. Fit your own survey: one row per person, one column per question.
 import pandas as pd, ordinalrbm as orbm
+# A survey of your own: one row per person, one column per question.
 answers = pd.read_csv("survey.csv", index_col=0)
-model = orbm.CumulativeRBM(random_state=0, verbose=True).fit(answers)
-# 2. Fill in the answers that nobody gave.
+model = orbm.CumulativeRBM(random_state=0).fit(answers)
 model.impute(answers).to_csv("survey-complete.csv")
-# 3. Ratings have the columns user, item, rating; the best items for all.
-ratings = pd.read_csv("ratings.csv")
-rater = orbm.OrdinalMF(random_state=0, verbose=True).fit(ratings)
-rater.recommend("all", n=10).to_csv("best.csv")
-# 4. Keep the model, and use its factors elsewhere (regression, maps).
-model.save("survey.orbm")
-factors = orbm.load("survey.orbm").transform(answers)"""
+factors = model.transform(answers)
+# Ratings: the columns user, item and rating; the best items for all.
+rater = orbm.OrdinalMF(random_state=0).fit(pd.read_csv("ratings.csv"))
+rater.recommend("all", n=10).to_csv("best.csv")"""
 COMMANDS = """\
-ordinalrbm report survey.sav --out report.html   # SPSS, Stata, CSV, Parquet
-ordinalrbm fit ratings.csv --out films.orbm      # columns user, item, rating
-ordinalrbm recommend films.orbm --users all -n 10 --out best.csv"""
+ordinalrbm report survey.sav            # SPSS, Stata, Excel, CSV, Parquet
+ordinalrbm impute survey.sav            # fill its missing values
+ordinalrbm fit ratings.csv -o films.orbm  # columns user, item, rating
+ordinalrbm recommend films.orbm --users all -n 10 -o best.csv"""
 
 
 class Outcome(NamedTuple):
@@ -104,9 +100,9 @@ def run(
     screen.say(
         f"In 2014 FiveThirtyEight asked {n_rows:,} Americans how they like {n_columns} "
         f"national cuisines, from 1 (hate) to 5 (love), and got "
-        f"{answers.notna().to_numpy().mean() * 100:.0f} % of the answers: many cuisines are "
+        f"{answers.notna().to_numpy().mean():.0%} of the answers: many cuisines are "
         "unfamiliar (data: FiveThirtyEight, CC BY 4.0). This demo "
-        f"hides {HIDDEN_SHARE * 100:.0f} % of the given answers, learns from the others which "
+        f"hides {HIDDEN_SHARE:.0%} of the given answers, learns from the others which "
         f"tastes go together, predicts the {n_hidden:,} hidden ones, recommends, draws two "
         "pictures and writes a report."
     )
@@ -266,11 +262,10 @@ def _draw(model: CumulativeRBM, answers: pd.DataFrame, background: pd.DataFrame)
 def _check_folder(folder: Path) -> None:
     """Refuse a folder that cannot be written to, before any work is done for it."""
     there = next(part for part in (folder.absolute(), *folder.absolute().parents) if part.exists())
-    why = "" if os.access(there, os.W_OK) else os.strerror(errno.EACCES)
-    if not there.is_dir():
-        why = "there is a file of that name"
-    if why:
-        raise DataError(f"Cannot write to the folder '{folder}' ({why}); choose another one with --out.")
+    if there.is_dir() and os.access(there, os.W_OK):
+        return
+    why = os.strerror(errno.EACCES) if there.is_dir() else "there is a file of that name"
+    raise DataError(f"Cannot write to the folder '{folder}' ({why}); choose another one with --out.")
 
 
 def _write(folder: Path, pictures: dict[str, Figure], page: str) -> dict[str, Path]:
@@ -316,16 +311,10 @@ class _Screen:
         self.say(text, style="dim")
 
     def say(self, text: str, style: str = "", indent: int = 0) -> None:
-        """A paragraph; a number stays on the line of its unit, a bracket on that of its word."""
-        glued = re.sub(r"(?<=\d) (?=[%(])|(?<=\w) (?=\([+−])|(?<=%) (?=→)|(?<=→) ", "\xa0", text)
-        filled = textwrap.fill(
-            glued,
-            min(self.console.width, _WIDTH),
-            initial_indent=" " * indent,
-            subsequent_indent=" " * 2 * indent,
-        )
-        said = Text(self.fit(filled.replace("\xa0", " ")), style=style)
-        self.console.print(said, soft_wrap=True)
+        """A paragraph."""
+        start, width = " " * indent, min(self.console.width, _WIDTH)
+        filled = textwrap.fill(text, width, initial_indent=start, subsequent_indent=2 * start)
+        self.console.print(Text(self.fit(filled), style=style), soft_wrap=True)
 
     def fit(self, text: str) -> str:
         """The text in characters that the terminal has."""

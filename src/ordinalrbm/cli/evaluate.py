@@ -1,4 +1,4 @@
-"""``ordinalrbm evaluate``: how well hidden answers or ratings are predicted."""
+"""``ordinalrbm evaluate`` and ``compare``: how well hidden answers or ratings are predicted."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 import ordinalrbm as orbm
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.options import Protocol, RatingColumns, Settings, refuse
-from ordinalrbm.cli.output import Output, results_table
+from ordinalrbm.cli.options import Protocol, RatingColumns, Settings, option, refuse
+from ordinalrbm.cli.output import Output, counted, results_table
 from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
@@ -32,26 +32,23 @@ Examples:
   ordinalrbm evaluate ratings.csv --top 5 --liked 5
   ordinalrbm evaluate films.orbm --data later.csv"""
 
+_COMPARE = """\b
+Example:
+  ordinalrbm compare films.orbm ratings.orbm later.csv"""
+_PAIRED = (
+    "Lower is better, except accuracy. Differences are those of the second model from the first, "
+    "on the same {}s; beyond two standard errors (by person) they are hardly chance."
+)
 _SHARE = 0.1
 _FEWEST = 16  # ten to test, five to watch, and one to learn from
-# Scores of ratings, and how they are shown.
-_SCORES = {
-    "rmse": "root mean square error (mean)",
-    "mae": "mean absolute error (mode)",
-    "mae_median": "mean absolute error (median)",
-    "accuracy": "exactly right (mode)",
-    "nll": "negative log-likelihood",
-    "rps": "ranked probability score",
-    "calibration": "calibration error",
-}
 _OF_SURVEYS = {
     "error": "mean absolute error (median, in levels)",
-    "hits": "exactly right (mode)",
+    "hits": "accuracy (mode)",
     "nll": "negative log-likelihood",
 }
 
 # Scores of categories without an order and of numbers, and of what these are compared with.
-_OF_OTHERS = {"hits": "exactly right", "mae": "MAE", "rmse": "RMSE"}
+_OF_OTHERS = {"hits": "accuracy", "mae": "MAE", "rmse": "RMSE"}
 _USUAL = {"hits": "most frequent", "mae": "MAE, mean", "rmse": "RMSE, mean"}
 
 # What predictions and lists are compared with, and how it is shown.
@@ -62,7 +59,7 @@ _COMPARED = {
     "popularity": "popularity",
 }
 
-_READING = "Smaller is better, except for exactly right; marginal knows nobody."
+_READING = "Lower is better, except accuracy; 'marginal' predicts each item's overall frequencies."
 _READING_OTHERS = (
     "The first table is about ordered questions. Of the others a tenth is hidden as well: the most "
     "likely category is compared with the most frequent one, the expected number with the mean "
@@ -74,31 +71,21 @@ _WHICH = {Protocol.CHRONOLOGICAL: "the last ratings of each user", Protocol.RAND
 _LISTS = ("top", "liked")
 
 
+_PROTOCOL = "Hide the last ratings of each user, or some at random; by default the last if there are times."
+_MIN_RATINGS = "Users with fewer ratings are learnt from, not tested."
+_LIKED = (
+    "The lowest rating of what lists should find; by default in the upper quarter of the scale, 4 of 1 to 5."
+)
+
+
 @dataclass(frozen=True)
 class Asked:
     """Which ratings are hidden, and which lists of items are judged."""
 
-    protocol: Annotated[
-        Protocol | None,
-        typer.Option(
-            help="Ratings: hide the last ones of each user, or some at random; by default the last "
-            "if there are times."
-        ),
-    ] = None
-    min_ratings: Annotated[
-        int, typer.Option(min=_FEWEST, help="Ratings: users with fewer are learnt from, not tested.")
-    ] = 30
-    top: Annotated[
-        int, typer.Option(min=1, metavar="K", help="Ratings: how long lists of best items are.")
-    ] = 10
-    liked: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RATING",
-            help="Ratings: the lowest rating of what lists should find; by default in the upper "
-            "quarter of the scale, 4 of 1 to 5.",
-        ),
-    ] = None
+    protocol: Annotated[Protocol | None, typer.Option(help=_PROTOCOL)] = None
+    min_ratings: Annotated[int, option("N", _MIN_RATINGS, min=_FEWEST)] = 30
+    top: Annotated[int, option("K", "How long lists of best items are.", min=1)] = 10
+    liked: Annotated[str | None, option("RATING", _LIKED)] = None
 
 
 @app.command(epilog=_EXAMPLES)
@@ -106,9 +93,7 @@ def evaluate(
     ctx: typer.Context,
     target: options.DataOrModel,
     *,
-    data: Annotated[
-        Path | None, typer.Option(metavar="DATA", help="With a model: answers or ratings to test it on.")
-    ] = None,
+    data: Annotated[Path | None, option("DATA", "With a model: answers or ratings to test it on.")] = None,
     settings: Settings,
     columns: RatingColumns,
     device: options.DeviceOption = "cpu",
@@ -182,6 +167,8 @@ def _hide(survey: Survey, seed: int) -> _HiddenAnswers:
     from ordinalrbm.evaluate.hidden import hide_answers, hide_others
 
     shown, levels = hide_answers(survey.encoded, _SHARE, seed)
+    if not levels.row.size:
+        raise DataError(f"{survey.name!r} has too few answers to hide any; give more rows.")
     kept, others = hide_others(survey.background[survey.chosen.asked], _SHARE, seed)
     background = survey.background.assign(**{str(name): kept[name] for name in kept})
     return _HiddenAnswers(replace(survey, encoded=shown, background=background), levels, others)
@@ -191,8 +178,6 @@ def _tell_survey(model: orbm.CumulativeRBM, survey: Survey, hidden: _HiddenAnswe
     from ordinalrbm.evaluate.hidden import score_hidden
 
     n_hidden = hidden.levels.row.size
-    if not n_hidden:
-        raise DataError(f"{survey.name!r} has too few answers to hide any; give more rows.")
     scores = score_hidden(model, hidden.shown.table, hidden.levels)
     ours, usual = (
         {name: float(scores.overall[f"{who}_{name}"]) for name in _OF_SURVEYS} for who in ("model", "usual")
@@ -244,9 +229,8 @@ def _ratings(material: inputs.Material, settings: Settings, asked: Asked, output
     assert not isinstance(known.scales, tuple), "a file has one scale for all items"
     if asked.liked is not None:
         inputs.lowest_liked_of(asked.liked, known)  # rather now than when all is learnt
-    train, validation, test = split(
-        ratings, protocol=protocol.value, min_ratings=asked.min_ratings, random_state=settings.seed
-    )
+    how: Any = {"protocol": protocol.value, "min_ratings": asked.min_ratings}
+    train, validation, test = split(ratings, **how, random_state=settings.seed)
     inputs.tell_material(material, output)
     output.say(
         f"Hidden are {_WHICH[protocol]}: {len(train):,} ratings to learn from, "
@@ -275,13 +259,14 @@ def _tell_ratings(
     validation: pd.DataFrame | None = None,
 ) -> None:
     from ordinalrbm.evaluate import score_model
+    from ordinalrbm.evaluate.metrics import MEASURES
 
     top, liked = asked.top, asked.liked
     lowest = None if liked is None else inputs.lowest_liked_of(liked, model.ratings_)
     scores = score_model(model, test, validation, k=top, liked=lowest)
     n_tested, n_learnt = scores.n_tested, scores.n_learnt
     found: dict[str, object] = {"hidden": n_tested, "learnt_before": n_learnt, **scores.ratings}
-    tables = [_comparison(_SCORES, scores.ratings, f"{n_tested:,} hidden ratings")]
+    tables = [_comparison(MEASURES, scores.ratings, f"{n_tested:,} hidden ratings")]
     words = [f"{_READING} {_READING_BIASES}"]
     if n_learnt:
         left_out = f"Left out are {n_learnt:,} of {n_learnt + n_tested:,} ratings: the model has "
@@ -306,3 +291,86 @@ def _tell_ratings(
 def _comparison(names: dict[str, str], scores: Mapping[str, Mapping[str, float]], title: str) -> Table:
     rows = [(name, *(own[score] for own in scores.values())) for score, name in names.items()]
     return results_table({title: ""} | {_COMPARED[who]: ".4f" for who in scores}, rows)
+
+
+# ---- two models -------------------------------------------------------------------------------
+
+
+@app.command(epilog=_COMPARE)
+def compare(
+    ctx: typer.Context,
+    one: Annotated[Path, typer.Argument(metavar="MODEL", help="The first model.")],
+    other: Annotated[Path, typer.Argument(metavar="MODEL", help="The second model.")],
+    data: options.DataFile,
+    *,
+    columns: RatingColumns,
+    seed: options.SeedOption = 0,
+    threads: options.ThreadsOption = None,
+    telling: options.Telling,
+) -> None:
+    """Compare two models on the same answers or ratings.
+
+    Of a survey, a tenth of the answers is hidden, and both models predict it from the others. Of
+    ratings, those count that neither model has learnt from. Differences come with standard errors.
+    """
+    inputs.check_files(one, other, data)
+    if one == other:
+        raise DataError(f"'{one}' is given twice; give two models.")
+    models = {path: orbm.load(path).set_params(n_jobs=threads) for path in (one, other)}
+    is_survey, *rest = (isinstance(model, orbm.CumulativeRBM) for model in models.values())
+    if rest != [is_survey]:
+        raise DataError(f"One of '{one}' and '{other}' is a model of ratings, the other of a survey.")
+    if is_survey:
+        refuse(ctx, options.COLUMN_OPTIONS, f"'{one}' is a model of a survey")
+        count, found = _on_survey(models, data, seed)
+    else:
+        refuse(ctx, ("seed",), "nothing is hidden at random")
+        count, found = _on_ratings(models, data, columns)
+    from ordinalrbm.evaluate.metrics import MEASURES
+
+    what = "answer" if is_survey else "rating"
+    names = {counted(count, what): ""} | dict.fromkeys(map(str, models), ".4f")
+    rows = [(MEASURES[measure], *line) for measure, *line in found.itertuples(name=None)]
+    table = results_table(names | {"difference": "+.4f", "error": ".4f"}, rows)
+    about = {"models": [str(one), str(other)], "tested": count, "measures": found.to_dict("index")}
+    telling.output().result(about, table, text=_PAIRED.format(what))
+
+
+def _on_survey(models: dict[Path, orbm.CumulativeRBM], data: Path, seed: int) -> tuple[int, pd.DataFrame]:
+    import numpy as np
+
+    from ordinalrbm.evaluate.hidden import distributions
+    from ordinalrbm.evaluate.model_scores import paired_differences
+
+    surveys = [inputs.survey_for(model, path, data)[1] for path, model in models.items()]
+    first, second = (survey.encoded for survey in surveys)
+    if first.names != second.names or first.scales != second.scales:
+        names = set(first.names or ()) ^ set(second.names or ())
+        why = f", one has {sorted(names)[0]!r}" if names else ""
+        raise DataError(f"The models have not the same questions{why}; fit both with the same --questions.")
+    for model, survey in zip(models.values(), surveys, strict=True):
+        _warn_of_learnt(model, survey)
+    shown, hidden, _ = _hide(surveys[0], seed)
+    one, two = (
+        distributions(model, replace(survey, encoded=shown.encoded).table, hidden)
+        for model, survey in zip(models.values(), surveys, strict=True)
+    )
+    values = np.arange(1.0, one.shape[1] + 1.0)
+    return hidden.row.size, paired_differences(one, two, hidden.level, hidden.row, values)
+
+
+def _on_ratings(
+    models: dict[Path, RatingModel], data: Path, columns: RatingColumns
+) -> tuple[int, pd.DataFrame]:
+    from ordinalrbm.evaluate.hidden import level_values, read_test_ratings
+    from ordinalrbm.evaluate.model_scores import paired_differences
+
+    (path, one), (_, other) = models.items()
+    if one.scales_ != other.scales_:
+        raise DataError("The models have not the same scale; fit both with the same --scale.")
+    test = inputs.ratings_for(one, path, data, columns)
+    new = read_test_ratings(other.ratings_, read_test_ratings(one.ratings_, test).table)
+    users, items = new.table.user.to_numpy(), new.table.item.to_numpy()
+    first, second = (model.predict_proba(users, items) for model in (one, other))
+    user, values = new.table.user.coded().codes, level_values(other.ratings_)
+    return users.size, paired_differences(first, second, new.cells.level, user, values)

@@ -10,7 +10,7 @@ import typer
 
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.options import Rotation, Settings, refuse
+from ordinalrbm.cli.options import Rotation, SurveySettings, option, out_option, refuse
 from ordinalrbm.cli.output import Output, counted, results_table
 from ordinalrbm.errors import DataError
 
@@ -25,11 +25,13 @@ _EXAMPLES = """\b
 Examples:
   ordinalrbm factors survey.sav --from 1 --to 3
   ordinalrbm factors survey.sav --factors 2 --rotation oblimin
-  ordinalrbm factors survey.sav --factors 2 --out loadings.csv"""
+  ordinalrbm factors survey.sav -k 2 --questions "q*" -o loadings.docx"""
 
-_MOST = 8
+_OUT = (
+    "Loadings and standard errors as .csv, .tsv or .parquet; all tables as .xlsx; for print, in APA form, "
+    "as .docx or .tex."
+)
 _TEXT_SHOWN, _ANSWER_SHOWN = 30, 24  # letters of a question and an answer beside its loadings
-_FEWEST_ITEMS = 2  # by which a factor can be read
 _RULE = (
     "The smallest number within one standard error of the best is chosen (the error is that of "
     "the difference on the same hidden answers)."
@@ -41,71 +43,43 @@ def factors(
     ctx: typer.Context,
     data: options.DataFile,
     *,
-    from_: Annotated[int, typer.Option("--from", min=1, metavar="K", help="The smallest number to try.")] = 1,
-    to: Annotated[
-        int | None,
-        typer.Option("--to", min=1, metavar="K", help=f"The largest number to try; by default {_MOST}."),
-    ] = None,
+    from_: Annotated[int, option("K", "The smallest number to try.", "--from", min=1)] = 1,
+    to: Annotated[int | None, option("K", "The largest number to try; by default 8.", min=1)] = None,
     number: Annotated[
-        int | None, typer.Option("--factors", "-k", min=1, metavar="K", help="Take so many, compare nothing.")
+        int | None, option("K", "Take so many, compare nothing.", "--factors", "-k", min=1)
     ] = None,
     rotation: options.RotationOption = Rotation.VARIMAX,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Loadings and standard errors as a .csv, .tsv or .parquet file."),
-    ] = None,
-    epochs: options.EpochsOption = None,
-    seed: options.SeedOption = 0,
-    threads: options.ThreadsOption = None,
-    schema: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A TOML file that says what the columns are.")
-    ] = None,
-    include: options.IncludeOption = None,
-    background: options.BackgroundOption = None,
-    weighted: options.WeightedOption = False,
+    out: Annotated[Path | None, out_option(_OUT)] = None,
+    settings: SurveySettings,
     writing: options.Writing,
 ) -> None:
-    """Say how many factors a survey has, and what loads on them.
+    """Find how many factors a survey has, and what loads on them.
 
     A tenth of the answers is hidden, and models with every number of factors from --from to --to
     predict it from the others. Then the number that is taken is fitted to all answers, and its
     rotated loadings are shown: which questions go together, how strongly, and how reliably.
     """
-    inputs.check_files(data, schema, out=out)
-    output = writing.begin(ctx, out)
+    inputs.check_files(data, settings.schema, out=out)
+    output = writing.begin(ctx, out, printed=True)
     if number is not None:
         refuse(ctx, ("from_", "to"), "--factors compares no numbers")
-    settings = Settings(
-        epochs=epochs,
-        seed=seed,
-        threads=threads,
-        weighted=weighted,
-        include=include,
-        background=background,
-        progress=output.shows_progress,
-    )
-    survey = inputs.read_material(data, schema).survey
-    if survey is None:
-        raise DataError(f"File '{data}' holds ratings, and factors are read of a survey; give a survey.")
-    survey = inputs.with_columns(survey, settings)
+    settings = replace(settings, progress=output.shows_progress)
+    material = inputs.read_survey_to_learn(data, settings)
+    survey = material.survey
+    assert survey is not None, "ratings are refused"
+    _check_number(survey, number or to or from_, "--factors" if number else "--to" if to else "--from")
+    if to is not None and from_ > to:
+        raise DataError(f"--from {from_} is above --to {to}; give the smaller number first.")
+    inputs.tell_material(material, output)
     compared = None
     if number is None:
-        numbers = _numbers(survey, from_, to)
-        compared = _compare(survey, settings, numbers, output) if len(numbers) > 1 else None
-        number = numbers[0] if compared is None else compared.chosen
-    _check_number(survey, number, "--factors")
-    output.step(f"learning {number} factors from all answers")
+        from ordinalrbm.cli.learning import compare_numbers
+
+        compared = compare_numbers(survey, settings, output, from_, to) if from_ != to else None
+        number = from_ if compared is None else compared.chosen
+    output.step(f"learning {counted(number, 'factor')} from all answers")
     reading = _read(survey, replace(settings, factors=number), rotation)
     _tell(reading, compared, out, writing.escape_formulas, output)
-
-
-def _numbers(survey: Survey, lowest: int, highest: int | None) -> list[int]:
-    if highest is None:
-        highest = max(lowest, min(_MOST, survey.n_questions))
-    _check_number(survey, highest, "--to")
-    if lowest > highest:
-        raise DataError(f"--from {lowest} is above --to {highest}; give the smaller number first.")
-    return list(range(lowest, highest + 1))
 
 
 def _check_number(survey: Survey, number: int, option: str) -> None:
@@ -116,21 +90,7 @@ def _check_number(survey: Survey, number: int, option: str) -> None:
         )
 
 
-def _compare(survey: Survey, settings: Settings, numbers: list[int], output: Output) -> FactorNumbers:
-    from ordinalrbm.cli.learning import survey_estimator, weights_of
-    from ordinalrbm.evaluate import compare_factor_numbers
-
-    return compare_factor_numbers(
-        survey_estimator(survey, settings),
-        survey.table,
-        numbers,
-        random_state=settings.seed,
-        sample_weight=weights_of(survey, settings),
-        tell=lambda k: output.step(f"learning {k} of {numbers[-1]} factors"),
-    )
-
-
-def _read(survey: Survey, settings: Settings, rotation: Rotation) -> FactorReading:
+def _read(survey: Survey, settings: SurveySettings, rotation: Rotation) -> FactorReading:
     from ordinalrbm.cli.learning import learn_survey, weights_of
 
     model = learn_survey(survey, settings).set_params(n_jobs=settings.threads)
@@ -170,11 +130,13 @@ def _tell(
     tables += [_loading_table(reading), _factor_table(reading)]
     if reading.rotation in ("oblimin", "promax") and len(reading.factors) > 1:
         tables.append(_correlation_table(reading))
-    n_own = int((reading.reliability["items"] >= _FEWEST_ITEMS).sum())
+    from ordinalrbm.cli.learning import FEWEST_ITEMS
+
+    n_own = int((reading.reliability["items"] >= FEWEST_ITEMS).sum())
     if 0 < n_own < len(reading.factors):
         has, its = ("has", "its") if n_own == 1 else ("have", "their")
         words.append(
-            f"Only {counted(n_own, 'factor')} {has} at least {_FEWEST_ITEMS} questions of {its} "
+            f"Only {counted(n_own, 'factor')} {has} at least {FEWEST_ITEMS} questions of {its} "
             "own; the others sharpen predictions a little. For reading, "
             f"--factors {n_own} may be enough."
         )
@@ -183,12 +145,22 @@ def _tell(
     if reading.standard_errors is None:
         words.append("Standard errors are left out: there are too few respondents for them.")
     if out is not None:
-        from ordinalrbm.files.writing import write_table
-
-        write_table(out, reading.table().rename_axis("name").reset_index(), escape_formulas)
-        words.append(f"Loadings and standard errors are in {out}.")
+        words.append(f"{_write(reading, compared, out, escape_formulas)} are in {out}.")
         found["out"] = str(out)
     output.result(found, *tables, text="\n".join(words))
+
+
+def _write(reading: FactorReading, compared: FactorNumbers | None, out: Path, escape_formulas: bool) -> str:
+    """Write the tables in the form that the ending asks for; gives what these are."""
+    from ordinalrbm.files import tables_out
+    from ordinalrbm.files.writing import write_table
+
+    if out.suffix.lower() == ".xlsx" or tables_out.is_printed(out):
+        more = [tables_out.of_frame("Numbers of factors", compared.table.reset_index())] if compared else []
+        tables_out.write_reading(out, reading, more if out.suffix.lower() == ".xlsx" else ())
+        return "Loadings, their reliability and correlations of the factors"
+    write_table(out, reading.table().rename_axis("name").reset_index(), escape_formulas)
+    return "Loadings and standard errors"
 
 
 def _number_table(compared: FactorNumbers) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -12,56 +13,45 @@ import typer
 
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.options import RatingColumns, Settings, refuse
+from ordinalrbm.cli.options import RatingColumns, Settings, flag, option, out_option, refuse
 from ordinalrbm.cli.output import Output, results_table
 from ordinalrbm.cli.process import own_rank, own_threads, process_group, read_timeout
 from ordinalrbm.engine.gpu.device import initialising_device
 from ordinalrbm.errors import DataError
+from ordinalrbm.runtime.paths import beside
 from ordinalrbm.runtime.timing import stage, timings
 
 _EXAMPLES = """\b
 Examples:
-  ordinalrbm fit survey.sav --out survey.orbm
+  ordinalrbm fit survey.sav
+  ordinalrbm fit survey.sav --questions "q*" --exclude q5 -o few.orbm
   ordinalrbm fit survey.sav --write-schema schema.toml
-  ordinalrbm fit survey.sav --schema schema.toml --out survey.orbm -k 20
-  ordinalrbm fit survey.sav --out a.orbm --include region --background country
-  ordinalrbm fit ratings.csv --out films.orbm --model ensemble
-  ordinalrbm fit orders.csv --out a.orbm --user who --item what --rating mark
-  ordinalrbm fit ratings.csv --out films.orbm --users people.csv --scale 1..5
-  ordinalrbm fit ratings.csv --out films.orbm --checkpoint steps --resume
-  torchrun --nproc-per-node=4 -m ordinalrbm fit ratings/ --out films.orbm"""
+  ordinalrbm fit survey.sav --schema schema.toml -o survey.orbm -k 20
+  ordinalrbm fit survey.sav -o a.orbm --include region --background country
+  ordinalrbm fit ratings.csv -o films.orbm --model ensemble
+  ordinalrbm fit orders.csv --user who --item what --rating mark
+  ordinalrbm fit ratings.csv -o films.orbm --users people.csv --scale 1..5
+  ordinalrbm fit ratings.csv -o films.orbm --checkpoint steps
+  torchrun --nproc-per-node=4 -m ordinalrbm fit ratings/ -o films.orbm"""
+
+
+_CHECKPOINT = "Keep what has been learnt so far in a folder, so that a long fit can go on if it is stopped."
+_EVERY = "How often to write a checkpoint, such as '30 s', '5 min' or '1 h', or a number of epochs."
+_RESUME = "Go on from the checkpoint if there is one; the result is as if never stopped."
+_TIMEOUT = "How long several processes wait for one that does not answer, before they end."
+_SCHEMA = "Write what the columns were taken for to a TOML file, for you to correct, and stop."
 
 
 @dataclass(frozen=True)
 class Checkpoints:
     """Where checkpoints are kept, and how often they are written."""
 
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Keep what has been learnt so far in a folder, so that a long fit can go on if "
-            "it is stopped.",
-        ),
-    ] = None
-    every: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME",
-            help="How often to write a checkpoint, such as '30 s', '5 min' or '1 h', or a number of epochs.",
-        ),
-    ] = "5 min"
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume", help="Go on from the checkpoint if there is one; the result is as if never stopped."
-        ),
-    ] = False
+    checkpoint: Annotated[Path | None, option("FOLDER", _CHECKPOINT)] = None
+    every: Annotated[str, option("TIME", _EVERY)] = "5 min"
+    resume: Annotated[bool, typer.Option(help=_RESUME)] = True
 
     def as_fit_takes_it(self) -> dict[str, Any]:
         if self.checkpoint is None:
-            if self.resume:
-                raise DataError("--resume needs to know where the checkpoints are: --checkpoint FOLDER.")
             return {}
         return {"checkpoint": self.checkpoint, "every": self.every, "resume": self.resume}
 
@@ -71,68 +61,52 @@ def fit(
     ctx: typer.Context,
     data: options.DataFile,
     *,
-    out: Annotated[
-        Path | None, typer.Option(metavar="MODEL", help="Where the model goes, such as a.orbm.")
-    ] = None,
+    out: Annotated[Path | None, out_option("By default survey.orbm for survey.sav.", "MODEL")] = None,
     settings: Settings,
     columns: RatingColumns,
     device: options.DeviceOption = "cpu",
-    write_schema: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write what the columns were taken for to a TOML file, for you to correct, and stop.",
-        ),
-    ] = None,
-    weighted: options.WeightedOption = False,
+    write_schema: Annotated[Path | None, option("FILE", _SCHEMA)] = None,
     checkpoints: Checkpoints,
-    timeout: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME",
-            help="How long several processes wait for one that does not answer, before they end.",
-        ),
-    ] = "10 min",
-    show_timings: Annotated[
-        bool, typer.Option("--timings", help="Say how long each stage took, from file to model.")
-    ] = False,
+    timeout: Annotated[str, option("TIME", _TIMEOUT)] = "10 min",
+    show_timings: Annotated[bool, flag("--timings", "Show how long each stage took, file to model.")] = False,
     telling: options.Telling,
 ) -> None:
     """Learn a model from a survey or from ratings.
 
-    For a survey, prints which columns were taken for questions, with which levels in which order,
-    and what is left out and why. Correct it with --write-schema and --schema.
+    For a survey, prints which columns are doubtful and what is left out and why. Correct what the
+    columns were taken for with --write-schema and --schema.
 
     Ratings are recognised by names of columns such as user_id, product_id and stars; others are
-    named with --user, --item and --rating.
+    named with --user-column, --item-column and --rating-column.
 
     Several processes, started by torchrun, learn an ordinal-mf together. Of Parquet files each
     reads a part, of others all.
     """
-    target = _target(out, write_schema)
+    begun = time.perf_counter()
+    target = _target(data, out, write_schema)
     inputs.check_files(data, settings.schema, settings.users, settings.items, out=target)
     rank = own_rank()
     output = telling.output(silent=bool(rank))
     settings = replace(
         settings,
         device=device,
-        weighted=weighted,
         progress=output.shows_progress,
         threads=settings.threads or (None if rank is None else own_threads()),
         checkpoints=checkpoints.as_fit_takes_it(),
     )
     patience = read_timeout(timeout)
+    if checkpoints.checkpoint is None:
+        refuse(ctx, ("resume",), "there is no --checkpoint FOLDER to go on from")
     stages = ctx.with_resource(timings())
     with initialising_device(device):
         material = inputs.read_to_learn(ctx, data, settings, columns, in_parts=rank is not None)
     if material.survey is None:
         refuse(ctx, ("write_schema",), f"'{data}' holds ratings, which need no schema")
-    inputs.tell_material(material, output)
+    inputs.tell_material(material, output, every_column=write_schema is not None)
     if write_schema is not None:
         if not rank:
             _write_schema(material, write_schema, output)
         return
-    begun = time.perf_counter()
     fitted = _learn(material, settings, rank, patience)
     if rank:  # all have the whole model, and one writes it
         return
@@ -149,30 +123,32 @@ def _learn(material: inputs.Material, settings: Settings, rank: int | None, pati
             f"Several processes learn from ratings only, and '{material.source.path}' is taken for "
             "a survey; start a single process."
         )
-    with process_group(settings.device, patience):
+    # Learning from ratings has stages of its own.
+    learning = nullcontext() if material.survey is None else stage("learning")
+    with process_group(settings.device, patience), learning:
         return learn(material, settings)
 
 
 def _tell(model: Any, path: Path, seconds: float, stages: dict[str, float], output: Output) -> None:
-    output.say(f"Learnt in {seconds:.1f} s.")
+    output.say(f"Done in {seconds:.1f} s.")
     found = {"model": str(path), "seconds": round(seconds, 3)}
     found |= summary(model.history_, model.n_iter_, model.best_epoch_)
     tables = []
     if stages:
+        stages = {**stages, "other": max(seconds - sum(stages.values()), 0.0)}
         found["stages"] = {name: round(took, 3) for name, took in stages.items()}
-        tables = [results_table({"stage": "", "seconds": ".2f"}, stages.items())]
-    text = f"The model is in {path}; `ordinalrbm info {path}` says what is in it."
+        whole = {**stages, "total": sum(stages.values())}
+        tables = [results_table({"stage": "", "seconds": ".2f"}, whole.items())]
+    text = f"The model is in {path}; `ordinalrbm info {path}` shows what is in it."
     output.result(found, *tables, text=text)
 
 
-def _target(out: Path | None, write_schema: Path | None) -> Path:
-    if write_schema is not None:
-        if out is not None:
-            raise DataError("--write-schema stops before learning; leave out --out.")
-        return write_schema
-    if out is None:
-        raise DataError("Nothing says where the model goes; add --out, such as --out model.orbm.")
-    return out
+def _target(data: Path, out: Path | None, write_schema: Path | None) -> Path:
+    if write_schema is None:
+        return out or beside(data, ".orbm")
+    if out is not None:
+        raise DataError("--write-schema stops before learning; leave out --out.")
+    return write_schema
 
 
 def _save(model: Any, path: Path, checkpoint: Path | None) -> None:
@@ -183,8 +159,7 @@ def _save(model: Any, path: Path, checkpoint: Path | None) -> None:
         if checkpoint is None or not any(checkpoint.glob("*.checkpoint")):
             raise
         raise type(error)(
-            f"{str(error).rstrip('.')}; the same command with --resume goes on from the last "
-            f"checkpoint in '{checkpoint}'."
+            f"{str(error).rstrip('.')}; the same command goes on from the last checkpoint in '{checkpoint}'."
         ) from error
 
 

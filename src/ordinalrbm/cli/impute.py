@@ -1,17 +1,18 @@
-"""``ordinalrbm impute``: a survey file with its gaps filled, once or several times."""
+"""``ordinalrbm impute``: a survey file with its missing values filled, once or several times."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.options import refuse
+from ordinalrbm.cli.options import SurveySettings, flag, option, out_option, refuse
 from ordinalrbm.cli.output import counted
 from ordinalrbm.errors import DataError
 
@@ -27,102 +28,77 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\b
 Examples:
-  ordinalrbm impute survey.orbm survey.sav --out complete.sav
-  ordinalrbm impute survey.orbm survey.sav --out empty.sav --fill empty
-  ordinalrbm impute survey.orbm survey.sav --out all.sav --draws 20 --seed 1
-  ordinalrbm impute survey.orbm survey.sav --out each.dta --draws 5 --separate"""
+  ordinalrbm impute survey.sav -o complete.sav
+  ordinalrbm impute survey.orbm survey.sav
+  ordinalrbm impute survey.orbm survey.sav -o empty.sav --fill empty
+  ordinalrbm impute survey.orbm survey.sav -o all.sav --draws 20 --seed 1
+  ordinalrbm impute survey.orbm survey.sav -o each.dta --draws 5 --separate"""
 _NO_ANSWER: Literal["no answer"] = "no answer"  # most files call it missing
 _USUAL = "empty,no-answer,dont-know,refused"
 
 
-class FillRule(StrEnum):
-    """Which level to fill in."""
-
-    MEDIAN = "median"
-    MODE = "mode"
-
-
-class Parameters(StrEnum):
-    """Whether random draws are also draws of the model's parameters."""
-
-    DRAWN = "drawn"
-    FIXED = "fixed"
+FillRule = StrEnum("FillRule", "MEDIAN MODE")
+Parameters = StrEnum("Parameters", "DRAWN FIXED")  # of the model: drawn as well, or taken for known
+_MEDIAN = FillRule.MEDIAN
+_OUT = "Its ending decides the format; by default survey-complete.sav for survey.sav."
+_DRAWS = "Multiple imputation: so many tables with random draws, below each other."
+_PARAMETERS = "Learn anew for each draw, or take the model's parameters for known."
+_FILL = (
+    "Which cells to fill, with commas between: empty ones and those coded no-answer (or missing), "
+    "dont-know, refused, not-applicable, not-asked; all for all of these."
+)
+_NEVER = "Also fill questions that nobody in a group was asked."
 
 
 @app.command(epilog=_EXAMPLES)
 def impute(
     ctx: typer.Context,
-    model: options.ModelFile,
-    data: options.DataFile,
+    target: options.DataOrModel,
+    data: options.DataOfModel = None,
     *,
-    out: Annotated[
-        Path, typer.Option(metavar="FILE", help="The completed file; its ending decides the format.")
-    ],
-    rule: Annotated[
-        FillRule, typer.Option(help="Fill in the median or the most likely level (mode).")
-    ] = FillRule.MEDIAN,
-    draws: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="M",
-            help="Multiple imputation: so many tables with random draws, below each other.",
-        ),
-    ] = None,
-    separate: Annotated[
-        bool, typer.Option("--separate", help="Write each draw to a file of its own.")
-    ] = False,
-    parameters: Annotated[
-        Parameters, typer.Option(help="Learn anew for each draw, or take the model's parameters for known.")
-    ] = Parameters.DRAWN,
-    fill: Annotated[
-        str,
-        typer.Option(
-            metavar="KINDS",
-            help="Which cells to fill, with commas between: empty ones and those coded no-answer "
-            "(or missing), dont-know, refused, not-applicable, not-asked; all for all of these.",
-        ),
-    ] = _USUAL,
-    fill_never_asked: Annotated[
-        bool, typer.Option("--fill-never-asked", help="Also fill questions that nobody in a group was asked.")
-    ] = False,
-    seed: options.SeedOption = 0,
-    threads: options.ThreadsOption = None,
+    out: Annotated[Path | None, out_option(_OUT)] = None,
+    rule: Annotated[FillRule, typer.Option(help="Fill in the median or the most likely level.")] = _MEDIAN,
+    draws: Annotated[int | None, option("M", _DRAWS, min=1)] = None,
+    separate: Annotated[bool, flag("--separate", "Write each draw to a file of its own.")] = False,
+    parameters: Annotated[Parameters, typer.Option(help=_PARAMETERS)] = Parameters.DRAWN,
+    fill: Annotated[str, option("KINDS", _FILL)] = _USUAL,
+    fill_never_asked: Annotated[bool, flag("--fill-never-asked", _NEVER)] = False,
+    settings: SurveySettings,
     writing: options.Writing,
 ) -> None:
     """Fill the missing values of a survey file.
 
-    The file is written back with all its labels. Empty cells are filled, and so are codes for
-    refused, don't know and no answer. Answers that were given stay, as do all other columns, what
-    was not applicable or not asked (see --fill), and questions that a whole group was never asked.
-    With --draws 20 the file holds the original and 20 imputations, counted in Imputation_ as in
-    SPSS (_mi_m in Stata); with --separate --out a.sav, files are a-1.sav, ... If there is nothing
-    to fill, nothing is learnt or written, and the exit code is 2.
+    The survey is learnt from first; or give a model and the survey after it. The file is written
+    back with all its labels. Empty cells are filled, and so are codes for refused, don't know and
+    no answer. Answers that were given stay, as do all other columns, what was not applicable or
+    not asked (see --fill), and questions that a whole group was never asked. With --draws 20 the
+    file holds the original and 20 imputations, counted in Imputation_ as in SPSS (_mi_m in Stata);
+    with --separate --out a.sav, files are a-1.sav, ... If there is nothing to fill, nothing is
+    learnt or written, and the exit code is 2.
     """
     if draws is not None:
         refuse(ctx, ("rule",), "draws are random")
     else:
         refuse(ctx, ("separate", "parameters"), "it is for several imputations (--draws)")
     kinds = _kinds(fill)
+    out = out or inputs.written_like(data or target, "-complete")
     stacked = draws is not None and not separate
     paths = [out] if draws is None or stacked else _names(out, draws)
     for path in paths:
-        inputs.check_files(model, data, out=path)
+        inputs.check_files(target, data, settings.schema, out=path)
     output = writing.begin(ctx, out, labelled=True)
-    fitted = inputs.load_for(model, "a survey")
-    fitted.set_params(n_jobs=threads, verbose=output.shows_progress)
-    source, survey = inputs.survey_for(fitted, model, data)
+    settings = replace(settings, progress=output.shows_progress)
+    fitted, source, survey = inputs.given_or_learnt(ctx, target, data, settings, output)
     never = _never_asked(survey, fill_never_asked)
-    _check_work(data, source, survey, kinds, never)
+    _check_work(data or target, source, survey, kinds, never)
+    if fitted is None:
+        from ordinalrbm.cli.learning import learn_survey
+
+        fitted = learn_survey(survey, settings).set_params(n_jobs=settings.threads)
     weight = survey.weight if fitted.about_.get("weighted") else None
+    how: Any = {"rule": rule.value, "n_draws": draws, "parameters": parameters.value}
     found = fitted.impute(
-        survey.table,
-        rule.value,
-        n_draws=draws,
-        parameters=parameters.value,
-        fill_never_asked=True,
-        sample_weight=weight,
-        random_state=seed,
+        survey.table, **how, fill_never_asked=True, sample_weight=weight, random_state=settings.seed
     )
     tables = [_answers(table, survey, never.cells) for table in ([found] if draws is None else found)]
     cells = _write(paths, tables, source, survey.schema, kinds, writing, stacked=stacked)

@@ -5,7 +5,8 @@ What takes seconds to import is imported in functions: a wrong file should be to
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,9 +14,18 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 import ordinalrbm as orbm
-from ordinalrbm.cli.options import OF_RATINGS, OF_SURVEYS, RatingColumns, Settings, refuse
-from ordinalrbm.cli.output import Output
+from ordinalrbm.cli.options import (
+    LEARNING,
+    OF_RATINGS,
+    OF_SURVEYS,
+    RatingColumns,
+    Settings,
+    SurveySettings,
+    refuse,
+)
+from ordinalrbm.cli.output import Output, counted
 from ordinalrbm.errors import DataError
+from ordinalrbm.runtime.paths import beside, split_sheet
 from ordinalrbm.runtime.timing import stage
 from ordinalrbm.storage.atomic import check_writable
 
@@ -31,7 +41,9 @@ if TYPE_CHECKING:
     from ordinalrbm.schema.schema import Schema
     from ordinalrbm.schema.source import Source
 
-_MOST_TOLD = 12  # lines about what is left out; more would hide the proposal
+_MOST_TOLD = 3  # parts that are left out for the same reason
+_MOST_GUESSED = 10_000  # ids among which a misspelt one is looked for
+_TITLES = ("title", "name", "label", "item", "description")  # usual names of a column of titles
 
 
 def check_files(*read: Path | None, out: Path | None = None) -> None:
@@ -39,7 +51,7 @@ def check_files(*read: Path | None, out: Path | None = None) -> None:
 
     None is an option that was not given.
     """
-    given = [path for path in read if path is not None]
+    given = [split_sheet(path)[0] for path in read if path is not None]
     for path in given:
         _check_there(path)
     if out is None:
@@ -48,6 +60,14 @@ def check_files(*read: Path | None, out: Path | None = None) -> None:
     for path in given:
         if out.exists() and out.samefile(path):
             raise DataError(f"File '{out}' is read and would be written over; write elsewhere.")
+
+
+def written_like(data: Path, ending: str) -> Path:
+    """The name of a file beside a survey, in its format if that can be written, else as SPSS."""
+    file = split_sheet(data)[0]
+    suffixes = "".join(file.suffixes[-2:] if file.name.lower().endswith(".gz") else file.suffixes[-1:])
+    known = {"": ".parquet", ".por": ".sav", ".xpt": ".sav", ".orbm": ".sav"}
+    return beside(data, ending + known.get(suffixes.lower(), suffixes))
 
 
 def _check_there(path: Path) -> None:
@@ -87,21 +107,22 @@ class Material:
 
 def read_material(
     path: Path,
-    schema_file: Path | None = None,
+    settings: SurveySettings | None = None,
     known: Schema | None = None,
     in_parts: bool = False,
     layout: Layout | None = None,
-    as_survey: bool = False,
 ) -> Material:
     """Read a file, and decide what it is; ``in_parts``, not more of it than must be."""
     from ordinalrbm.files.formats import read
     from ordinalrbm.files.parquet_parts import ParquetRatings
     from ordinalrbm.files.ratings import AS_IT_IS, checked_ratings, is_ratings
+    from ordinalrbm.files.survey import apply
     from ordinalrbm.storage import model_file
 
     if model_file.is_model(path):
         raise DataError(f"File '{path}' is a model, not data; give a file with answers or ratings.")
-    layout, as_survey = layout or AS_IT_IS, as_survey or schema_file is not None
+    settings, layout = settings or SurveySettings(), layout or AS_IT_IS
+    as_survey = settings.survey or settings.schema is not None
     if in_parts and not as_survey and layout.duplicates == "error":
         # Files that are no ratings in Parquet, or damaged, are refused below.
         with suppress(DataError):
@@ -119,23 +140,33 @@ def read_material(
                 "with its questions."
             )
     with stage("checking the file"):
-        return _survey_material(source, schema_file, known, layout, as_survey)
+        schema = schema_of(source, settings, None if as_survey else layout) if known is None else known
+        return Material(source, apply(source, schema))
 
 
-def _survey_material(
-    source: Source, schema_file: Path | None, known: Schema | None, layout: Layout, as_survey: bool
-) -> Material:
+def schema_of(source: Source, settings: SurveySettings, layout: Layout | None = None) -> Schema:
+    """The schema of a file, with the columns that are wanted; with a layout, refuses likely ratings."""
     from ordinalrbm.files.detect_ratings import refuse_likely_ratings
-    from ordinalrbm.files.survey import apply, read_text
+    from ordinalrbm.files.survey import read_text, select
     from ordinalrbm.schema.infer import propose
     from ordinalrbm.schema.toml import override
 
-    schema = propose(source) if known is None else known
-    if known is None and not as_survey:
+    schema, file = propose(source), settings.schema
+    if layout is not None:
         refuse_likely_ratings(source, schema, layout)
-    if schema_file is not None:
-        schema = override(schema, read_text(schema_file), f"File '{schema_file}'")
-    return Material(source, apply(source, schema))
+    if file is not None:
+        schema = override(schema, read_text(file), f"File '{file}'")
+    with _naming_options():
+        return select(schema, settings.questions or (), settings.exclude or ())
+
+
+@contextmanager
+def _naming_options() -> Iterator[None]:
+    """Errors that begin with the name of an argument begin with that of an option."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"--{error}") from error
 
 
 def respondents(survey: Survey) -> np.ndarray:
@@ -151,13 +182,13 @@ def respondents(survey: Survey) -> np.ndarray:
     return np.arange(1, survey.encoded.shape[0] + 1)
 
 
-def tell_material(material: Material, output: Output) -> None:
+def tell_material(material: Material, output: Output, *, every_column: bool = False) -> None:
     """Print what the file was taken for, and what of it is left out."""
     if output.quiet:
         return
     name, survey, ratings = material.source.name, material.survey, material.ratings
     if survey is not None:
-        _tell_survey(survey, output)
+        _tell_survey(survey, output, every_column)
     elif ratings is not None:
         from ordinalrbm.data.columns import read_column
 
@@ -172,22 +203,31 @@ def tell_material(material: Material, output: Output) -> None:
         output.say(f"{name}: {material.n_ratings:,} ratings, of which each process reads a part.")
 
 
-def _tell_survey(survey: Survey, output: Output) -> None:
+def _tell_survey(survey: Survey, output: Output, every_column: bool) -> None:
     from ordinalrbm.cli.schema_table import proposal_table
 
-    output.show(proposal_table(survey.schema))
+    every = survey.schema.columns
+    doubtful = tuple(column for column in every if column.is_doubtful)
+    if every_column or doubtful:
+        shown = survey.schema if every_column else replace(survey.schema, columns=doubtful)
+        output.show(proposal_table(shown))
+    output.say(
+        f"{counted(len(every), 'column')}, {len(doubtful) or 'none'} of them doubtful; `ordinalrbm schema` "
+        "shows what each was taken for."
+    )
     for note in survey.notes:
         output.say(f"Note: {note}")
-    for left in survey.left_out[:_MOST_TOLD]:
-        times = f": {left.count:,} times" if left.count > 1 else ""
-        output.say(f"Left out: {left.what}, {left.why}{times}.")
-    untold = len(survey.left_out) - _MOST_TOLD
-    if untold > 0:
-        output.say(f"Left out: {untold:,} more; `ordinalrbm report` has all of them.")
+    for why in dict.fromkeys(left.why for left in survey.left_out):
+        parts = [left for left in survey.left_out if left.why == why]
+        named = "; ".join(left.what for left in parts[:_MOST_TOLD])
+        more = f" and {len(parts) - _MOST_TOLD:,} more" if len(parts) > _MOST_TOLD else ""
+        count = sum(left.count for left in parts)
+        cells = f", {counted(count, 'cell')}" if count else ""
+        output.say(f"Left out: {named}{more} ({why.removeprefix('is ')}{cells}).")
     n_rows, n_questions = survey.encoded.shape
     output.say(
         f"{survey.name}: {n_rows:,} respondents, {n_questions} questions, "
-        f"{survey.encoded.observations.density * 100:.1f} % answered."
+        f"{survey.encoded.observations.density:.1%} answered."
     )
     for words, columns in (
         ("Also asked about, without an order", survey.chosen.nominal),
@@ -214,9 +254,7 @@ def read_to_learn(
     layout = columns.to_learn(settings.scale, needs_times)
     has_features = settings.users is not None or settings.items is not None
     in_parts = in_parts and not has_features
-    material = read_material(
-        path, settings.schema, in_parts=in_parts, layout=layout, as_survey=settings.survey
-    )
+    material = read_material(path, settings, in_parts=in_parts, layout=layout)
     if material.n_ratings is None:
         refuse(ctx, OF_RATINGS, f"'{path}' is taken for a survey")
         assert material.survey is not None, "a file is a survey or ratings"
@@ -230,12 +268,38 @@ def read_to_learn(
     return replace(material, features=_read_features(material, settings, layout))
 
 
-def with_columns(survey: Survey, settings: Settings) -> Survey:
+def with_columns(survey: Survey, settings: SurveySettings) -> Survey:
     """A survey with the columns that --include and --background name."""
-    try:
+    with _naming_options():
         return survey.choosing(settings.include or (), settings.background or ())
-    except DataError as error:
-        raise DataError(f"--{error}") from error
+
+
+def read_survey_to_learn(path: Path, settings: SurveySettings) -> Material:
+    """Read a file that must be a survey, to learn from it."""
+    material = read_material(path, settings)
+    if material.survey is None:
+        raise DataError(f"File '{path}' holds ratings, and this command needs a survey; give a survey.")
+    return replace(material, survey=with_columns(material.survey, settings))
+
+
+def given_or_learnt(
+    ctx: typer.Context, target: Path, data: Path | None, settings: SurveySettings, output: Output
+) -> tuple[orbm.CumulativeRBM | None, Source, Survey]:
+    """A model of a survey and the survey for it; or None, where there is a survey to learn from."""
+    if is_model(target):
+        if data is None:
+            raise DataError(f"'{target}' is a model; give the survey to use it on after it.")
+        refuse(ctx, LEARNING, f"'{target}' has learnt already")
+        model = load_for(target, "a survey").set_params(n_jobs=settings.threads, verbose=settings.progress)
+        return model, *survey_for(model, target, data)
+    if data is not None:
+        raise DataError(
+            f"'{target}' is no model, but '{data}' is given after it; give one file to learn from."
+        )
+    material = read_survey_to_learn(target, settings)
+    assert material.survey is not None, "ratings are refused"
+    tell_material(material, output)
+    return None, material.source, material.survey
 
 
 def _read_features(material: Material, settings: Settings, layout: Layout) -> dict[str, pd.DataFrame]:
@@ -263,7 +327,7 @@ def load_for(path: Path, wanted: Literal["a survey", "ratings"]) -> Any:
     model = orbm.load(path)
     if isinstance(model, orbm.CumulativeRBM) != (wanted == "a survey"):
         raise DataError(
-            f"File '{path}' holds {type(model).__name__}, not a model of {wanted}; give a model "
+            f"File '{path}' holds {_a(model)}, not a model of {wanted}; give a model "
             f"that `ordinalrbm fit` has learnt from {wanted}."
         )
     return model
@@ -274,7 +338,12 @@ def set_device(ctx: typer.Context, model: Any, path: Path, device: str) -> None:
     if "device" in model.get_params():
         model.set_params(device=device)
     else:
-        refuse(ctx, ("device",), f"'{path}' holds {type(model).__name__}, which knows no devices")
+        refuse(ctx, ("device",), f"'{path}' holds {_a(model)}, which knows no devices")
+
+
+def _a(model: Any) -> str:
+    name = type(model).__name__
+    return f"{'an' if name[0] in 'AEIO' else 'a'} {name}"
 
 
 # ---- data for models --------------------------------------------------------------------------
@@ -325,14 +394,61 @@ def with_known_ids(model: RatingModel, ratings: pd.DataFrame) -> pd.DataFrame:
     return ratings.assign(**{name: as_text_like(ids.is_text, ratings[name]) for name, ids in known.items()})
 
 
-def user_ids(model: RatingModel, texts: list[str]) -> list[Any]:
-    """Ids in the type of the model's own."""
-    if model.users_.labels.dtype.kind not in "iu":
+def ids_of(model: RatingModel, texts: list[str], what: Literal["user", "item"] = "user") -> list[Any]:
+    """Ids of users or items in the type of the model's own."""
+    known = model.users_ if what == "user" else model.items_
+    if known.labels.dtype.kind not in "iu":
         return list(texts)
     for text in texts:
         if not text.removeprefix("-").isdecimal():
-            raise DataError(f"The user {text!r} is no number, but all users of the model are; give numbers.")
+            raise DataError(
+                f"The {what} {text!r} is no number, but all {what}s of the model are; give numbers."
+            )
     return [int(text) for text in texts]
+
+
+def known_id(model: RatingModel, text: str, what: Literal["user", "item"]) -> Any:
+    """An id that --user or --item gives; refuses one that the model does not know."""
+    from ordinalrbm.schema.schema import did_you_mean
+
+    (found,), known = ids_of(model, [text], what), model.users_ if what == "user" else model.items_
+    if found not in set(known.labels.tolist()):
+        guess = did_you_mean(text, map(str, known.labels[:_MOST_GUESSED].tolist())) if known.is_text else ""
+        raise DataError(f"--{what} {text!r} is not known to the model{guess}; give one that has ratings.")
+    return found
+
+
+def titles_table(named: str | None) -> pd.DataFrame | None:
+    """The ids and titles in the table that --item-names gives."""
+    from ordinalrbm.data.triples import candidates
+    from ordinalrbm.files.formats import read
+    from ordinalrbm.schema.schema import did_you_mean
+
+    if named is None:
+        return None
+    file, _, column = (named, "", "") if split_sheet(Path(named))[0].exists() else named.rpartition(":")
+    check_files(Path(file or named))
+    frame = read(file).frame
+    ids = (candidates(frame.columns, "item") or list(frame.columns))[0]
+    others = [name for name in frame.columns if name != ids]
+    usual = [name for word in _TITLES for name in others if name.casefold() == word]
+    titles = column or (usual or others or ["title"])[0]
+    if titles not in frame:
+        raise DataError(
+            f"File '{file}' has no column {titles!r}{did_you_mean(titles, others)}; give that of the titles, "
+            f"such as {file}:{(others or ['title'])[0]}."
+        )
+    return frame[[ids, titles]].dropna().set_axis(["item", "title"], axis=1)
+
+
+def item_titles(model: RatingModel, table: pd.DataFrame | None) -> dict[Any, str]:
+    """Titles by id, as the model has ids; empty without a table."""
+    from ordinalrbm.files.ratings import as_text_like
+
+    if table is None:
+        return {}
+    keys = as_text_like(model.items_.is_text, table["item"])
+    return dict(zip(keys.tolist(), table["title"].astype(str), strict=True))
 
 
 def lowest_liked_of(text: str, known: Ratings) -> Any:

@@ -8,13 +8,17 @@ import pandas as pd
 
 import ordinalrbm as orbm
 from ordinalrbm.cli.inputs import Material
-from ordinalrbm.cli.options import RATING_MODELS, Settings, written_scale
+from ordinalrbm.cli.options import RATING_MODELS, Settings, SurveySettings, written_scale
+from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.factor_analysis import readable_factors as readable_factors
 from ordinalrbm.estimators.survey import CumulativeRBM
+from ordinalrbm.evaluate import FactorNumbers, compare_factor_numbers
 from ordinalrbm.files.survey import Survey
 
 MOST_FACTORS = 50
+MOST_COMPARED = 8  # numbers of factors
+FEWEST_ITEMS = 2  # by which a factor can be read
 # Surveys of many rows say in few epochs what others say in many.
 _MANY_ROWS, _FEW_EPOCHS = 10_000, 4
 
@@ -33,6 +37,31 @@ def _rating_model(name: str, k: int, n_item_factors: int, common: dict[str, Any]
     return orbm.RatingEnsemble(members, **whole)
 
 
+def compare_numbers(
+    survey: Survey, settings: SurveySettings, output: Output, lowest: int = 1, highest: int | None = None
+) -> FactorNumbers:
+    """Numbers of factors for reading, compared by the likelihood of hidden answers."""
+    last = highest or max(lowest, min(MOST_COMPARED, survey.n_questions))
+    return compare_factor_numbers(
+        survey_estimator(survey, settings),
+        survey.table,
+        range(lowest, last + 1),
+        random_state=settings.seed,
+        sample_weight=weights_of(survey, settings),
+        tell=lambda k: output.step(f"learning {k} of {last} factors"),
+    )
+
+
+def number_to_read(model: CumulativeRBM, **solution: Any) -> int:
+    """The largest number of a model's factors such that each has questions of its own."""
+    most = min(MOST_COMPARED, *model.model_.weights.shape)
+    for number in range(most, 1, -1):
+        items = model.factor_solution(n_factors=number, **solution).reliability["items"]
+        if items.min() >= FEWEST_ITEMS:
+            return number
+    return 1
+
+
 def learn(material: Material, settings: Settings) -> Any:
     """A fitted model, with notes of what it was learnt from."""
     if material.survey is not None:
@@ -44,7 +73,7 @@ def learn(material: Material, settings: Settings) -> Any:
     return model
 
 
-def learn_survey(survey: Survey, settings: Settings) -> CumulativeRBM:
+def learn_survey(survey: Survey, settings: SurveySettings) -> CumulativeRBM:
     """A fitted model of a survey."""
     model = survey_estimator(survey, settings)
     model.fit(survey, sample_weight=weights_of(survey, settings), **settings.checkpoints)
@@ -52,7 +81,7 @@ def learn_survey(survey: Survey, settings: Settings) -> CumulativeRBM:
     return model
 
 
-def survey_estimator(survey: Survey, settings: Settings) -> CumulativeRBM:
+def survey_estimator(survey: Survey, settings: SurveySettings) -> CumulativeRBM:
     """A model of a survey, not yet fitted."""
     others = settings.common | survey.chosen.parameters
     if survey.encoded.shape[0] > _MANY_ROWS:
@@ -60,7 +89,7 @@ def survey_estimator(survey: Survey, settings: Settings) -> CumulativeRBM:
     return CumulativeRBM(settings.factors, **others)
 
 
-def weights_of(survey: Survey, settings: Settings) -> pd.Series | None:
+def weights_of(survey: Survey, settings: SurveySettings) -> pd.Series | None:
     """The weights that learning is to use, if it is to use any."""
     if not settings.weighted:
         return None

@@ -29,88 +29,47 @@ RATING_MODELS = {kind.replace("_", "-"): name for kind, (_, name) in ESTIMATORS.
 Model = StrEnum("Model", {name: name for name in RATING_MODELS})  # type: ignore[misc]
 
 
-class Rule(StrEnum):
-    """Which level to name of a distribution."""
-
-    MEDIAN = "median"
-    MODE = "mode"
-    MEAN = "mean"
+Rule = StrEnum("Rule", "MEDIAN MODE MEAN")  # which level to name of a distribution
+Rotation = StrEnum("Rotation", "VARIMAX QUARTIMAX OBLIMIN PROMAX NONE")
+Protocol = StrEnum("Protocol", "CHRONOLOGICAL RANDOM")  # which ratings are hidden
+Duplicates = StrEnum("Duplicates", "ERROR LAST MEAN")  # which of several ratings of an item counts
 
 
-class Rotation(StrEnum):
-    """How factors are turned so that they can be read."""
-
-    VARIMAX = "varimax"
-    QUARTIMAX = "quartimax"
-    OBLIMIN = "oblimin"
-    PROMAX = "promax"
-    NONE = "none"
+def option(metavar: str, text: str, *names: str, **more: Any) -> Any:
+    """An option: what its value is called, what it does, and its names, if not that of its parameter."""
+    return typer.Option(*names, metavar=metavar, help=text, **more)
 
 
-class Protocol(StrEnum):
-    """Which ratings are hidden."""
-
-    CHRONOLOGICAL = "chronological"
-    RANDOM = "random"
+def flag(name: str, text: str) -> Any:
+    """An option without a value."""
+    return typer.Option(name, help=text)
 
 
-class Duplicates(StrEnum):
-    """Which rating counts where a user has rated an item several times."""
-
-    ERROR = "error"
-    LAST = "last"
-    MEAN = "mean"
+def out_option(text: str, metavar: str = "FILE") -> Any:
+    """The option that says where a result goes."""
+    return option(metavar, text, "--out", "-o")
 
 
-DataFile = Annotated[
-    Path,
-    typer.Argument(
-        metavar="DATA",
-        help="A .sav, .zsav, .dta, .csv, .tsv (also .gz) or .parquet file, or a folder of .parquet files.",
-    ),
-]
+_DATA_HELP = "A .sav, .zsav, .por, .dta, .xpt, .xlsx, .csv, .tsv (also .gz) or .parquet file, or a "
+_Columns = list[str] | None
+DataFile = Annotated[Path, typer.Argument(metavar="DATA", help=f"{_DATA_HELP}folder of .parquet files.")]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `ordinalrbm fit` has written.")]
 DataOrModel = Annotated[Path, typer.Argument(metavar="DATA|MODEL", help="A file to learn from, or a model.")]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Same seed, same result.")]
-ThreadsOption = Annotated[int | None, typer.Option("--threads", min=1, metavar="N", help="By default, all.")]
-DeviceOption = Annotated[
-    str, typer.Option("--device", metavar="DEVICE", help="Ratings: cpu, cuda, or cuda:1 and so on.")
-]
-WeightedOption = Annotated[
-    bool, typer.Option("--weighted", help="Survey: let its weights count in learning.")
-]
-RotationOption = Annotated[
-    Rotation,
-    typer.Option(
-        "--rotation", help="How factors are rotated; with oblimin and promax they may be correlated."
-    ),
-]
-_Columns = list[str] | None
-IncludeOption = Annotated[
-    _Columns,
-    typer.Option(
-        "--include",
-        metavar="COLUMNS",
-        help="Survey: columns without an order that are asked about too: names, patterns with *, "
-        "nominal or numeric; with commas or repeated.",
-    ),
-]
-BackgroundOption = Annotated[
-    _Columns,
-    typer.Option(
-        "--background",
-        metavar="COLUMNS",
-        help="Survey: columns that shape what is expected of people and are not asked about: "
-        "names, patterns with *, or background.",
-    ),
-]
-EpochsOption = Annotated[
-    int | None, typer.Option("--epochs", min=1, metavar="N", help="Passes over the data, at most.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Results as JSON, and nothing else.")]
-QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Say nothing but results, warnings and errors.")
-]
+_OF_MODEL = typer.Argument(metavar="DATA", help="After a model: the survey to use it on.")
+DataOfModel = Annotated[Path | None, _OF_MODEL]
+SeedOption = Annotated[int, option("N", "Same seed, same result.", "--seed", min=0, max=2**32 - 1)]
+ThreadsOption = Annotated[int | None, option("N", "By default, all.", "--threads", min=1)]
+DeviceOption = Annotated[str, option("DEVICE", "Ratings: cpu, cuda, or cuda:1 and so on.", "--device")]
+_ROTATED = "How factors are rotated; with oblimin and promax they may be correlated."
+RotationOption = Annotated[Rotation, typer.Option("--rotation", help=_ROTATED)]
+_TAKEN = "Take only these questions: names or patterns with *, with commas or repeated."
+QuestionsOption = Annotated[_Columns, option("COLUMNS", _TAKEN, "--questions")]
+ExcludeOption = Annotated[_Columns, option("COLUMNS", "Leave out these columns, likewise.", "--exclude")]
+_TITLES = "A table of items with their titles, which are shown beside the ids."
+ItemNamesOption = Annotated[str | None, option("FILE[:COLUMN]", _TITLES, "--item-names")]
+JsonOption = Annotated[bool, flag("--json", "Results as JSON, and nothing else.")]
+_QUIET = "Print nothing but results, warnings and errors."
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help=_QUIET)]
 
 
 @dataclass(frozen=True)
@@ -124,97 +83,69 @@ class Telling:
         return Output(as_json=self.json, quiet=self.quiet, silent=silent)
 
 
+_ESCAPED = "In .csv and .tsv, put ' before text that a spreadsheet would take for a formula."
+
+
 @dataclass(frozen=True)
-class Writing:
+class Writing(Telling):
     """What a command prints that writes a table, and how it is written."""
 
-    escape_formulas: Annotated[
-        bool,
-        typer.Option(
-            "--escape-formulas",
-            help="In .csv and .tsv, put ' before text that a spreadsheet would take for a formula.",
-        ),
-    ] = False
-    json: JsonOption = False
-    quiet: QuietOption = False
+    escape_formulas: Annotated[bool, flag("--escape-formulas", _ESCAPED)] = False
 
-    def begin(self, ctx: typer.Context, out: Path | None, *, labelled: bool = False) -> Output:
+    def begin(
+        self, ctx: typer.Context, out: Path | None, *, labelled: bool = False, printed: bool = False
+    ) -> Output:
         """Refuse files of other formats, and --escape-formulas where it would change nothing.
 
-        Spreadsheets compute only what is in .csv and .tsv; only these and .parquet have no labels.
+        Spreadsheets compute only what is in .csv and .tsv; only SPSS and Stata files are labelled,
+        and only tables of a reading are printed, in .docx and .tex.
         """
+        from ordinalrbm.files import tables_out
         from ordinalrbm.schema.source import format_of
 
-        if out is None or format_of(out) not in ("csv", "tsv"):
+        is_printed = printed and out is not None and tables_out.is_printed(out)
+        if out is None or is_printed or format_of(out) not in ("csv", "tsv"):
             refuse(ctx, ("escape_formulas",), "it is for --out with a .csv or .tsv file")
-        if out is not None and not labelled:
-            from ordinalrbm.files.writing import check_table_format
+        if out is not None:
+            tables_out.check_library(out)
+            if not labelled and not is_printed:
+                from ordinalrbm.files.writing import check_table_format
 
-            check_table_format(out)
-        return Output(as_json=self.json, quiet=self.quiet)
+                check_table_format(out)
+        return self.output()
+
+
+_INCLUDED = (
+    "Columns without an order that are asked about too: names, patterns with *, nominal or numeric; "
+    "with commas or repeated."
+)
+_BACKGROUND = (
+    "Columns that shape what is expected of people and are not asked about: names, patterns with *, "
+    "or background."
+)
+_WEIGHTED = "Let the weights of a survey count in learning."
+_Schema = Annotated[Path | None, option("FILE", "A TOML file that says what the columns of a survey are.")]
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Settings of learning; None is for us to choose.
+class SurveySettings:
+    """Settings of learning from a survey; None is for us to choose.
 
     The annotated ones are options of every command that learns (see `expanded`), the others are
     set by the commands that have them.
     """
 
-    model: Annotated[
-        Model | None,
-        typer.Option(
-            help="Ratings: ordinal matrix factorisation (the default), the matrix model with "
-            "binary factors of users and items, a baseline, or an ensemble of the first two, "
-            "slower and more accurate."
-        ),
-    ] = None
-    factors: Annotated[
-        int | None,
-        typer.Option(
-            "--factors",
-            "-k",
-            min=1,
-            metavar="K",
-            help="Number of factors; by default 50, of a survey at most as many as questions, and "
-            "for its report 12 to 30.",
-        ),
-    ] = None
-    item_factors: Annotated[
-        int | None,
-        typer.Option(
-            min=0, metavar="S", help="matrix-crbm: factors of an item; by default as many as of a user."
-        ),
-    ] = None
-    epochs: EpochsOption = None
+    schema: _Schema = None
+    questions: QuestionsOption = None
+    exclude: ExcludeOption = None
+    include: Annotated[_Columns, option("COLUMNS", _INCLUDED)] = None
+    background: Annotated[_Columns, option("COLUMNS", _BACKGROUND)] = None
+    weighted: Annotated[bool, flag("--weighted", _WEIGHTED)] = False
+    epochs: Annotated[int | None, option("N", "Passes over the data, at most.", min=1)] = None
     seed: SeedOption = 0
     threads: ThreadsOption = None
-    schema: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A TOML file that says what the columns of a survey are."),
-    ] = None
-    include: IncludeOption = None
-    background: BackgroundOption = None
-    survey: Annotated[
-        bool, typer.Option("--survey", help="Take the file for a survey, whatever its columns are.")
-    ] = False
-    scale: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LABELS",
-            help="Ratings: all labels from lowest to highest, such as bad,fair,good, or 1..5, or "
-            "0.5,1..5 in halves.",
-        ),
-    ] = None
-    users: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Ratings: a table of what is known of users.")
-    ] = None
-    items: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Ratings: a table of what is known of items.")
-    ] = None
-    device: str = "cpu"
-    weighted: bool = False
+    factors: int | None = None
+    survey: bool = False
     progress: bool = False
     checkpoints: dict[str, Any] = field(default_factory=dict)
     """Where and how often to write them, and whether to go on from them, as ``fit`` takes it."""
@@ -225,20 +156,46 @@ class Settings:
         return common if self.epochs is None else {**common, "n_epochs": self.epochs}
 
 
+_FACTORS = (
+    "Number of factors; by default 50, of a survey at most as many as questions, for its report 12 to 30."
+)
+_MODELS = (
+    f"{', '.join(RATING_MODELS)}: ordinal matrix factorisation (the default), the matrix model with "
+    "binary factors of users and items, two baselines, or an ensemble of the first two, slower and more "
+    "accurate."
+)
+_ITEM_FACTORS = "matrix-crbm: factors of an item; by default as many as of a user."
+_SCALE = "All labels from lowest to highest, such as bad,fair,good, or 1..5, or 0.5,1..5 in halves."
+_SURVEY = "Take the file for a survey, whatever its columns are."
+
+
+@dataclass(frozen=True)
+class Settings(SurveySettings):
+    """Settings of learning from a survey or from ratings."""
+
+    factors: Annotated[int | None, option("K", _FACTORS, "--factors", "-k", min=1)] = None
+    survey: Annotated[bool, flag("--survey", _SURVEY)] = False
+    model: Annotated[Model | None, option("MODEL", _MODELS)] = None
+    item_factors: Annotated[int | None, option("S", _ITEM_FACTORS, min=0)] = None
+    scale: Annotated[str | None, option("LABELS", _SCALE)] = None
+    users: Annotated[Path | None, option("FILE", "A table of what is known of users.")] = None
+    items: Annotated[Path | None, option("FILE", "A table of what is known of items.")] = None
+    device: str = "cpu"
+
+
 # ---- columns of ratings -----------------------------------------------------------------------
 
 
 def _column(of: str, *names: str) -> Any:
-    return typer.Option(*names, metavar="COLUMN", help=f"Ratings: the column of {of}.")
+    return option("COLUMN", f"The column of {of}.", *names)
 
 
 @dataclass(frozen=True)
 class PairColumns:
     """Which columns of a table of pairs are which; None is found by its name."""
 
-    user_column: Annotated[str | None, _column("users", "--user", "--user-column")] = None
-    item_column: Annotated[str | None, _column("items", "--item", "--item-column")] = None
-    _ending = ""  # of the options, where errors name them
+    user_column: Annotated[str | None, _column("users", "--user-column", "--user")] = None
+    item_column: Annotated[str | None, _column("items", "--item-column", "--item")] = None
 
     def layout(self, options: dict[str, str] | None = None, **more: Any) -> Layout:
         """How to read a file with these columns; further arguments are those of `Layout`."""
@@ -247,23 +204,23 @@ class PairColumns:
         names = ("user", "item", "rating", "time")
         given = {name: getattr(self, f"{name}_column", None) for name in names}
         columns = {"timestamp" if k == "time" else k: name for k, name in given.items() if name is not None}
-        own = {name: f"--{name}{self._ending}" for name in names} | {"duplicates": "--duplicates"}
+        own = {name: f"--{name}-column" for name in names} | {"duplicates": "--duplicates"}
         return Layout(columns, options=own | (options or {}), **more)
+
+
+_DUPLICATES = (
+    "Of several ratings by one user of one item, refuse them, take the latest (the last line where there "
+    "are no times), or the mean, rounded to a label."
+)
 
 
 @dataclass(frozen=True)
 class RatingColumns(PairColumns):
     """Which columns of a file of ratings are which."""
 
-    rating_column: Annotated[str | None, _column("ratings", "--rating", "--rating-column")] = None
-    time_column: Annotated[str | None, _column("times", "--time", "--time-column")] = None
-    duplicates: Annotated[
-        Duplicates,
-        typer.Option(
-            help="Ratings: of several by one user of one item, refuse them, take the latest (the "
-            "last line where there are no times), or the mean, rounded to a label."
-        ),
-    ] = Duplicates.ERROR
+    rating_column: Annotated[str | None, _column("ratings", "--rating-column", "--rating")] = None
+    time_column: Annotated[str | None, _column("times", "--time-column", "--time")] = None
+    duplicates: Annotated[Duplicates, typer.Option(help=_DUPLICATES)] = Duplicates.ERROR
 
     def to_learn(self, scale: str | None, needs_times: bool) -> Layout:
         """How to read ratings to learn from; times also where the latest rating is wanted."""
@@ -295,27 +252,30 @@ class LongRatingColumns(RatingColumns):
     item_column: Annotated[str | None, _column("items", "--item-column")] = None
     rating_column: Annotated[str | None, _column("ratings", "--rating-column")] = None
     time_column: Annotated[str | None, _column("times", "--time-column")] = None
-    _ending = "-column"
 
 
 COLUMN_OPTIONS = ("user_column", "item_column", "rating_column", "time_column", "duplicates")
 
 
-# Options that matter to learning only, to ratings, and to surveys.
-LEARNING: tuple[str, ...] = (
-    "model",
-    "factors",
-    "item_factors",
-    "epochs",
-    "schema",
-    "weighted",
-    "survey",
-    "scale",
-)
-LEARNING += ("users", "items", "include", "background")
+# Options of surveys, of ratings, and of both that matter to learning only.
+OF_SURVEYS = ("group", "tables", "weighted", "include", "background", "questions", "exclude")
 OF_RATINGS: tuple[str, ...] = ("model", "item_factors", "protocol", "min_ratings", "user", "device", "scale")
-OF_RATINGS += ("users", "items", *COLUMN_OPTIONS)
-OF_SURVEYS = ("group", "weighted", "include", "background")
+OF_RATINGS += ("users", "items", "item_names", *COLUMN_OPTIONS)
+LEARNING: tuple[str, ...] = ("model", "factors", "item_factors", "epochs", "schema", "survey", "scale")
+LEARNING += ("users", "items", *OF_SURVEYS[2:])
+# Sections of a command's help; options are in the second unless they are named below.
+SECTIONS = ("Arguments", "Options", "Survey", "Ratings", "Running", "Output")
+_RUNNING = ("epochs", "seed", "threads", "device", "checkpoint", "every", "resume", "timeout", "show_timings")
+_OUTPUT = ("out", "tables", "page", "write_schema", "open_it", "escape_formulas", "json", "quiet", "help")
+
+
+def section_of(option: str) -> str:
+    """The section of the help that an option is in."""
+    if option in _RUNNING or option in _OUTPUT:
+        return "Running" if option in _RUNNING else "Output"
+    if option in OF_SURVEYS or option in ("schema", "survey"):
+        return "Survey"
+    return "Ratings" if option in OF_RATINGS or option in ("top", "liked") else "Options"
 
 
 # ---- options of commands ----------------------------------------------------------------------

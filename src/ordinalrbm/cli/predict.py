@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 import ordinalrbm as orbm
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.options import PairColumns, Rule, refuse
+from ordinalrbm.cli.options import PairColumns, Rule, flag, out_option, refuse
+from ordinalrbm.runtime.paths import beside
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,6 +27,13 @@ Examples:
   ordinalrbm predict films.orbm pairs.csv --out expected.csv
   ordinalrbm predict films.orbm pairs.csv --out levels.csv --rule median"""
 
+_FORMATS = "A .csv, .tsv, .xlsx or .parquet file"
+_RULE = (
+    "What to predict; the mean is a number, and names count as 1, 2, ... By default the mean of ratings "
+    "and the median of answers to a survey, as in Python."
+)
+_PROBABILITIES = "The probability of every level as well; of numbers the standard deviation."
+
 
 @app.command(epilog=_EXAMPLES)
 def predict(
@@ -33,22 +41,9 @@ def predict(
     model: options.ModelFile,
     data: options.DataFile,
     *,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="A .csv, .tsv or .parquet file.")],
-    rule: Annotated[
-        Rule | None,
-        typer.Option(
-            help="What to predict; the mean is a number, and names count as 1, 2, ... By default "
-            "the mean of ratings and the median of answers to a survey, as in Python.",
-            show_default=False,
-        ),
-    ] = None,
-    probabilities: Annotated[
-        bool,
-        typer.Option(
-            "--probabilities",
-            help="The probability of every level as well; of numbers the standard deviation.",
-        ),
-    ] = False,
+    out: Annotated[Path | None, out_option(f"{_FORMATS}; by default survey-predictions.csv.")] = None,
+    rule: Annotated[Rule | None, typer.Option(help=_RULE, show_default=False)] = None,
+    probabilities: Annotated[bool, flag("--probabilities", _PROBABILITIES)] = False,
     columns: PairColumns,
     threads: options.ThreadsOption = None,
     device: options.DeviceOption = "cpu",
@@ -60,6 +55,7 @@ def predict(
     an order the most likely one is named, of numbers the mean. Of ratings, one line for each line
     of a table with the columns user and item; whoever is unknown is predicted like the average.
     """
+    out = out or beside(data, "-predictions.csv")
     inputs.check_files(model, data, out=out)
     output = writing.begin(ctx, out)
     from ordinalrbm.files.writing import write_table
@@ -127,7 +123,8 @@ def _pairs(
 
     pairs = inputs.with_known_ids(model, pairs_of(read(data), columns.layout()))
     user, item = pairs["user"].to_numpy(), pairs["item"].to_numpy()
-    table = pairs.assign(prediction=model.predict(user, item, rule=rule.value))
+    wanted: Any = rule.value
+    table = pairs.assign(prediction=model.predict(user, item, rule=wanted))
     if probabilities:
         distribution = model.predict_proba(user, item)
         for level in range(distribution.shape[1]):

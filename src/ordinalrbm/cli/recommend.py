@@ -10,7 +10,7 @@ import typer
 
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.options import LongRatingColumns, refuse
+from ordinalrbm.cli.options import LongRatingColumns, flag, option, out_option, refuse
 from ordinalrbm.cli.output import Output, counted, results_table
 from ordinalrbm.errors import DataError
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\b
 Examples:
-  ordinalrbm recommend films.orbm --users all -n 10 --out best.parquet
-  ordinalrbm recommend films.orbm --users 17,42
+  ordinalrbm recommend films.orbm --users all -n 10 -o best.parquet
+  ordinalrbm recommend films.orbm --user 17 --item-names titles.csv
   ordinalrbm recommend films.orbm --users 9001 --ratings new.csv"""
 
 _MOST_SHOWN = 50
+_FORMATS = "A .csv, .tsv, .xlsx or .parquet file"
+_NEW = "Ratings by new users or of new items, which are placed without learning anew."
+_SCORE = "Rank by demand and liking together, or one: liking, rating, demand."
 
 
-class Score(StrEnum):
-    """What items are ranked by."""
-
-    EXPECTED, LIKED, RATING, DEMAND = "expected", "liked", "rating", "demand"
+Score = StrEnum("Score", "EXPECTED LIKED RATING DEMAND")
 
 
 @app.command(epilog=_EXAMPLES)
@@ -37,27 +37,15 @@ def recommend(
     ctx: typer.Context,
     model: options.ModelFile,
     *,
-    users: Annotated[str, typer.Option(metavar="IDS", help="Ids with commas between them, or all.")] = "all",
-    n: Annotated[int, typer.Option("-n", "--number", min=1, help="Items per user.")] = 10,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A .csv, .tsv or .parquet file; by default a table is printed."),
-    ] = None,
-    ratings: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DATA",
-            help="Ratings by new users or of new items, which are placed without learning anew.",
-        ),
-    ] = None,
+    users: Annotated[str, option("IDS", "Ids with commas between, or all.", "--users", "--user")] = "all",
+    n: Annotated[int, option("N", "Items per user.", "-n", "--number", min=1)] = 10,
+    out: Annotated[Path | None, out_option(f"{_FORMATS}; by default a table is printed.")] = None,
+    ratings: Annotated[Path | None, option("DATA", _NEW)] = None,
     columns: LongRatingColumns,
-    score: Annotated[
-        Score, typer.Option(help="Rank by demand and liking together, or one: liking, rating, demand.")
-    ] = Score.EXPECTED,
-    liked: Annotated[
-        str | None, typer.Option(metavar="LABEL", help="From which rating on something is liked.")
-    ] = None,
-    seen: Annotated[bool, typer.Option("--seen", help="Also items that the user has rated.")] = False,
+    score: Annotated[Score, typer.Option(help=_SCORE)] = Score.EXPECTED,
+    liked: Annotated[str | None, option("LABEL", "From which rating on something is liked.")] = None,
+    item_names: options.ItemNamesOption = None,
+    seen: Annotated[bool, flag("--seen", "Also items that the user has rated.")] = False,
     threads: options.ThreadsOption = None,
     device: options.DeviceOption = "cpu",
     writing: options.Writing,
@@ -77,17 +65,20 @@ def recommend(
         fitted = _with_newcomers(fitted, ratings, columns, output)
     else:
         refuse(ctx, options.COLUMN_OPTIONS, "no ratings are read without --ratings")
+    titles = inputs.item_titles(fitted, inputs.titles_table(item_names))
     lowest = None if liked is None else inputs.lowest_liked_of(liked, fitted.ratings_)
     best = fitted.recommend(
         _asked(users, fitted, output), n=n, score=score.value, liked=lowest, exclude_seen=not seen
     )
+    if titles:
+        best.insert(2, "title", best["item"].map(titles).fillna(""))
     if out is not None:
         write_table(out, best, writing.escape_formulas)
         output.result(
             {"out": str(out), "lines": len(best)}, text=f"{len(best):,} recommendations are in {out}."
         )
         return
-    shown = {"user": "", "item": "", "rank": "d", "score": ".2f"}
+    shown = {"user": "", "item": "", **({"title": ""} if titles else {}), "rank": "d", "score": ".2f"}
     table = results_table(shown, best[list(shown)].head(_MOST_SHOWN).itertuples(index=False, name=None))
     rest = len(best) - _MOST_SHOWN
     more = f"... and {rest:,} more; write all of them with --out." if rest > 0 else ""
@@ -112,7 +103,7 @@ def _asked(users: str, model: RatingModel, output: Output) -> Any:
     ids = [part.strip() for part in users.split(",") if part.strip()]
     if not ids:
         raise DataError("--users names nobody; give ids with commas between them, or all.")
-    found = inputs.user_ids(model, ids)
+    found = inputs.ids_of(model, ids)
     known = set(model.users_.labels.tolist())
     cold = [one for one in found if one not in known]
     if cold:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,33 +13,42 @@ import typer
 import ordinalrbm as orbm
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.options import LongRatingColumns, Settings, refuse
+from ordinalrbm.cli.options import LongRatingColumns, Settings, flag, option, out_option, refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
+from ordinalrbm.runtime.paths import beside
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ordinalrbm.estimators.ratings import RatingModel
+    from ordinalrbm.files.survey import Survey
 
 _EXAMPLES = """\b
 Examples:
-  ordinalrbm report survey.sav --out report.html --group country
-  ordinalrbm report survey.orbm --data survey.sav --out report.html
-  ordinalrbm report ratings.csv --out report.html
-  ordinalrbm report films.orbm --out report.html"""
+  ordinalrbm report survey.sav
+  ordinalrbm report survey.sav -o report.html --group country --questions "q*"
+  ordinalrbm report survey.orbm --data survey.sav --tables tables.xlsx
+  ordinalrbm report ratings.csv -o report.html
+  ordinalrbm report films.orbm"""
 
 # Hidden from learning, so that the page can say how well they are predicted.
 _SHARE = 0.05
+_GROUPS = "Groups"  # how titles of tables begin that compare groups
+
+
+_TABLES = "Its tables as well: all of them as .xlsx; loadings and groups, for print, as .docx or .tex."
 
 
 @dataclass(frozen=True)
 class Shown:
     """What a page is about, beside the data."""
 
-    group: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Survey: background variable that makes the groups.")
-    ] = None
-    user: Annotated[str | None, typer.Option(metavar="ID", help="Ratings: the user to explain.")] = None
-    title: Annotated[str | None, typer.Option(help="By default, the name of the file.")] = None
+    group: Annotated[str | None, option("COLUMN", "Background variable that makes the groups.")] = None
+    user: Annotated[str | None, option("ID", "The user to explain.")] = None
+    item_names: options.ItemNamesOption = None
+    title: Annotated[str | None, option("TEXT", "By default, the name of the file.")] = None
+    tables: Annotated[Path | None, option("FILE", _TABLES)] = None
 
 
 @app.command(epilog=_EXAMPLES)
@@ -46,14 +56,12 @@ def report(
     ctx: typer.Context,
     target: options.DataOrModel,
     *,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The page, such as report.html.")],
-    data: Annotated[
-        Path | None, typer.Option(metavar="DATA", help="With a model: what to show it on.")
-    ] = None,
+    out: Annotated[Path | None, out_option("By default survey-report.html for survey.sav.")] = None,
+    open_it: Annotated[bool, flag("--open", "Open the page in a browser.")] = False,
+    data: Annotated[Path | None, option("DATA", "With a model: what to show it on.")] = None,
     shown: Shown,
     settings: Settings,
     columns: LongRatingColumns,
-    weighted: options.WeightedOption = False,
     telling: options.Telling,
 ) -> None:
     """Write a page about a survey or ratings, for a browser.
@@ -62,7 +70,11 @@ def report(
     respondents, the factors in words, response curves, and how groups differ; for ratings,
     calibration, items, and a user explained. The page needs no network.
     """
-    inputs.check_files(target, data, settings.schema, settings.users, settings.items, out=out)
+    out = out or beside(target, "-report.html")
+    for written in (out, shown.tables):
+        inputs.check_files(target, data, settings.schema, settings.users, settings.items, out=written)
+    if shown.tables is not None:
+        _check_tables(ctx, target, data, shown.tables)
     from ordinalrbm.storage.atomic import atomic_write
 
     output = telling.output()
@@ -72,22 +84,75 @@ def report(
         page = _of_model(ctx, target, data, columns, shown, output)
     else:
         material = inputs.read_to_learn(ctx, target, settings, columns, data=data)
-        settings = replace(settings, weighted=weighted, progress=output.shows_progress)
+        settings = replace(settings, progress=output.shows_progress)
         make = _of_ratings if material.survey is None else _of_survey
         page = make(material, settings, shown, output)
     with atomic_write(out) as file:
         file.write_text(page, encoding="utf-8")
     seconds = time.perf_counter() - begun
-    output.result(
-        {"out": str(out), "seconds": round(seconds, 3), "bytes": len(page.encode())},
-        text=f"The page is in {out} ({seconds:.0f} s); open it in a browser.",
-    )
+    text = f"The page is in {out} ({seconds:.0f} s); open it in a browser."
+    if shown.tables is not None:
+        text += f" Its tables are in {shown.tables}."
+    output.result({"out": str(out), "seconds": round(seconds, 3), "bytes": len(page.encode())}, text=text)
+    if open_it:
+        typer.launch(str(out))
+
+
+def _check_tables(ctx: typer.Context, target: Path, data: Path | None, path: Path) -> None:
+    """Refuse tables that cannot be written, before hours of learning."""
+    from ordinalrbm.files import tables_out
+
+    if path.suffix.lower() != ".xlsx" and not tables_out.is_printed(path):
+        raise DataError(
+            f"--tables '{path}' has another ending than .xlsx, .docx and .tex; give one of these."
+        )
+    tables_out.check_library(path)
+    if data is None and inputs.is_model(target):
+        refuse(ctx, ("tables",), "tables need the survey that the model was learnt from, as --data")
+
+
+def _survey_page(model: orbm.CumulativeRBM, survey: Survey, tables: Path | None, **about: Any) -> str:
+    """The page of a survey; its tables go to a file if they are wanted."""
+    from ordinalrbm.cli.learning import number_to_read
+    from ordinalrbm.files import tables_out
+    from ordinalrbm.pages.kept import tables_kept
+    from ordinalrbm.pages.survey import survey_page
+
+    with tables_kept() as kept:
+        page = survey_page(model, survey, **about)
+    if tables is not None:
+        own = [tables_out.PrintedTable(_title(where), *table) for where, table in kept.items()]
+        if tables_out.is_printed(tables):
+            number: int | None = number_to_read(model)
+            own = [table for table in own if table.title.startswith(_GROUPS)]
+        else:
+            number, own = None, [tables_out.of_frame("Answers", answer_counts(survey)), *own]
+        tables_out.write_reading(tables, model.factor_solution(survey.table, n_factors=number), own)
+    return page
+
+
+def _title(about: str) -> str:
+    """What a table of the page is called, by where on the page it is."""
+    words = re.sub(r"^groups variables (.*) tests$", r"groups by \1", about).replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
+def answer_counts(survey: Survey) -> pd.DataFrame:
+    """How often each level of each question was chosen, a line for each."""
+    import pandas as pd
+
+    lines = []
+    for name in survey.answers:
+        counts = survey.answers[name].value_counts(sort=False)
+        text = survey.schema.column(str(name)).question
+        lines += [(name, text, str(level), int(n), n / max(counts.sum(), 1)) for level, n in counts.items()]
+    return pd.DataFrame(lines, columns=["name", "question", "answer", "count", "share"])
 
 
 def _of_survey(material: inputs.Material, settings: Settings, about: Shown, output: Output) -> str:
     from ordinalrbm.cli.learning import learn_survey, readable_factors
     from ordinalrbm.evaluate.hidden import hide_answers
-    from ordinalrbm.pages.survey import check_group, survey_page
+    from ordinalrbm.pages.survey import check_group
 
     survey = material.survey
     assert survey is not None, "a file is a survey or ratings"
@@ -97,9 +162,10 @@ def _of_survey(material: inputs.Material, settings: Settings, about: Shown, outp
     output.say(f"Learning from all answers but {held_out.row.size:,}, which are hidden ...")
     n_factors = settings.factors or readable_factors(survey.encoded.shape[1])
     model = learn_survey(replace(survey, encoded=shown), replace(settings, factors=n_factors))
-    return survey_page(
+    return _survey_page(
         model,
         survey,
+        about.tables,
         held_out=held_out,
         group=about.group,
         title=about.title,
@@ -114,6 +180,7 @@ def _of_ratings(material: inputs.Material, settings: Settings, about: Shown, out
     from ordinalrbm.pages import ratings_page
 
     assert material.ratings is not None, "a file is a survey or ratings"
+    named = inputs.titles_table(about.item_names)  # rather now than when all is learnt
     inputs.tell_material(material, output)
     train, test = hide_ratings(material.ratings, _SHARE, settings.seed)
     output.say(f"Learning from all ratings but {len(test):,}, which are hidden ...")
@@ -123,18 +190,15 @@ def _of_ratings(material: inputs.Material, settings: Settings, about: Shown, out
         test=test,
         left_out=(),
         title=about.title or material.source.name,
-        example_user=_known_user(about.user, model),
         progress=output.step,
+        **_example(about, model, named),
     )
 
 
-def _known_user(user: str | None, model: RatingModel) -> Any:
-    if user is None:
-        return None
-    found = inputs.user_ids(model, [user])[0]
-    if found not in set(model.users_.labels.tolist()):
-        raise DataError(f"--user {user!r} is not known to the model; give one that has ratings.")
-    return found
+def _example(about: Shown, model: RatingModel, named: pd.DataFrame | None) -> dict[str, Any]:
+    """The user to explain and the titles of items, where they are given."""
+    example = {} if about.user is None else {"example_user": inputs.known_id(model, about.user, "user")}
+    return example | ({} if named is None else {"item_names": inputs.item_titles(model, named)})
 
 
 def _of_model(
@@ -145,19 +209,22 @@ def _of_model(
     about: Shown,
     output: Output,
 ) -> str:
-    from ordinalrbm.pages import model_page, ratings_page, survey_page
+    from ordinalrbm.pages import model_page, ratings_page
 
     model = orbm.load(path)
     common: dict[str, Any] = {"title": about.title, "progress": output.step}
     if isinstance(model, orbm.CumulativeRBM):
-        refuse(ctx, ("user", *options.COLUMN_OPTIONS), f"'{path}' is a model of a survey")
+        of_ratings = ("user", "item_names", *options.COLUMN_OPTIONS)
+        refuse(ctx, of_ratings, f"'{path}' is a model of a survey")
         if data is None:
             refuse(ctx, ("group",), "groups need --data")
             return model_page(model, title=about.title)
         _, survey = inputs.survey_for(model, path, data)
-        return survey_page(model, survey, group=about.group, **common)
-    refuse(ctx, ("group",), f"'{path}' is a model of ratings")
+        return _survey_page(model, survey, about.tables, group=about.group, **common)
+    refuse(ctx, ("group", "tables"), f"'{path}' is a model of ratings")
     if data is None:
         refuse(ctx, options.COLUMN_OPTIONS, "no ratings are read without --data")
     test = None if data is None else inputs.ratings_for(model, path, data, columns)
-    return ratings_page(model, test=test, example_user=_known_user(about.user, model), **common)
+    return ratings_page(
+        model, test=test, **common, **_example(about, model, inputs.titles_table(about.item_names))
+    )

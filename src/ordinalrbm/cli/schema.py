@@ -6,10 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
+from ordinalrbm.cli.options import option
 from ordinalrbm.cli.output import counted
 from ordinalrbm.errors import DataError
 
@@ -18,6 +17,7 @@ Examples:
   ordinalrbm schema survey.sav
   ordinalrbm schema survey.sav --page columns.html
   ordinalrbm schema survey.sav --out schema.toml
+  ordinalrbm schema survey.sav --questions "q*" --exclude q5,q6
   ordinalrbm schema survey.sav --schema schema.toml --page columns.html"""
 
 
@@ -26,14 +26,12 @@ def schema(
     data: options.DataFile,
     *,
     schema: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A TOML file that corrects what would be proposed.")
+        Path | None, option("FILE", "A TOML file that corrects what would be proposed.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the schema to a TOML file, for you to correct.")
-    ] = None,
-    page: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page with all columns and their counts.")
-    ] = None,
+    questions: options.QuestionsOption = None,
+    exclude: options.ExcludeOption = None,
+    out: Annotated[Path | None, options.out_option("Write the schema as TOML, for you to correct.")] = None,
+    page: Annotated[Path | None, option("FILE", "Write a page with all columns and their counts.")] = None,
     telling: options.Telling,
 ) -> None:
     """Show what the columns of a survey were taken for.
@@ -48,15 +46,12 @@ def schema(
         raise DataError(f"--out and --page are both '{out}'; write to two files.")
     from ordinalrbm.cli.schema_table import proposal_table
     from ordinalrbm.files.formats import read
-    from ordinalrbm.files.survey import read_text
-    from ordinalrbm.schema.infer import propose
-    from ordinalrbm.schema.toml import override, to_toml
+    from ordinalrbm.schema.toml import to_toml
     from ordinalrbm.storage.atomic import atomic_write
 
     source = read(data)
-    found = propose(source)
-    if schema is not None:
-        found = override(found, read_text(schema), f"File '{schema}'")
+    settings = options.SurveySettings(schema=schema, questions=questions, exclude=exclude)
+    found = inputs.schema_of(source, settings)
     written = {}
     if page is not None:
         from ordinalrbm.pages import schema_page

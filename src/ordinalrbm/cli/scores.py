@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.options import Rotation
+from ordinalrbm.cli.options import Rotation, SurveySettings, option, out_option
 from ordinalrbm.cli.output import counted
 from ordinalrbm.errors import DataError
 
@@ -21,61 +22,70 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\b
 Examples:
-  ordinalrbm scores survey.orbm survey.sav --out scores.sav --factors 2
-  ordinalrbm scores survey.orbm survey.sav --out scores.dta -k 2 --draws 5"""
+  ordinalrbm scores survey.sav -k 2
+  ordinalrbm scores survey.orbm survey.sav -o scores.sav
+  ordinalrbm scores survey.orbm survey.sav -o scores.dta -k 2 --draws 5"""
+
+_OUT = "A .sav, .zsav, .dta, .csv, .tsv, .xlsx or .parquet file; by default survey-scores.sav for survey.sav."
+_NUMBER = (
+    "Number of factors. By default the one that `ordinalrbm factors` would choose; of a model, as many "
+    "as have at least two questions of their own."
+)
 
 
 @app.command(epilog=_EXAMPLES)
 def scores(
     ctx: typer.Context,
-    model: options.ModelFile,
-    data: options.DataFile,
+    target: options.DataOrModel,
+    data: options.DataOfModel = None,
     *,
-    out: Annotated[
-        Path, typer.Option(metavar="FILE", help="A .sav, .zsav, .dta, .csv, .tsv or .parquet file.")
-    ],
-    number: Annotated[
-        int | None,
-        typer.Option(
-            "--factors",
-            "-k",
-            min=1,
-            metavar="K",
-            help="Fewer factors than the model has: those that explain most.",
-        ),
-    ] = None,
+    out: Annotated[Path | None, out_option(_OUT)] = None,
+    number: Annotated[int | None, option("K", _NUMBER, "--factors", "-k", min=1)] = None,
     rotation: options.RotationOption = Rotation.VARIMAX,
     draws: Annotated[
-        int | None, typer.Option(min=1, metavar="M", help="So many plausible values of each factor as well.")
+        int | None, option("M", "So many plausible values of each factor as well.", min=1)
     ] = None,
-    seed: options.SeedOption = 0,
-    threads: options.ThreadsOption = None,
+    settings: SurveySettings,
     writing: options.Writing,
 ) -> None:
     """Write each respondent's scores on the rotated factors.
 
-    A factor has mean 0 and standard deviation 1 among the people that the model was learnt from.
-    Beside the score is its standard error. Plausible values are random draws, for analyses of
-    the factors: do each analysis with every draw, and pool the results.
+    A survey is learnt from first; or give a model and the survey after it. A factor has mean 0 and
+    standard deviation 1 among the people that the model was learnt from. Beside the score is its
+    standard error. Plausible values are random draws, for analyses of the factors: do each
+    analysis with every draw, and pool the results.
     """
-    inputs.check_files(model, data, out=out)
+    out = out or inputs.written_like(data or target, "-scores")
+    inputs.check_files(target, data, settings.schema, out=out)
     output = writing.begin(ctx, out, labelled=True)
+    from ordinalrbm.cli.learning import compare_numbers, learn_survey, number_to_read
     from ordinalrbm.files.writing import write_labelled
 
-    fitted = inputs.load_for(model, "a survey").set_params(n_jobs=threads)
-    most = min(fitted.model_.weights.shape)
-    if number is not None and number > most:
-        raise DataError(f"--factors {number} is more than '{model}' has; give at most {most}.")
-    _, survey = inputs.survey_for(fitted, model, data)
-    chosen: dict[str, Any] = {"rotation": rotation.value, "n_factors": number}
-    names = fitted.factor_solution(**chosen).names
-    table, labels = _scored(fitted, survey, names, chosen, draws, seed)
+    settings = replace(settings, progress=output.shows_progress)
+    model, _, survey = inputs.given_or_learnt(ctx, target, data, settings, output)
+    chosen: dict[str, Any] = {"rotation": rotation.value}
+    if model is None:
+        number = number or compare_numbers(survey, settings, output).chosen
+        _check_number(number, survey.n_questions, f"the questions of {survey.name!r}")
+        output.step(f"learning {counted(number, 'factor')} from all answers")
+        model = learn_survey(survey, replace(settings, factors=number))
+    else:
+        _check_number(number or 1, min(model.model_.weights.shape), f"'{target}' has")
+        number = number or number_to_read(model, **chosen)
+    chosen["n_factors"] = number
+    names = model.factor_solution(**chosen).names
+    table, labels = _scored(model, survey, names, chosen, draws, settings.seed)
     write_labelled(out, table, labels, writing.escape_formulas)
     people, factors = counted(len(table), "respondent"), counted(len(names), "factor")
     lines = [f"Scores of {people} on {factors} are in {out}."]
     lines += [f"{factor} ({name})" for factor, name in names.items()]
     found = {"out": str(out), "rows": len(table), "columns": labels, "names": names}
     output.result(found, text="\n".join(lines))
+
+
+def _check_number(number: int, most: int, whose: str) -> None:
+    if number > most:
+        raise DataError(f"--factors {number} is more than {whose}; give at most {most}.")
 
 
 def _scored(

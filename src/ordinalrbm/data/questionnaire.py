@@ -13,7 +13,6 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 from scipy.special import ndtri
-from scipy.stats import skew
 
 from ordinalrbm.data.columns import Column, Name, location
 from ordinalrbm.data.features import (
@@ -615,7 +614,7 @@ def learn_number_scale(values: np.ndarray, name: Name) -> NumberScale:
             f"{location(name)} has numbers too large or too close to be told apart; give it in other units."
         )
     found = NumberScale(mean, deviation)
-    if not abs(float(skew((known - mean) / deviation))) > _SKEWED:
+    if not abs(float(np.mean(((known - mean) / deviation) ** 3))) > _SKEWED:  # their skewness
         return found
     distinct, scores = _normal_scores(known)
     return NumberScale(mean, deviation, tuple(distinct.tolist()), tuple(scores.tolist()))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,6 +20,7 @@ from ordinalrbm.engine.side import Side
 from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators import poles
 from ordinalrbm.estimators.validation import check_choice, check_weights, check_whole
+from ordinalrbm.files.tables_out import write_reading
 from ordinalrbm.runtime.display import Readable, two_digits
 from ordinalrbm.runtime.threads import seed_from, threads
 from ordinalrbm.stats.rotation import ROTATIONS, Rotation
@@ -204,6 +207,18 @@ class FactorReading(Readable):
                 columns[f"{factor} (error)"] = self.standard_errors[factor]
         columns["communality"] = self.communalities
         return pd.DataFrame(columns, index=self.loadings.index).iloc[order]
+
+    def to_excel(self, path: str | os.PathLike) -> None:
+        """Write loadings, reliability and correlations to an .xlsx file, a sheet each."""
+        write_reading(Path(path).with_suffix(".xlsx"), self)
+
+    def to_word(self, path: str | os.PathLike) -> None:
+        """Write the loadings to a .docx file as a table in APA form."""
+        write_reading(Path(path).with_suffix(".docx"), self)
+
+    def to_latex(self, path: str | os.PathLike) -> None:
+        r"""Write the loadings to a .tex file as a table in APA form, to be ``\input``."""
+        write_reading(Path(path).with_suffix(".tex"), self)
 
     def curves(self, item: str, factor: str = "Factor 1", n_points: int = 61) -> pd.DataFrame:
         """Item response curves: how likely each level is along a factor, and the information.

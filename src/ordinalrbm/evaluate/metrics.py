@@ -16,6 +16,16 @@ _SUM_TOLERANCE = 1e-3  # of a distribution's sum, which is one but for rounding
 _VALUE_TOLERANCE = 1e-6  # of a value, relative to its level: tenths may come as float32
 _ROUNDING = 1e-9  # a probability of three tenths belongs to the bin that starts there
 _N_BINS = 10
+# What the measures of `score` are called in tables.
+MEASURES = {
+    "rmse": "root mean squared error (mean)",
+    "mae": "mean absolute error (mode)",
+    "mae_median": "mean absolute error (median)",
+    "accuracy": "accuracy (mode)",
+    "nll": "negative log-likelihood",
+    "rps": "ranked probability score",
+    "calibration": "calibration error",
+}
 
 
 def score(probabilities: ArrayLike, truth: ArrayLike, values: ArrayLike | None = None) -> dict[str, float]:

@@ -20,7 +20,7 @@ from ordinalrbm.evaluate.hidden import distributions, hide_answers, level_values
 from ordinalrbm.evaluate.metrics import point_scores, score
 from ordinalrbm.evaluate.ranking import RankingScores, RankingTask
 from ordinalrbm.runtime.display import Readable
-from ordinalrbm.stats.point_estimates import log_of_level
+from ordinalrbm.stats.point_estimates import log_of_level, point
 
 
 class RatingPredictor(Protocol):
@@ -143,6 +143,48 @@ def _without(recommended: pd.DataFrame, pairs: pd.MultiIndex) -> pd.DataFrame:
     return recommended[~pd.MultiIndex.from_frame(recommended[["user", "item"]]).isin(pairs)]
 
 
+# ---- two models -------------------------------------------------------------------------------
+
+
+def paired_differences(
+    one: np.ndarray, other: np.ndarray, level: np.ndarray, row: np.ndarray, values: np.ndarray
+) -> pd.DataFrame:
+    """Scores of two models on the same answers, and the differences of the second from the first.
+
+    ``one`` and ``other`` are what each of them expected, (n, L), ``level`` what was answered (from 0),
+    ``row`` whose answers they are, and ``values`` those of the levels. Standard errors take the
+    answers of one person for a cluster.
+
+    Examples
+    --------
+    >>> sure, vague = np.array([[0.9, 0.1]] * 4), np.array([[0.5, 0.5]] * 4)
+    >>> table = paired_differences(vague, sure, np.zeros(4, int), np.arange(4), np.array([1.0, 2.0]))
+    >>> table.loc["nll", "difference"].round(3).item()
+    -0.588
+    """
+    first, second = (_losses(found, level, values) for found in (one, other))
+    lines = {}
+    for name in first:
+        means, parts = [first[name].mean(), second[name].mean()], [first[name], second[name]]
+        if name == "rmse":  # a root of a mean: to first order, it moves by half of that over itself
+            means = [np.sqrt(mean) for mean in means]
+            parts = [loss / (2.0 * mean or 1.0) for loss, mean in zip(parts, means, strict=True)]
+        lines[name] = [*means, means[1] - means[0], clustered_error(parts[1] - parts[0], row)]
+    columns = ["first", "second", "difference", "standard_error"]
+    return pd.DataFrame.from_dict(lines, orient="index", columns=columns)
+
+
+def _losses(found: np.ndarray, level: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
+    right = values[level]
+    mode, median = point(found, "mode"), point(found, "median")
+    return {
+        "rmse": (found @ values - right) ** 2,
+        "mae_median": np.abs(values[median] - right),
+        "accuracy": (mode == level).astype(float),
+        "nll": -log_of_level(found, level),
+    }
+
+
 # ---- numbers of factors -----------------------------------------------------------------------
 
 
@@ -233,9 +275,9 @@ def _compared(found: dict[int, np.ndarray], hidden: Cells) -> FactorNumbers:
     lines = {
         number: {
             "log_likelihood": means[number],
-            "standard_error": _error(values, hidden.row),
+            "standard_error": clustered_error(values, hidden.row),
             "difference": means[number] - means[best],
-            "difference_error": _error(values - found[best], hidden.row),
+            "difference_error": clustered_error(values - found[best], hidden.row),
         }
         for number, values in found.items()
     }
@@ -245,7 +287,7 @@ def _compared(found: dict[int, np.ndarray], hidden: Cells) -> FactorNumbers:
     return FactorNumbers(table, best, int(min(near)), hidden.row.size)
 
 
-def _error(values: np.ndarray, row: np.ndarray) -> float:
+def clustered_error(values: np.ndarray, row: np.ndarray) -> float:
     """Standard error of a mean over answers, with those of one person as a cluster."""
     _, person = np.unique(row, return_inverse=True)
     apart = np.bincount(person, values - values.mean())

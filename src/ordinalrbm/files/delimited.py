@@ -1,4 +1,7 @@
-"""CSV and TSV files: which encoding, which delimiter, which columns are numbers."""
+"""CSV and TSV files: which encoding, which delimiter, which columns are numbers.
+
+Sheets of a workbook are read as text, too, and become a source in the same way.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import io
 import re
 import zlib
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
@@ -18,7 +22,7 @@ from pyarrow import csv as arrow_csv
 from ordinalrbm.data.frames import column_to_pandas
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.blocks import each
-from ordinalrbm.schema.source import Format, Source, name_of, unreadable
+from ordinalrbm.schema.source import Format, Source, as_number, name_of, unreadable
 
 # What programs write for an empty cell among numbers. Among text, each could be an answer; "None"
 # is one among numbers too: no children.
@@ -49,14 +53,37 @@ def read(path: Path, kind: Format) -> Source:
         raise DataError(f"File '{path}' is empty; give a file with a table.")
     delimiter = said[1].decode() if said else "\t" if kind == "tsv" else _delimiter(content)
     table = _table(path, content, delimiter)
-    has_commas = delimiter == ";"
-    columns = each(lambda text: _as_numbers(text, has_commas), table.columns, len(content))
+    return source_of_text(path, kind, table, remarks, len(content), decimal_comma=delimiter == ";")
+
+
+def source_of_text(
+    path: Path,
+    kind: Format,
+    table: pa.Table,
+    remarks: tuple[str, ...],
+    size: int,
+    decimal_comma: bool = False,
+) -> Source:
+    """The source of a table of text, with numbers where all of a column is; size is in bytes."""
+    columns = each(lambda text: _as_numbers(text, decimal_comma), table.columns, size)
+    _refuse_lack_of_header(path, table.column_names)
     names = [name or f"column {k + 1}" for k, name in enumerate(table.column_names)]
     remarks += _emptied(names, table.columns, columns)
     # By position, because names need not differ yet.
     frame = pd.DataFrame({k: column_to_pandas(column) for k, column in enumerate(columns)})
     frame.columns = names
     return Source(path, kind, name_of(path), frame, remarks=remarks)
+
+
+def _refuse_lack_of_header(path: Path, names: list[str]) -> None:
+    """Refuse a first line of numbers, unless they rise, as the names of columns may."""
+    numbers = [number for number in map(as_number, names) if number is not None]
+    if len(numbers) == len(names) > 1 and any(b <= a for a, b in pairwise(numbers)):
+        first = ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
+        raise DataError(
+            f"File '{path}' seems to have no header: its first line holds numbers ({first}), not "
+            "names of columns; add a line with the names."
+        )
 
 
 def _emptied(

@@ -1,4 +1,4 @@
-"""Files as tables of codes: SPSS, Stata, CSV and Parquet, with the metadata of their columns.
+"""Files as tables of codes: SPSS, Stata, SAS, Excel, CSV and Parquet, with what they say of columns.
 
 Codes stay as they are stored, user-missing ones too; `schema.infer` proposes what they mean, and
 `survey` applies it.
@@ -25,6 +25,7 @@ from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError
 from ordinalrbm.files import delimited
 from ordinalrbm.runtime.blocks import each
+from ordinalrbm.runtime.paths import split_sheet
 from ordinalrbm.schema.source import (
     Format,
     Source,
@@ -46,7 +47,8 @@ def read(path: StrPath) -> Source:
     Parameters
     ----------
     path : str or path
-        ``.sav``, ``.zsav`` (SPSS), ``.dta`` (Stata), ``.csv``, ``.tsv`` (also with ``.gz``), or
+        ``.sav``, ``.zsav``, ``.por`` (SPSS), ``.dta`` (Stata), ``.xpt`` (SAS), ``.xlsx`` (the first
+        sheet, or that of ``file.xlsx:Sheet``), ``.csv``, ``.tsv`` (also with ``.gz``), or
         ``.parquet``; or a folder of Parquet files, partitioned or not.
 
     Returns
@@ -68,11 +70,15 @@ def read(path: StrPath) -> Source:
     0   f           4
     1   m           2
     """
-    file = Path(path)
+    file, sheet = split_sheet(Path(path))
     kind = format_on_disk(file)
     with reading(file):
         if kind in ("csv", "tsv"):
             source = delimited.read(file, kind)
+        elif kind == "xlsx":
+            from ordinalrbm.files import excel
+
+            source = excel.read(file, sheet)
         elif kind == "parquet":
             source = _read_parquet(file)
         else:

@@ -1,4 +1,4 @@
-"""SPSS and Stata files, with labels, missing values and formats."""
+"""SPSS, Stata and SAS transport files, with labels, missing values and formats."""
 
 from __future__ import annotations
 
@@ -22,10 +22,16 @@ _SPSS_DATES = (
     (r"D?TIME|MTIME", "time"),
 )
 _STATA_DATES = ((r"%-?t[cC]", "datetime"), (r"%-?(td|d)", "date"), (r"%-?t[bwmqhy]", "period"))
+_SAS_DATES = (
+    (r"DATETIME|DATEAMPM|E8601DT", "datetime"),
+    (r"TIME|HHMM|E8601TM", "time"),
+    (r"DATE|DDMMYY|MMDDYY|YYMMDD|JULIAN|MONYY|WORDDAT|WEEKDAT|E8601DA", "date"),
+)
+_DATES = {"dta": _STATA_DATES, "xpt": _SAS_DATES}
 
 
 def read(path: Path, kind: Format) -> Source:
-    """Read an SPSS or Stata file; `formats.read` explains."""
+    """Read an SPSS, Stata or SAS file; `formats.read` explains."""
     with path.open("rb"):
         pass  # pyreadstat would not say why it cannot open a file
     frame, meta, remarks = _parsed(path, kind)
@@ -42,7 +48,7 @@ def read(path: Path, kind: Format) -> Source:
         questions={name: label.strip() for name, label in meta.column_names_to_labels.items() if label},
         missing={name: _missing(entries) for name, entries in meta.missing_ranges.items()},
         measure={name: m for name, m in meta.variable_measure.items() if m and m != "unknown"},
-        dates=_dates(meta.original_variable_types, _STATA_DATES if kind == "dta" else _SPSS_DATES),
+        dates=_dates(meta.original_variable_types, _DATES.get(kind, _SPSS_DATES)),
         tags=tags,
         variable_formats={name: form for name, form in meta.original_variable_types.items() if form},
         display_widths=dict(meta.variable_display_width),
@@ -53,12 +59,13 @@ def read(path: Path, kind: Format) -> Source:
 
 
 def _parsed(path: Path, kind: Format) -> tuple[pd.DataFrame, Any, tuple[str, ...]]:
-    reader = partial(
-        pyreadstat.read_dta if kind == "dta" else pyreadstat.read_sav,
-        str(path),
-        user_missing=True,
-        disable_datetime_conversion=True,
-    )
+    if kind == "por":  # whose reader knows neither encodings nor user-missing codes, which are empty
+        reader = partial(_portable, str(path))
+    elif kind == "xpt":
+        reader = partial(pyreadstat.read_xport, str(path), disable_datetime_conversion=True)
+    else:
+        read_file = pyreadstat.read_dta if kind == "dta" else pyreadstat.read_sav
+        reader = partial(read_file, str(path), user_missing=True, disable_datetime_conversion=True)
     try:
         return *reader(), ()
     except UnicodeDecodeError:
@@ -72,6 +79,12 @@ def _parsed(path: Path, kind: Format) -> tuple[pd.DataFrame, Any, tuple[str, ...
         raise unreadable(path, error) from error
     remark = f"File '{path}' has text that is not in the encoding it names and was read as "
     return frame, meta, (remark + "Windows-1252; check its accents.",)
+
+
+def _portable(path: str, encoding: str | None = None) -> tuple[pd.DataFrame, Any]:
+    if encoding is not None:
+        raise PyreadstatError("its text is not in UTF-8")
+    return pyreadstat.read_por(path, disable_datetime_conversion=True)
 
 
 def _untagged(path: Path, frame: pd.DataFrame, meta: Any) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:

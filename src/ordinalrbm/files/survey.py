@@ -36,6 +36,7 @@ from ordinalrbm.schema.source import (
     unreadable,
 )
 from ordinalrbm.schema.toml import override
+from ordinalrbm.schema.vocabulary import asks
 
 EMPTY: Literal["empty"] = "empty"  # a cell that holds nothing
 Reason = Sort | Literal["empty"]
@@ -552,6 +553,57 @@ def _weights(source: Source, column: Column, out: list[LeftOut]) -> pd.Series:
 
 
 # ---- choosing columns -------------------------------------------------------------------------
+
+
+def select(schema: Schema, questions: Sequence[str] = (), exclude: Sequence[str] = ()) -> Schema:
+    """A schema with only some questions, and without some columns: names or patterns with ``*``.
+
+    Education, income and the like, by which people can be compared, become background where they are
+    not among the questions that are named.
+
+    Examples
+    --------
+    >>> schema = Schema(tuple(Column(name, "ordinal") for name in ("q1", "q2", "p1")))
+    >>> select(schema, ["q*"], ["q2"]).names("ordinal")
+    ['q1']
+    """
+    ordinal, every = schema.names("ordinal"), [column.name for column in schema.columns]
+    wanted = set(_matching(schema, questions, ordinal, "questions")) if questions else set(ordinal)
+    left = set(_matching(schema, exclude, every, "exclude"))
+    if not wanted - left:
+        raise DataError("exclude leaves no question; name fewer columns.")
+
+    def selected(column: Column) -> Column:
+        if column.name in left:
+            return replace(column, role="ignored", reason="excluded", confidence=1.0)
+        if column.role != "ordinal" or column.name in wanted:
+            return column
+        text = column.question or column.name
+        is_group = asks(text, "banded") or asks(f"level of {text}", "banded")
+        role: Role = "background" if is_group else "ignored"
+        return replace(column, role=role, reason="not among the questions", confidence=1.0)
+
+    return replace(schema, columns=tuple(map(selected, schema.columns)))
+
+
+def _matching(schema: Schema, texts: Sequence[str], among: Sequence[str], how: str) -> list[str]:
+    roles = {column.name: column.role for column in schema.columns}
+    found: list[str] = []
+    for entry in _entries(schema, texts):
+        own = [entry] if entry in among else [name for name in among if fnmatchcase(name, entry)]
+        if not own and entry in roles:
+            raise DataError(
+                f"{how} names {entry!r}, which has the role {roles[entry]}; give it the role ordinal in a "
+                "schema, or leave it out."
+            )
+        if not own:
+            near = did_you_mean(entry.strip("*"), among, 0.5)
+            raise DataError(
+                f"{how} {entry!r} matches no {'column' if how == 'exclude' else 'question'}{near}; give "
+                "names or patterns with *, with commas between."
+            )
+        found += own
+    return found
 
 
 def choose(schema: Schema, values: pd.DataFrame, include: Sequence[str], background: Sequence[str]) -> Chosen:

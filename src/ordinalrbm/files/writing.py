@@ -9,15 +9,18 @@ each format can hold:
   has no user-missing numbers, only the extended missing values .a to .z: user-missing codes of an
   SPSS file become these, in ascending order and with their labels. In other formats, .a to .z are
   empty.
-- CSV, TSV (also with .gz) and Parquet: codes, and dates as dates.
+- CSV, TSV (also with .gz), Excel (.xlsx) and Parquet: codes, and dates as dates.
 
-Text in CSV and TSV that a spreadsheet would take for a formula can be escaped.
+Names of columns that SPSS or Stata do not take, with blanks for instance, become valid ones there,
+and the old name is the label where there is no other. Text in CSV and TSV that a spreadsheet would
+take for a formula can be escaped; in a workbook it is text anyway.
 """
 
 from __future__ import annotations
 
 import gzip
 import re
+import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -31,7 +34,8 @@ import pyreadstat
 from pyreadstat import PyreadstatError, ReadstatError
 
 from ordinalrbm.data.tables import IMPUTATION, Encoded
-from ordinalrbm.errors import DataError
+from ordinalrbm.errors import DataError, user_stacklevel
+from ordinalrbm.files import tables_out
 from ordinalrbm.files.survey import (
     EMPTY,
     OF_PEOPLE,
@@ -62,6 +66,8 @@ _SPSS_EPOCH = np.datetime64("1582-10-14", "s")
 _STATA_EPOCH = np.datetime64("1960-01-01", "s")
 _STATA_LABEL = 80  # letters of a variable label
 _SPSS_LABEL = 256
+_SPSS_NAME, _STATA_NAME = 64, 32  # letters of a variable name
+_RESERVED = "all and by eq ge gt le lt ne not or to with _all byte double float if in int long using strl"
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _MOST_DISCRETE = 3  # user-missing codes that an SPSS column can have
 _MOST_MISSING_LETTERS = 8  # of a text that is user-missing in SPSS
@@ -223,15 +229,75 @@ def _writer(
 ) -> Callable[[Path], None]:
     """A function that writes a table in the format of the target, with the metadata of the source."""
     kind = format_of(target)
-    if kind in ("sav", "zsav"):
-        return _spss_writer(target, frame, source, schema)
+    if kind not in ("sav", "zsav", "dta"):
+        return _table_writer(target, _with_dates(frame, source), escape_formulas)
+    names = valid_names(list(frame.columns), kind)
+    if names:
+        _tell_of_names(target, names)
+        frame, source, schema = frame.rename(columns=names), *_under_names(source, schema, names)
+        filled = {names.get(name, name): where for name, where in filled.items()}
     if kind == "dta":
         return _stata_writer(frame, source, schema, filled)
-    return _table_writer(target, _with_dates(frame, source), escape_formulas)
+    return _spss_writer(target, frame, source, schema)
+
+
+def valid_names(columns: Sequence[str], kind: Format) -> dict[str, str]:
+    """New names for columns whose own are no names of variables in SPSS or Stata; none twice.
+
+    Examples
+    --------
+    >>> valid_names(["Q 1", "q_1", "2nd", "to"], "dta")
+    {'Q 1': 'Q_1_2', '2nd': 'v2nd', 'to': 'to_'}
+    """
+    most, others = (_STATA_NAME, "") if kind == "dta" else (_SPSS_NAME, ".$#@")
+    legal = {name: _legal(name, most, others) for name in columns}
+    used, new = set(), {}
+    for name in sorted(legal, key=lambda name: name != legal[name]):  # first those that can stay
+        candidate, k = legal[name], 1
+        while candidate.casefold() in used:
+            k += 1
+            candidate = f"{legal[name][: most - len(str(k)) - 1]}_{k}"
+        used.add(candidate.casefold())
+        if candidate != name:
+            new[name] = candidate
+    return new
+
+
+def _legal(name: str, most: int, others: str) -> str:
+    plain = re.sub(rf"[^\w{others}]+", "_", name).rstrip("._" if not name.endswith("_") else ".") or "v"
+    plain = plain if plain[0].isalpha() or (plain[0] == "_" and not others) else f"v{plain}"
+    while len(plain) > most or len(plain.encode()) > _SPSS_NAME:
+        plain = plain[:-1]
+    return f"{plain}_" if plain.lower() in _RESERVED.split() else plain
+
+
+def _tell_of_names(target: Path, names: dict[str, str]) -> None:
+    shown = ", ".join(f"{old!r} is {new}" for old, new in list(names.items())[:3])
+    more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+    warnings.warn(
+        f"File '{target}' cannot hold all names of columns as they are: {shown}{more}; the labels keep them.",
+        stacklevel=user_stacklevel(),
+    )
+
+
+def _under_names(source: Source, schema: Schema, names: dict[str, str]) -> tuple[Source, Schema]:
+    """A source and its schema with other names; the old ones are labels where there are none."""
+
+    def renamed(by_name: dict[str, Any]) -> dict[str, Any]:
+        return {names.get(name, name): value for name, value in by_name.items()}
+
+    said = {column.name for column in schema.columns if column.question}
+    old = {name: name for name in names if name not in said}
+    parts = ("value_labels", "missing", "measure", "dates", "tags", "variable_formats", "display_widths")
+    changed: dict[str, Any] = {part: renamed(getattr(source, part)) for part in parts}
+    frame = source.frame.rename(columns=names)
+    columns = tuple(replace(column, name=names.get(column.name, column.name)) for column in schema.columns)
+    questions = renamed(old | source.questions)
+    return replace(source, frame=frame, questions=questions, **changed), Schema(columns)
 
 
 def write_table(path: StrPath, frame: pd.DataFrame, escape_formulas: bool = False) -> None:
-    r"""Write a table as .csv, .tsv (both also with .gz) or .parquet, without its index.
+    r"""Write a table as .csv, .tsv (both also with .gz), .xlsx or .parquet, without its index.
 
     Whole numbers are written without a decimal point, gaps among them or not. With
     ``escape_formulas``, text in .csv and .tsv that a spreadsheet would take for a formula gets an
@@ -268,6 +334,9 @@ def _table_writer(target: Path, frame: pd.DataFrame, escape_formulas: bool) -> C
     kind = check_table_format(target)
     if kind == "parquet":
         return lambda file: frame.to_parquet(file, index=False)
+    if kind == "xlsx":
+        sheet = tables_out.of_frame(target.stem, frame)
+        return lambda file: tables_out.write_workbook(file, [sheet])
     plain = pd.DataFrame({name: as_whole(frame[name]) for name in frame.columns}, index=frame.index)
     if escape_formulas:
         plain = _without_formulas(plain)
@@ -311,9 +380,10 @@ def _no_formula(cell: Any) -> Any:
 def check_table_format(path: Path) -> Format:
     """The format of a plain table at this path; raises a DataError when it has none."""
     kind = format_of(path)
-    if kind not in ("csv", "tsv", "parquet"):
+    if kind not in ("csv", "tsv", "xlsx", "parquet"):
         raise DataError(
-            f"File '{path}' cannot hold a plain table; write to .csv, .tsv (with or without .gz) or .parquet."
+            f"File '{path}' cannot hold a plain table; write to .csv, .tsv (with or without .gz), .xlsx or "
+            ".parquet."
         )
     return kind
 
@@ -515,8 +585,9 @@ def _with_dates(frame: pd.DataFrame, source: Source) -> pd.DataFrame:
         numbers = frame[name]
         if kind == "period" or not pd.api.types.is_numeric_dtype(numbers.dtype):
             continue  # Stata's weeks, months and quarters stay numbers
-        if source.format == "dta":
-            seconds = numbers * 86400 if kind == "date" else numbers / 1000
+        if source.format in ("dta", "xpt") and kind != "time":  # both count from 1960
+            parts = 1000 if source.format == "dta" else 1
+            seconds = numbers * 86400 if kind == "date" else numbers / parts
             moments = _moments(seconds, _STATA_EPOCH)
         else:
             moments = _moments(numbers, np.datetime64(0, "s") if kind == "time" else _SPSS_EPOCH)
@@ -540,7 +611,7 @@ def _moments(seconds: pd.Series, epoch: np.datetime64) -> pd.Series:
 
 
 def _spss_writer(target: Path, frame: pd.DataFrame, source: Source, schema: Schema) -> Callable[[Path], None]:
-    is_spss = source.format in ("sav", "zsav")
+    is_spss = source.format in ("sav", "zsav", "por")
     is_packed = target.name.lower().endswith(".zsav")
     questions = [name for name in schema.names("ordinal") if name in source.frame]
     plain = _plain(frame if is_spss else _with_dates(frame, source))

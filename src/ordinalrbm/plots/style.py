@@ -21,6 +21,8 @@ UNKNOWN = "#BBBBBB"
 QUIET = "#555555"
 # Shades from dark to light, which survive colour blindness and a grey print.
 DEGREES = "viridis"
+# From red over a grey middle to blue, told apart with any kind of colour vision.
+DIVERGING, NEUTRAL = "RdBu", "#c9c9c9"
 
 _Draw = TypeVar("_Draw", bound=Callable[..., Figure])
 
@@ -39,6 +41,15 @@ def plain_text(draw: _Draw) -> _Draw:
 def shades(count: int) -> list[str]:
     """Colours of ordered levels, from the lowest to the highest."""
     return [to_hex(colormaps[DEGREES](x)) for x in np.linspace(0.0, 0.95, count)]
+
+
+def diverging(count: int) -> list[str]:
+    """Colours from one end of a scale over a neutral middle to the other."""
+    places = np.linspace(0.1, 0.9, count) if count > 1 else np.array([0.9])
+    colours = [to_hex(colormaps[DIVERGING](x)) for x in places]
+    if count % 2 and count > 1:
+        colours[count // 2] = NEUTRAL
+    return colours
 
 
 def kinds(count: int) -> list[str]:

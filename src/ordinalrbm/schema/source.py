@@ -20,9 +20,9 @@ from ordinalrbm.schema.schema import Code
 
 Missing = Code | tuple[float, float]  # a code, or a range of codes with both ends
 StrPath = str | os.PathLike[str]
-Format = Literal["sav", "zsav", "dta", "csv", "tsv", "parquet", "frame"]
+Format = Literal["sav", "zsav", "por", "dta", "xpt", "xlsx", "csv", "tsv", "parquet", "frame"]
 
-ENDINGS = (".sav", ".zsav", ".dta", ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
+ENDINGS = (".sav", ".zsav", ".por", ".dta", ".xpt", ".xlsx", ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 
 
 @dataclass(frozen=True, eq=False)

@@ -193,7 +193,8 @@ def opened(path: str | os.PathLike) -> Iterator[Contents]:
     except (BrokenFileError, SafetensorError, OSError) as error:
         reason = " ".join(str(error).split())[:_MOST_SAID]
         raise DataError(
-            f"File '{target}' is not a model file of ordinalrbm ({reason}); give a file written by save()."
+            f"File '{target}' is not a model file of ordinalrbm ({reason}); give a file written by save() "
+            "or `ordinalrbm fit`."
         ) from error
 
 

@@ -1,0 +1,23 @@
+"""Names of files, and what follows from them alone."""
+
+import re
+from pathlib import Path
+
+
+def split_sheet(path: Path) -> tuple[Path, str | None]:
+    """A workbook and the name of its sheet, which may stand behind a colon: a.xlsx:Sheet 2."""
+    found = re.fullmatch(r"(.+\.xlsx):([^:/\\]+)", str(path), re.IGNORECASE)
+    return (Path(found[1]), found[2]) if found else (path, None)
+
+
+def beside(path: Path, ending: str) -> Path:
+    """The name of a result in the folder of the data.
+
+    Examples
+    --------
+    >>> beside(Path("a/survey.csv.gz"), "-report.html").as_posix()
+    'a/survey-report.html'
+    """
+    file, sheet = split_sheet(path)
+    name = file.name if file.is_dir() else Path(file.name.removesuffix(".gz")).stem
+    return file.with_name(f"{name}{f'-{sheet}' if sheet else ''}{ending}")
