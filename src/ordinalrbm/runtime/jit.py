@@ -68,8 +68,13 @@ def compiled(*, parallel: bool = False) -> Callable[[Callable], Callable]:
     return decorate
 
 
+# Not the functions that become part of them.
+_kernels: set[Any] = set()
+
+
 def _dispatcher(function: Callable, **options: Any) -> Any:
     dispatcher = numba.njit(fastmath=FUSED, nogil=True, **_COMMON, **options)(function)
+    _kernels.add(dispatcher)
     with suppress(RuntimeError):  # no folder can be written to: compiled again each time
         dispatcher._cache = _Cache(function)
     return dispatcher
@@ -241,8 +246,10 @@ class _Announcement(event.Listener):
     def on_start(self, happening: event.Event) -> None:
         dispatcher = (happening.data or {}).get("dispatcher")
         module = getattr(getattr(dispatcher, "py_func", None), "__module__", None) or ""
-        part, long = next((found for name, found in _PARTS.items() if module.startswith(name)), ("", ""))
-        if self.is_silent or part in self.said or not part:
+        part, long = next(
+            (found for name, found in _PARTS.items() if module.startswith(name)), ("all", "a minute")
+        )
+        if self.is_silent or part in self.said or dispatcher not in _kernels:
             return
         self.said.add(part)
         kept = "once on this machine; `ordinalrbm doctor --compile` does all at once"
