@@ -112,6 +112,14 @@ def test_background_that_a_frame_lacks_is_missing():
     np.testing.assert_array_equal(model.transform(frame()), model.transform(without))
 
 
+def test_answers_are_predicted_from_background_alone():
+    X = frame().assign(party=np.tile(["red", "green", "red"], 50), sex=np.tile(["f", "m"], 75))
+    model = orbm.CumulativeRBM(1, nominal=["party"], background=["sex"], n_epochs=2, random_state=0).fit(X)
+    found = model.predict(X[["sex"]])
+    assert list(found) == list(X) and found.notna().all(axis=None)
+    assert (found["party"] == "red").all()
+
+
 @pytest.mark.parametrize("columns", [["mood", "weather"], ["weather"], NAMES[::-1]], ids=str)
 def test_other_columns_are_refused(fitted, columns):
     X = frame().assign(weather=1.0)[columns]
