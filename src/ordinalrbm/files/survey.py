@@ -533,12 +533,6 @@ def select(schema: Schema, questions: Sequence[str] = (), exclude: Sequence[str]
 
     Education, income and the like, by which people can be compared, become background where they are
     not among the questions that are named.
-
-    Examples
-    --------
-    >>> schema = Schema(tuple(Column(name, "ordinal") for name in ("q1", "q2", "p1")))
-    >>> select(schema, ["q*"], ["q2"]).names("ordinal")
-    ['q1']
     """
     ordinal, every = schema.names("ordinal"), [column.name for column in schema.columns]
     wanted = set(_matching(schema, questions, ordinal, "questions")) if questions else set(ordinal)

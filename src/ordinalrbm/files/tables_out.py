@@ -152,17 +152,7 @@ def _note(reading: Any) -> str:
 
 
 def write_tables(path: str | Path, tables: Sequence[PrintedTable]) -> None:
-    r"""Write tables to one file, whose ending is .xlsx, .docx or .tex.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> table = PrintedTable("Drinks", ["item", "mean"], [["tea & milk", 0.5]], ["", "r"])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_tables(Path(folder) / "a.tex", [table])
-    ...     print((Path(folder) / "a.tex").read_text().splitlines()[6])
-    tea \& milk & .50 \\
-    """
+    """Write tables to one file, whose ending is .xlsx, .docx or .tex."""
     target = Path(path)
     writers: dict[str, Callable[[Path, Sequence[PrintedTable]], None]]
     writers = {".xlsx": write_workbook, ".docx": _write_word, ".tex": _write_latex}
