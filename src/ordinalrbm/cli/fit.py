@@ -117,7 +117,8 @@ def fit(
 
 
 def _learn(material: inputs.Material, settings: Settings, rank: int | None, patience: timedelta) -> Any:
-    from ordinalrbm.cli.learning import learn
+    with stage("loading libraries"):
+        from ordinalrbm.cli.learning import learn
 
     if rank is not None and material.survey is not None:
         raise DataError(

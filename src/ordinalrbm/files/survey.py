@@ -564,10 +564,13 @@ def _matching(schema: Schema, texts: Sequence[str], among: Sequence[str], how: s
                 "schema, or leave it out."
             )
         if not own:
-            near = did_you_mean(entry.strip("*"), among, 0.5)
+            near, what = (
+                did_you_mean(entry.strip("*"), among, 0.5),
+                "column" if how == "exclude" else "question",
+            )
             raise DataError(
-                f"{how} {entry!r} matches no {'column' if how == 'exclude' else 'question'}{near}; give "
-                "names or patterns with *, with commas between."
+                f"{how} {entry!r} matches no {what}{near}; give names or patterns with *, with commas "
+                f"between, such as {', '.join(among[:3])}."
             )
         found += own
     return found
