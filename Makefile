@@ -15,7 +15,7 @@ LOWEST_READY := .venv-lowest/.ready
 # seconds, without it in ten.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long test-torch test-lowest bench-gpu lint docs clean
+.PHONY: demo test test-long test-torch test-lowest bench-gpu lint docs pictures clean
 
 demo: $(DEMO_READY)
 	$(BIN)/ordinalrbm demo
@@ -66,6 +66,10 @@ lint: $(READY)
 # Not --quiet: it would hide warnings from --strict as well.
 docs: $(DOCS_READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The pictures of README and documentation, which are in the repository; screenshots need Chromium.
+pictures: $(READY)
+	$(BIN)/python docs/pictures.py
 
 $(DOCS_READY): $(READY)
 	$(BIN)/python -m pip install --quiet --no-compile --editable '.[docs]'

@@ -3,7 +3,7 @@
     python benchmarks/plan.py               # predictions, from the constants below
     python benchmarks/plan.py --count 2 4   # the formulas against what is sent; needs torch
 
-docs/scaling.md explains the model. Constants are those measured in benchmarks/results.
+benchmarks/scaling.md explains the model. Constants are those measured in benchmarks/results.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ RELATIVE, ABSOLUTE = 0.05, 0.03
 OPTIONAL = ("faiss",)
 
 # Pages that learn from the whole survey, and those of them that print numbers of what was learnt.
-SLOW = ("factors", "settings", "survey-start")
+SLOW = ("factors", "gallery", "settings", "survey-start")
 OTHER_NUMBERS = () if LONG else ("settings", "survey-start")
 
 _BLOCK = re.compile(r"^```(?:python|pycon)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -55,7 +55,6 @@ LIMITS_OF_OLD = [
     ("recommender", "they are not learnt from", takes(orbm.OrdinalMF, "refit")),
     ("recommender", "fit again, or fold that user in", hasattr(orbm.OrdinalMF, "update")),
     ("recommender", "All have the same methods", True),
-    ("README", "All have one face", True),
     ("factors", "Omega is larger", True),  # also seen smaller: 0.64 beside an alpha of 0.80
     ("imputation", "all three are right", True),  # imputation-bias.txt
 ]
@@ -67,17 +66,15 @@ def test_no_page_denies_what_the_code_can_do(page, phrase, is_refuted):
     assert phrase not in text_of(page)
 
 
-def test_readme_and_guide_say_which_models_can_be_updated():
+def test_the_guide_says_which_models_can_be_updated():
     can = {m.__name__ for m in RATING_MODELS if m._update is not RatingModel._update}
-    for page in ("README", "recommender"):
-        (sentence,) = re.findall(r"[^.:|]*`update` and `vectors`[^.]*\.", text_of(page))
-        named = {m.__name__ for m in RATING_MODELS if m.__name__ in sentence}
-        assert named == can, f"{page}: {sentence}"
+    (sentence,) = re.findall(r"[^.:|]*`update` and `vectors`[^.]*\.", text_of("recommender"))
+    assert {m.__name__ for m in RATING_MODELS if m.__name__ in sentence} == can, sentence
 
 
 def test_the_guide_says_per_model_what_becomes_of_held_out_ratings():
     learns = {m.__name__ for m in RATING_MODELS if takes(m, "refit")}
-    (sentence,) = re.findall(r"[^.]* learns from them in the end", text_of("recommender"))
+    (sentence,) = re.findall(r"[^.]* learns from them in the end", text_of("evaluation"))
     assert {m.__name__ for m in RATING_MODELS if f"`{m.__name__}`" in sentence} == learns
 
 
@@ -96,22 +93,17 @@ def section(page, start, stop):
     return found[0]
 
 
-@pytest.mark.parametrize(
-    ("page", "start", "stop"),
-    [("README", "On the splits", "chronological:"), ("comparison", "## Public splits", "## Hidden answers")],
-)
-def test_numbers_of_seeds_are_those_of_the_runs(page, start, stop):
-    passage = section(page, start, stop)
+def test_numbers_of_seeds_are_those_of_the_runs():
+    passage = section("comparison", "## Public splits", "## Hidden answers")
     for seeds, run in runs_of("public-splits.txt"):
         figures = re.findall(r"0\.\d{4}", re.sub(r"#.*|.*published.*", "", run))
         if any(figure in passage for figure in figures):
             number = {1: "one seed", 2: "two seeds", 3: "three seeds"}[seeds]
-            assert number in passage, f"{page}: some figures are the mean of {number}"
+            assert number in passage, f"some figures are the mean of {number}"
 
 
-@pytest.mark.parametrize("page", ["README", "comparison"])
-def test_figures_called_published_are_those_that_others_print(page):
-    rows = [line for line in source_of(page).splitlines() if line.startswith("|")]
+def test_figures_called_published_are_those_that_others_print():
+    rows = [line for line in source_of("comparison").splitlines() if line.startswith("|")]
     (head,) = [k for k, row in enumerate(rows) if "published RMSE" in row]
     published = re.findall(".*published.*", (RESULTS / "public-splits.txt").read_text())
     printed = set(re.findall(r"0\.\d+", " ".join(published)))
@@ -126,7 +118,7 @@ def test_no_figure_of_others_is_without_a_source():
     assert "myFM, rank 50" not in (RESULTS / "public-splits.txt").read_text()
 
 
-@pytest.mark.parametrize("page", ["README", "ratings-start", "recommender"])
+@pytest.mark.parametrize("page", ["ratings-start", "recommender"])
 def test_how_much_longer_sampling_takes_is_measured(page):
     splits = (RESULTS / "public-splits.txt").read_text().split("For the seconds on two cores")[1]
     peers = (RESULTS / "peers-movielens.txt").read_text()
@@ -147,7 +139,7 @@ def test_the_default_is_not_said_to_be_ahead_where_it_is_behind():
 
 
 def test_pages_say_which_calibration_error_they_mean():
-    for page in ("comparison", "recommender"):
+    for page in ("comparison", "evaluation"):
         assert re.search(r"pooled over (?:all )?levels", text_of(page)), page
         assert "top-label" in text_of(page), page
 

@@ -23,7 +23,7 @@ FILES = (
     "mkdocs.yml",
     "pyproject.toml",
 )
-FOLDERS = ("benchmarks", "docs", "src", "tests")
+FOLDERS = ("benchmarks", "docs", "notebooks", "src", "tests")
 # Written by whoever works in the folder, and by setuptools.
 OURS = shutil.ignore_patterns("__pycache__", "*.pyc", "*.nb[ic]", "*.egg-info", ".pytest_cache")
 

@@ -1,4 +1,4 @@
-"""Names in docstrings, ``:meth:`fit```, as links to where they are described on the same page."""
+"""Names in docstrings, ``:meth:`fit```, as links to where they are described, on this page or another."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ def on_page_content(content: str, /, **_: Any) -> str:
         before = anchors[: bisect(places, found.start())]
         target = _target(name, [anchor for _, anchor in anchors], [a for _, a in before])
         shown = f"<code>{name.rsplit('.', 1)[-1]}</code>"
-        return shown if target is None else f'<a href="#{target}">{shown}</a>'
+        if target is not None:
+            return f'<a href="#{target}">{shown}</a>'
+        # Left to mkdocs-autorefs, which knows all pages, and shows plain text if none has it.
+        full = name if name.startswith("ordinalrbm") else f"ordinalrbm.{name}"
+        return f'<autoref identifier="{full}" optional>{shown}</autoref>'
 
     return _ROLE.sub(linked, content)
 

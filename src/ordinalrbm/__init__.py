@@ -19,21 +19,28 @@ if TYPE_CHECKING:  # for editors and type checkers
     from ordinalrbm.data import datasets
     from ordinalrbm.data.never_asked import never_asked
     from ordinalrbm.estimators.ensemble import RatingEnsemble
+    from ordinalrbm.estimators.imputer import OrdinalImputer
     from ordinalrbm.estimators.matrix import MatrixCumulativeRBM
     from ordinalrbm.estimators.multinomial import MultinomialRBM
     from ordinalrbm.estimators.ordinal_mf import GaussianMF, OrdinalMF
     from ordinalrbm.estimators.survey import CumulativeRBM
     from ordinalrbm.files.parquet_parts import RatingsPart
-    from ordinalrbm.stats.pooling import pool
+    from ordinalrbm.files.survey import read_survey
+    from ordinalrbm.pages.reporting import report
+    from ordinalrbm.stats.pooling import pool, with_imputations
     from ordinalrbm.storage.model_file import load
 
 # Where public names are. They are fetched when first asked for: the libraries behind them take
 # seconds to import, and the command line should not wait for what it does not use.
 _HOMES = {name: f"estimators.{module}" for module, name in ESTIMATORS.values()} | {
+    "OrdinalImputer": "estimators.imputer",
     "RatingsPart": "files.parquet_parts",
     "load": "storage.model_file",
     "never_asked": "data.never_asked",
     "pool": "stats.pooling",
+    "read_survey": "files.survey",
+    "report": "pages.reporting",
+    "with_imputations": "stats.pooling",
 }
 _MODULES = {"data", "datasets", "evaluate", "files", "pages", "plots", "words"}
 __all__ = sorted({"DataError", *_HOMES, *_MODULES})
@@ -53,4 +60,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return [*__all__, "__version__"]

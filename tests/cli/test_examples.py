@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from program import LONG, succeed_here
 
+import ordinalrbm as orbm
+from ordinalrbm.cli.demo_run import as_ratings
+
 DOCS = Path(__file__).parents[2] / "docs"
 COMMANDS = [
     "demo",
@@ -89,6 +92,11 @@ def workplace(originals, tmp_path_factory):
     folder = Path(shutil.copytree(originals, tmp_path_factory.mktemp("examples") / "work"))
     for name in ("ratings.orbm", "model.orbm"):
         shutil.copy(folder / "films.orbm", folder / name)
+    # What the tutorials write before, with few people and questions.
+    answers, background = orbm.datasets.load_food_world_cup(background=True)
+    few = answers.notna().sum(axis=1).nlargest(100).index.sort_values()
+    background.join(answers.iloc[:, :8]).loc[few].to_csv(folder / "food.csv")
+    as_ratings(answers.loc[few]).to_csv(folder / "cuisines.csv", index=False)
     return folder
 
 

@@ -213,10 +213,10 @@ def test_report_shows_every_kind(mixed):
     succeed_here("report", "mixed.sav", "--out", "p.html", *WITH, *QUICK, *shown, cwd=mixed)
     page = (mixed / "p.html").read_text(encoding="utf-8")
     for words in (
-        "Asked about, without an order",
-        "Asked about, numbers",
-        "Background that shapes",
-        "is linear in",
+        "Unordered categories: ",
+        "Numbers: ",
+        "Background that shifts",
+        "are linear in",
         "Loadings of categories and numbers",
         "Party voted for: Red",
     ):

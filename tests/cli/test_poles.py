@@ -157,7 +157,7 @@ def test_the_report(folder):
     bars = re.findall(r'<p class="name"><bdi>([^<]*)</bdi>.*?<small>high</small>(.*?)</div>', page, re.DOTALL)
     assert len(bars) == len(QUESTIONS)
     for name, bar in bars:
-        shares = {a: int(n) for a, n in re.findall(r'title="([^":]*): (\d+) %"', bar)}
+        shares = {a: int(n) for a, n in re.findall(r'title="([^":]*): (\d+)%"', bar)}
         assert max(shares, key=lambda a: shares[a]) == name.rpartition(": ")[2]
     # The map, and the groups: those in town are high on town.
     script = re.search(r'<script type="application/json" id="people">(.*?)</script>', page)[1]

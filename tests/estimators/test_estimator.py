@@ -557,7 +557,8 @@ def test_weights_can_be_a_column_of_the_frame(table):
 
 def test_history(model):
     history = model.history_
-    assert list(history.columns) == ["epoch", "pseudo_likelihood", "validation", "learning_rate", "seconds"]
+    names = ["epoch", "pseudo_likelihood", "validation", "learning_rate", "seconds", "marginal"]
+    assert list(history.columns) == names
     np.testing.assert_array_equal(history["epoch"], np.arange(1, 11))
     assert model.n_iter_ == len(history) == 10
     assert (history[["pseudo_likelihood", "validation"]] < 0).all(axis=None)

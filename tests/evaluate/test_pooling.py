@@ -141,3 +141,55 @@ def test_levels_that_are_none(level):
 def test_degrees_of_freedom_that_are_none():
     with pytest.raises(DataError, match="df_complete"):
         orbm.pool([1.0, 2.0], [0.1, 0.1], df_complete=0)
+
+
+# ---- an analysis of each table ------------------------------------------------------------------
+
+TABLES = [pd.DataFrame({"x": [1.0, 2.0, 4.0, 7.0], "y": [0.5, 2.5, y, 6.0]}) for y in (3.0, 4.0, 5.5)]
+
+
+class Regression:
+    """As statsmodels has it, in all that counts here."""
+
+    def __init__(self, table):
+        design = np.column_stack([np.ones(4), table["x"]])
+        found, rest, *_ = np.linalg.lstsq(design, table["y"], rcond=None)
+        self.df_resid, names = 2, ["const", "x"]
+        self.params = pd.Series(found, names)
+        covariance = rest[0] / self.df_resid * np.linalg.inv(design.T @ design)
+        self._covariance = pd.DataFrame(covariance, names, names)
+
+    def cov_params(self):
+        return self._covariance
+
+
+class WithErrors(Regression):
+    @property
+    def bse(self):
+        return pd.Series(np.sqrt(np.diag(self._covariance)), self.params.index)
+
+
+def test_regressions_of_each_table_are_pooled():
+    fits = [WithErrors(table) for table in TABLES]
+    expected = orbm.pool([fit.params for fit in fits], [fit.bse for fit in fits], df_complete=2)
+    for function in (
+        WithErrors,
+        Regression,
+        lambda table: (Regression(table).params.to_dict(), Regression(table).cov_params().to_numpy()),
+    ):
+        df = None if isinstance(function, type) else 2
+        found = orbm.with_imputations(TABLES, function, df_complete=df)
+        pd.testing.assert_frame_equal(found, expected)
+
+
+def test_numbers_of_each_table_are_pooled():
+    found = orbm.with_imputations(iter(TABLES), lambda table: (table["y"].mean(), table["y"].sem()))
+    expected = orbm.pool([t["y"].mean() for t in TABLES], [t["y"].sem() for t in TABLES])
+    pd.testing.assert_frame_equal(found, expected)
+
+
+def test_other_results_and_a_single_table_are_refused():
+    with pytest.raises(DataError, match=r"pair of estimates and standard errors.*Got float"):
+        orbm.with_imputations(TABLES, lambda table: float(table["y"].mean()))
+    with pytest.raises(DataError, match="list of imputed tables"):
+        orbm.with_imputations(TABLES[0], WithErrors)

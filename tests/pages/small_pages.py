@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
@@ -165,3 +168,9 @@ class Page(HTMLParser):
 
     def sections(self) -> list[str]:
         return [attributes["id"] for tag, attributes in self.tags if tag == "section"]
+
+
+def means_of(page: Page, place: int) -> dict:
+    """Mean answers in the groups of a page's variable, as its script reads them."""
+    (packed,) = [text for attributes, text in page.scripts if attributes.get("id") == f"means-{place}"]
+    return json.loads(zlib.decompress(base64.b64decode(json.loads(packed))))

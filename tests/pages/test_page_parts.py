@@ -52,4 +52,4 @@ def test_as_svg():
 
 
 def test_table_cell():
-    assert Table(("gain",), [], ("+.1%",)).cell(0, -0.125) == "−12.5 %"
+    assert Table(("gain",), [], ("+.1%",)).cell(0, -0.125) == "−12.5%"

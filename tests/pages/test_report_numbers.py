@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import zlib
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -15,8 +16,22 @@ from ordinalrbm.data.ratings import encode
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.hidden import restored, score_hidden, without
 from ordinalrbm.pages import ratings as rating_sections
+from ordinalrbm.pages.batteries import batteries
+from ordinalrbm.pages.findings import Related
+from ordinalrbm.pages.frequencies import frequencies
 from ordinalrbm.pages.groups import group_means, grouping_of
-from ordinalrbm.pages.points import UNKNOWN, among_landmarks, place, point_map, response_curves, variable_of
+from ordinalrbm.pages.page import Label
+from ordinalrbm.pages.points import (
+    UNKNOWN,
+    Described,
+    among_landmarks,
+    most_unusual,
+    place,
+    point_map,
+    response_curves,
+    variable_of,
+)
+from ordinalrbm.plots.questions import Curves
 
 # Hidden answers
 
@@ -141,7 +156,7 @@ def unpacked(text: str) -> bytes:
 
 
 def test_points_are_packed_and_keep_their_proportions():
-    points = point_map(np.array([[0.0, 0.0], [10.0, 5.0]]), ["a", "b"], [], [], "people")
+    points = point_map(np.array([[0.0, 0.0], [10.0, 5.0]]), Described(["a", "b"], [], []), "people")
     assert np.frombuffer(unpacked(points["x"]), "<u2").tolist() == [0, 65_535]
     assert np.frombuffer(unpacked(points["y"]), "<u2").tolist() == [0, 32_768]
     assert unpacked(points["names"]) == b"a\nb"
@@ -198,6 +213,48 @@ def test_response_curves_are_the_models_probabilities():
         for k in range(4):
             between = np.interp(model.model_.bias[i], one.utility, one.probability[:, k])
             assert between == pytest.approx(at_bias[i, k], abs=0.02)
+
+
+def test_the_most_unusual_curves_have_uneven_thresholds():
+    x = np.linspace(-3, 3, 7)
+    flat = np.full((7, 3), 1 / 3)
+    even, uneven = (Curves("q", list("abc"), x, flat, at) for at in ([-1.0, 0.0, 1.0], [-1.0, -0.9, 1.0]))
+    assert most_unusual([even, uneven], 1) == [uneven]
+
+
+# What was found
+
+
+def test_questions_that_go_together_are_neighbours():
+    """Three blocks of questions in random order: beyond four rows, blocks are merged and means kept."""
+    block = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], 4))
+    loadings = 0.8 * np.eye(3)[block]
+    correlation = loadings @ loadings.T
+    np.fill_diagonal(correlation, 1.0)
+    related = Related([f"b{b} q{k}" for k, b in enumerate(block)], correlation)
+    assert related.closest[2] == pytest.approx(0.64)
+    blocks = [text[:2] for text in related.merged().texts]
+    assert sum(a != b for a, b in pairwise(blocks)) == 2
+    merged = related.merged(3)
+    assert sorted(text[:2] for text in merged.texts) == ["b0", "b1", "b2"]
+    assert all(text.endswith("(+3 more)") for text in merged.texts)
+    np.testing.assert_allclose(merged.correlation, np.eye(3) * (4 + 12 * 0.64) / 16, atol=1e-12)
+
+
+def test_bars_diverge_from_the_middle():
+    """Of five levels the third stands astride; a scale towards "disagree" is turned round."""
+    agree = ["Strongly agree", "Agree", "Neutral", "Disagree", "Strongly disagree"]
+    level = np.array([[0, 4], [0, 4], [1, 2], [2, -1]])
+    found = frequencies(survey(level, levels=agree).encoded, [Label("a"), Label("b")])
+    (battery,), folded = batteries(found, ["a", "b"])
+    assert folded == [] and [one.name for one in battery.legend] == agree[::-1]
+    first, second = battery.first
+    assert (first.short, first.net, second.net) == ("a", 0.75, -2 / 3)
+    # Left of the middle: of a half of a quarter, of b two thirds and half of one; that is the widest.
+    width = 5 / 6 + 7 / 8
+    assert battery.middle == pytest.approx(5 / 6 / width)
+    assert (first.start, second.start) == (pytest.approx((5 / 6 - 1 / 8) / width), 0.0)
+    assert second.missing == 0.25
 
 
 # Ratings

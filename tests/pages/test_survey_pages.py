@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import base64
 import json
 import re
+import zlib
 
 import numpy as np
 import pandas as pd
@@ -28,7 +30,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.files.survey import LeftOut
 from ordinalrbm.schema.schema import Column, Schema
 
-SECTIONS = ["data", "answers", "learning", "hidden", "map", "factors", "questions", "groups", "made"]
+SECTIONS = ["found", "answers", "map", "factors", "groups", "hidden", "try", "appendix"]
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +58,12 @@ def page(usual):
 
 
 def map_data(html: str) -> dict:
-    (found,) = [text for attributes, text in Page(html).scripts if "type" in attributes]
-    return json.loads(found)
+    return script_data(html, "people") or script_data(html, "items")
+
+
+def script_data(html: str, name: str) -> dict:
+    found = [text for attributes, text in Page(html).scripts if attributes.get("id") == name]
+    return json.loads(found[0]) if found else {}
 
 
 def test_every_section_is_there_and_ids_are_unique(page):
@@ -65,7 +71,7 @@ def test_every_section_is_there_and_ids_are_unique(page):
     assert read.sections() == SECTIONS
     assert len(read.ids()) == len(set(read.ids()))
     links = [a["href"] for tag, a in read.tags if tag == "a"]
-    assert links == [f"#{name}" for name in SECTIONS]
+    assert links == ["#main", *(f"#{name}" for name in SECTIONS)]
     assert not read.open
 
 
@@ -85,7 +91,7 @@ def test_nothing_is_fetched_from_anywhere(page):
 def test_a_policy_allows_only_the_scripts_of_the_page(page):
     (policy,) = [a["content"] for t, a in Page(page).tags if t == "meta" and "http-equiv" in a]
     assert "default-src 'none'" in policy
-    assert policy.count("'sha256-") == 2
+    assert policy.count("'sha256-") == 4
     assert "unsafe-inline" not in policy.split("style-src")[0]
 
 
@@ -132,7 +138,7 @@ def test_hostile_labels_stay_text_everywhere():
     tags = {tag for tag, _ in read.tags}
     assert "img" not in tags
     assert sum(tag == "h1" for tag, _ in read.tags) == 1
-    assert [tag for tag, _ in read.tags].count("script") == 3
+    assert all("type" in attributes for attributes, _ in read.scripts[:-4])
     assert not any(name.startswith("on") for _, a in read.tags for name in a)
     for label in HOSTILE[:5]:
         assert " ".join(label.split()) in read.text
@@ -170,7 +176,7 @@ def test_codes_alone_make_a_page_that_reads_well(usual):
 def test_texts_stand_where_codes_stood(usual):
     model, whole, _, held_out = usual
     html = pages.survey_page(model, whole, held_out=held_out)
-    for name in ("answers", "hidden", "questions", "groups"):
+    for name in ("answers", "factors", "hidden", "appendix"):
         section = html.split(f'<section id="{name}">')[1].split("</section>")[0]
         assert '<bdi>How often do you read?</bdi> <small class="code">q0</small>' in section
 
@@ -275,6 +281,7 @@ def test_a_page_of_ratings_names_the_model_that_has_learnt():
     text = Page(pages.ratings_page(model)).text
     assert "Boltzmann" not in text
     assert "what the model ( OrdinalMF ) has learnt from them" in text
+    assert "per answer" not in pages.ratings_page(model) and "per rating" in pages.ratings_page(model)
 
 
 def test_without_test_ratings_the_page_says_so():
@@ -305,3 +312,26 @@ def test_hostile_items_stay_text():
     assert not read.open
     assert "img" not in {tag for tag, _ in read.tags}
     assert [tag for tag, _ in read.tags].count("script") == 3
+
+
+def test_items_have_titles():
+    titles = pd.Series({f"{k}": f"Film {chr(65 + k)} <i>" for k in range(11)})
+    html = pages.ratings_page(rater(), test=ratings().iloc[1::2], item_names=titles)
+    read = Page(html)
+    assert "Film B <i>" in read.text
+    why = html.split("Why ")[1].split("</table>")[0]
+    assert why.startswith(("Film", "11")) and ">item</th>" in why
+    # The one without a title keeps its id, on the map as well.
+    names = zlib.decompress(base64.b64decode(map_data(html)["names"])).decode().split("\n")
+    assert sorted(names) == sorted([*titles, "11"])
+
+
+def test_recommendations_and_baselines_are_judged_as_evaluate_does():
+    test = ratings().iloc[1::2]
+    text = Page(pages.ratings_page(rater(), test=test)).text
+    found = orbm.evaluate.score_model(rater(), test)
+    for name, one in found.ranking.items():
+        assert f"{name} {one.ndcg:.3f} {one.recall:.3f} {one.coverage:.0%}" in text
+    assert f"{found.ratings['model']['nll']:.3f} {found.ratings['biases']['nll']:.3f}" in text
+    counts = np.sort(np.bincount(ratings().iloc[::2]["item"]))[::-1]
+    assert f"have {counts[0] / counts.sum():.0%} of the ratings" in text  # a tenth of 12 items is one

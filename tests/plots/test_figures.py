@@ -60,9 +60,9 @@ def test_the_largest_gain_comes_first():
 
 def test_bars_tell_shares_and_both_ends():
     written = texts(plots.factor_bars([Moved("Tea", ["no", "yes"], [0.25, 0.75], [0.97, 0.03])]))
-    for told in ("25 %", "75 %", "97 %", "no", "yes", "off", "on", "Tea"):
+    for told in ("25%", "75%", "97%", "no", "yes", "off", "on", "Tea"):
         assert told in written
-    assert "3 %" not in written.split("\n")  # too narrow a piece for its number
+    assert "3%" not in written.split("\n")  # too narrow a piece for its number
 
 
 def test_figures_of_nothing_are_refused():

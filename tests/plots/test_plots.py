@@ -7,10 +7,12 @@ import pandas as pd
 import pytest
 from matplotlib import _pylab_helpers
 from matplotlib.collections import PathCollection
+from matplotlib.figure import Figure
 
 from ordinalrbm import plots
 from ordinalrbm.data.datasets import load_food_world_cup
 from ordinalrbm.errors import DataError
+from ordinalrbm.plots.questions import Moved
 
 PLACES = np.random.default_rng(3).normal(size=(50, 2))
 
@@ -205,3 +207,33 @@ def test_names_do_not_overlap():
 def test_similarity_map_refuses(table):
     with pytest.raises(DataError, match="must be square"):
         plots.similarity_map(table)
+
+
+# Axes of one's own
+
+
+def given(*shape):
+    return pd.DataFrame(np.random.default_rng(0).random(shape) * 0.5 + 0.2)
+
+
+CURVE = pd.DataFrame({"no": [0.9, 0.1], "yes": [0.1, 0.9]}, index=pd.Index([-1.0, 1.0], name="Factor 1"))
+HISTORY = pd.DataFrame({"epoch": [1, 2], "validation": [-1.5, -1.4]})
+SINGLE = {
+    "loading_map": lambda **o: plots.loading_map(given(3, 2), **o),
+    "information_curves": lambda **o: plots.information_curves(CURVE, **o),
+    "similarity_map": lambda **o: plots.similarity_map(given(3, 3), **o),
+    "factor_bars": lambda **o: plots.factor_bars([Moved("tea", ["a", "b"], [0.3, 0.7], [0.6, 0.4])], **o),
+    "learning_curve": lambda **o: plots.learning_curve(HISTORY, best_epoch=2, **o),
+    "hidden_answers": lambda **o: plots.hidden_answers(given(3, 2).set_axis(["model", "usual"], axis=1), **o),
+    "level_shares": lambda **o: plots.level_shares(["a", "b"], [1, 2], **o),
+}
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_it_draws_into_axes_that_are_given(name):
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    assert SINGLE[name](ax=left, title="What $x", note="and why") is figure
+    assert left.get_title() == "What $x" and left.get_xlabel().endswith("and why")
+    assert left.has_data() and not right.has_data()
+    assert drawn(figure)

@@ -13,7 +13,7 @@ from long_form import LONG
 from spoilt_checkpoints import MODELS, attempt, going_on, kept, truth
 from stored_models import parts, rewritten
 
-N_EACH = 2000 if LONG else 25
+N_EACH = 2000 if LONG else 10
 MOST_MEMORY = 200.0  # MB
 
 every_kind = pytest.mark.parametrize("kind", MODELS)

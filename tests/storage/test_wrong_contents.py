@@ -28,7 +28,7 @@ def elsewhere():
 
 @every_kind
 def test_files_are_refused_or_say_what_can_be(kind, elsewhere, tmp_path):
-    chosen = some_cases(kind, 45)
+    chosen = some_cases(kind, 18)
     futures = [elsewhere.submit(outcome, file_of(kind), case, tmp_path) for case in chosen]
     n_refused = 0
     for case, future in zip(chosen, futures, strict=True):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 40
 # Notes of ``ordinalrbm fit`` that are shown under other names.
-_OWN_NOTES = ("data", "rows", "ratings", "schema", "weighted")
+_OWN_NOTES = ("data", "rows", "answers", "ratings", "schema", "weighted")
 
 
 @app.command(epilog="\b\nExample:\n  ordinalrbm info survey.orbm")
@@ -90,7 +90,7 @@ def _learning(stored: Any, about: dict[str, Any]) -> dict[str, Any]:
     from ordinalrbm.cli.fit import summary
 
     found = {"learnt_from": about["data"]} if about.get("data") else {}
-    found |= {name: about[name] for name in ("rows", "ratings") if name in about}
+    found |= {name: about[name] for name in ("rows", "answers", "ratings") if name in about}
     history = pd.DataFrame(stored.history())
     return found | summary(history, len(history), stored.whole("best_epoch", 0))
 

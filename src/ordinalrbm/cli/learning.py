@@ -11,14 +11,12 @@ from ordinalrbm.cli.inputs import Material
 from ordinalrbm.cli.options import RATING_MODELS, Settings, SurveySettings, written_scale
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.factor_analysis import readable_factors as readable_factors
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.evaluate import FactorNumbers, compare_factor_numbers
 from ordinalrbm.files.survey import Survey
-from ordinalrbm.schema.schema import to_json
 
 MOST_FACTORS = 50
-# People like to read about few factors, and surveys of many questions need some.
-_FEWEST_TO_READ, _MOST_TO_READ, _QUESTIONS_PER_FACTOR = 12, 30, 5
 MOST_COMPARED = 8  # numbers of factors
 FEWEST_ITEMS = 2  # by which a factor can be read
 # Surveys of many rows say in few epochs what others say in many.
@@ -37,12 +35,6 @@ def _rating_model(name: str, k: int, n_item_factors: int, common: dict[str, Any]
     whole = {key: value for key, value in common.items() if key in known}
     members = [_rating_model(member, k, n_item_factors, own) for member in ("matrix-crbm", "ordinal-mf")]
     return orbm.RatingEnsemble(members, **whole)
-
-
-def readable_factors(n_questions: int) -> int:
-    """How many factors to report on: fewer than predict best."""
-    wanted = min(n_questions // _QUESTIONS_PER_FACTOR, _MOST_TO_READ)
-    return min(max(wanted, _FEWEST_TO_READ), n_questions)
 
 
 def compare_numbers(
@@ -84,16 +76,8 @@ def learn(material: Material, settings: Settings) -> Any:
 def learn_survey(survey: Survey, settings: SurveySettings) -> CumulativeRBM:
     """A fitted model of a survey."""
     model = survey_estimator(survey, settings)
-    model.fit(survey.table, sample_weight=weights_of(survey, settings), **settings.checkpoints)
+    model.fit(survey, sample_weight=weights_of(survey, settings), **settings.checkpoints)
     _drop_run_settings(model)
-    model.about_ = {
-        "data": survey.name,
-        "rows": survey.encoded.shape[0],
-        "weighted": settings.weighted,
-        "schema": to_json(survey.schema),
-        "left_out": [[left.what, left.why, left.count] for left in survey.left_out],
-        "notes": list(survey.notes),
-    }
     return model
 
 

@@ -24,6 +24,8 @@ FRAMES = "a DataFrame of pandas or polars, an Arrow table or a DuckDB relation"
 _CATEGORIES = (nw.Enum, nw.Categorical)
 _LISTS = (nw.List, nw.Array)
 _NOT_IN_NUMPY = (nw.Int128, nw.UInt128)
+# What a service gives in every call: narwhals takes as long to find that it is no frame as all else.
+_NO_FRAMES = (str, int, float, list, tuple, np.ndarray, np.generic, type(None))
 
 # Without this, pandas turns whole numbers with gaps into floats, in which long ids merge.
 _NULLABLE = {
@@ -69,6 +71,16 @@ class Frame:
             }
         )
 
+    def with_names(self, names: Sequence[str]) -> Any:
+        """The columns of these names, in this order; those that are not there are empty."""
+        if self.schema is None:
+            return self.native.reindex(columns=list(names))
+        frame = nw.from_native(self.native, eager_only=True)
+        empty = nw.lit(None, nw.Float64)
+        return frame.select(
+            nw.col(name) if name in self.schema else empty.alias(name) for name in names
+        ).to_native()
+
     def filter(self, mask: np.ndarray) -> Any:
         """The rows where a mask is true."""
         if self.schema is None:
@@ -101,6 +113,8 @@ def as_frame(data: Any) -> Frame | None:
     """Look at a frame without copying it; None if the data is no frame."""
     if isinstance(data, pd.DataFrame):  # its names may be anything, and come twice
         return Frame(data, list(data.columns), len(data))
+    if isinstance(data, _NO_FRAMES):
+        return None
     try:
         found = nw.from_native(data, pass_through=True)
     except nw.exceptions.DuplicateError as error:
@@ -123,7 +137,7 @@ def frame_of(data: Any, what: str) -> Frame:
 
 def plain_series(values: Any) -> Any:
     """A series of any library as a NumPy array or an array of pandas; anything else as it is."""
-    if isinstance(values, list | tuple | np.ndarray | pd.Series | pd.Index):
+    if isinstance(values, (*_NO_FRAMES, pd.Series, pd.Index)):
         return values
     found = nw.from_native(values, pass_through=True, allow_series=True)
     return _plain(found, found.dtype, lists=False) if isinstance(found, nw.Series) else values
@@ -132,7 +146,7 @@ def plain_series(values: Any) -> Any:
 def like(found: pd.DataFrame, *given: Any) -> Any:
     """A pandas frame in the library of the first frame or series that was given."""
     for each in given:
-        if each is None or isinstance(each, list | tuple | np.ndarray | pd.DataFrame | pd.Series):
+        if isinstance(each, (*_NO_FRAMES, pd.DataFrame, pd.Series)):
             continue
         frame = nw.from_native(each, pass_through=True, allow_series=True)
         if isinstance(frame, nw.LazyFrame):

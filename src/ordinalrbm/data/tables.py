@@ -6,6 +6,7 @@ What has been read, `Encoded`, is a table too: its labels are not read again.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -290,6 +291,11 @@ def _string_names(names: list[Any]) -> list[str] | None:
 
 
 def _two_dimensional(X: TableLike) -> np.ndarray:
+    if isinstance(X, str | os.PathLike):
+        raise DataTypeError(
+            f"Expected 2D input, got {os.fspath(X)!r:.200}; to read a file, give "
+            f"ordinalrbm.read_survey({os.fspath(X)!r:.200})."
+        )
     X = unmasked(X)
     try:
         array = np.asarray(X)

@@ -138,7 +138,8 @@ def as_triples(data: Any, columns: Sequence[str] | None = None) -> Triples:
     if frame is None:
         raise DataTypeError(
             f"Ratings must be {FRAMES}, a tuple of three arrays (user, item, rating) or a "
-            f"scipy.sparse matrix, not {type(data).__name__}; convert them first."
+            f"scipy.sparse matrix, not {type(data).__name__}; convert them first, or read a file with "
+            "ordinalrbm.files.ratings.read_rating_file."
         )
     columns = found_columns(frame.names) if columns is None else columns
     _check_columns(columns, frame.names)

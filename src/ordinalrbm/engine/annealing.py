@@ -8,7 +8,6 @@ from numba import prange
 
 from ordinalrbm.engine.gibbs import (
     activations,
-    bounds,
     conditional_means,
     draw_categories,
     draw_factors,
@@ -16,10 +15,10 @@ from ordinalrbm.engine.gibbs import (
     entries_of,
     fill_uniforms,
     has_kinds,
-    is_known,
     known_utility,
     log_sum,
     scratch_for,
+    set_bounds,
 )
 from ordinalrbm.engine.normal import double
 from ordinalrbm.engine.philox import Purpose
@@ -31,27 +30,22 @@ _LOG_ROOT_TWO_PI = 0.5 * np.log(2.0 * np.pi)
 
 
 @inlined
-def _is_ordinal(side, entry):
-    """Whether all that is known of an answer is an interval."""
-    return not has_kinds(side) or not is_known(side, entry)
-
-
-@inlined
 def _log_known(side, row, mean):
     """Log probability of a row's categories and log density of its numbers, given their means."""
     first, n = entries_of(side, row)
+    known, column, members, shift = side.known, side.column, side.members, side.shift
     total = 0.0
     for e in range(n):
-        i = side.column[first + e]
-        if is_known(side, first + e):
-            utility = known_utility(side, first + e)
-            if side.members[i] == NUMBER:
+        i, value = column[first + e], known[first + e]
+        if not np.isnan(value):
+            utility = known_utility(value, members[i], side.thresholds[i], shift, first + e)
+            if members[i] == NUMBER:
                 beyond = utility - mean[e]
                 total += np.log(side.thresholds[i, 1]) - 0.5 * beyond * beyond - _LOG_ROOT_TWO_PI
             else:
                 total += utility * mean[e]
-                if side.members[i] > 0:
-                    total -= log_sum(mean, e, side.members[i])
+                if members[i] > 0:
+                    total -= log_sum(mean, e, members[i])
     return total
 
 
@@ -95,15 +89,16 @@ def _log_levels_row(side, factors, row, stretches, scratch, all_low, all_high, r
 def _gather_intervals(side, row, mean, low, high):
     """Put a row's intervals and their means side by side, without unknown answers; returns how many."""
     first, n = entries_of(side, row)
-    found = 0
+    column, level, table, shift, known = side.column, side.level, side.thresholds, side.shift, side.known
+    kinds, found = has_kinds(side), 0
     for e in range(n):
         entry = first + e
-        if _is_ordinal(side, entry):
-            i, level = side.column[entry], np.intp(side.level[entry])
-            low[found], high[found] = side.thresholds[i, level], side.thresholds[i, level + 1]
+        if not kinds or np.isnan(known[entry]):
+            i, answer = column[entry], np.intp(level[entry])
+            low[found], high[found] = table[i, answer], table[i, answer + 1]
             mean[found] = mean[e]
-            if side.shift.size > 0:
-                mean[found] += np.float64(side.shift[entry])
+            if shift.size > 0:
+                mean[found] += np.float64(shift[entry])
             has_bound = low[found] != -np.inf or high[found] != np.inf
             found += has_bound
     return found
@@ -136,9 +131,10 @@ def _half_squares_row(side, active, row, scratch):
 def _log_prior(side, row, mean):
     """What a row's mean utilities are worth in log P*(h)."""
     first, n = entries_of(side, row)
+    column, members, kinds = side.column, side.members, has_kinds(side)
     total = 0.0
     for e in range(n):
-        kind = side.members[side.column[first + e]] if has_kinds(side) else 0
+        kind = members[column[first + e]] if kinds else 0
         if kind > 0:
             total += log_sum(mean, e, kind)
         elif kind in (ORDINAL, NUMBER):
@@ -184,23 +180,23 @@ def _anneal_chain(side, clamped, betas, draws, scratch, all_active, row, stream)
             activation[k] += side.row_bias[row, k]
     fill_uniforms(uniform, active.size, stream, draws, 0, Purpose.INITIAL_FACTOR)
     draw_factors(activation, uniform, side.units, scratch, active)
-    mean = scratch.warm[thread]
+    mean, lower, upper = scratch.warm[thread], scratch.lower[thread], scratch.upper[thread]
     total = 0.0
     for t in range(1, betas.size):
         for e in range(n):
             product[e] = dot(side.weights[side.column[first + e]], active)
         _warm_means(side, row, product, betas[t - 1], mean)
-        before = log_row(side, clamped, row, mean)
+        before = log_row(side, clamped, row, mean, lower, upper)
         _warm_means(side, row, product, betas[t], mean)
-        total += log_row(side, clamped, row, mean) - before
+        total += log_row(side, clamped, row, mean, lower, upper) - before
         fill_uniforms(uniform, n, stream, draws, t, Purpose.CLAMPED_UTILITY)
-        for e in range(n):
-            if clamped:
-                lower, upper = bounds(side, row, first + e, mean[e])
-                drawn = double.truncated_draw(lower, upper, uniform[e])
-            else:
-                drawn = double.standard_normal(uniform[e])
-            utility[e] = np.float32(mean[e] + drawn)
+        if clamped:
+            set_bounds(side, row, mean, lower, upper)
+            for e in range(n):
+                utility[e] = np.float32(mean[e] + double.truncated_draw(lower[e], upper[e], uniform[e]))
+        else:
+            for e in range(n):
+                utility[e] = np.float32(mean[e] + double.standard_normal(uniform[e]))
         if has_kinds(side):
             draw_categories(side, row, clamped, mean, uniform, utility)
         # The annealed weights meet the utility again in the factors' activation.
@@ -223,16 +219,24 @@ def _warm_means(side, row, product, beta, mean):
 
 
 @inlined
-def log_row(side, clamped, row, mean):
-    """Log of the unnormalised probability of the factors, but for their bias."""
+def log_row(side, clamped, row, mean, lower, upper):
+    """Log of the unnormalised probability of the factors, but for their bias.
+
+    ``lower`` and ``upper`` are used for the bounds of the levels.
+    """
     first, n = entries_of(side, row)
     total = _log_prior(side, row, mean)
     if clamped:
-        if has_kinds(side):
+        known, kinds = side.known, has_kinds(side)
+        if kinds:
             total += _log_known(side, row, mean)
+        set_bounds(side, row, mean, lower, upper)
+        # Alone, without a branch or a sum, this becomes vector code.
         for e in range(n):
-            if _is_ordinal(side, first + e):
-                low, high = bounds(side, row, first + e, mean[e])
-                if low != -np.inf or high != np.inf:  # else nothing is known
-                    total += double.log_mass(low, high)
+            is_open = (lower[e] == -np.inf) & (upper[e] == np.inf)  # nothing is known
+            mass = double.log_mass(lower[e], upper[e])
+            lower[e] = 0.0 if is_open else mass
+        for e in range(n):
+            if not kinds or np.isnan(known[first + e]):
+                total += lower[e]
     return total

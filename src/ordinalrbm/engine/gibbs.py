@@ -15,7 +15,7 @@ from numba import prange
 from scipy.special import gammaln
 
 from ordinalrbm.engine import philox, thresholds
-from ordinalrbm.engine.normal import double, single
+from ordinalrbm.engine.normal import double, next_inaccurate, single
 from ordinalrbm.engine.philox import Purpose, split_seed
 from ordinalrbm.engine.side import CATEGORY, NUMBER, Batch, Side, Statistics, empty_statistics
 from ordinalrbm.engine.thresholds import add_scaled, dot
@@ -134,8 +134,8 @@ def scratch_for(side: Side, start: int, stop: int) -> _Scratch:
     """Working memory that is long enough for some rows."""
     threads, n_factors = numba.get_num_threads(), side.factor_bias.size
     longest = int(np.diff(side.row_start[start : stop + 1]).max(initial=0)) + 4
-    in_double, uniform = np.empty((2, threads, longest)), np.empty((threads, max(longest, n_factors + 4)))
-    of_answers = np.empty((5, threads, longest), dtype=np.float32)
+    in_double, uniform = np.empty((4, threads, longest)), np.empty((threads, max(longest, n_factors + 4)))
+    of_answers = np.empty((3, threads, longest), dtype=np.float32)
     of_factors = np.empty((3, threads, n_factors), dtype=np.float32)
     # In how many ways so many units are on, and by what that grows with one more.
     on = np.arange(side.units + 1.0)
@@ -184,20 +184,14 @@ def _draw_choice(mean, first, n, uniform, utility):
 
 
 @inlined
-def known_utility(side, entry):
+def known_utility(value, kind, bounds, shift, entry):
     """Utility of a number, beyond what the row adds to it, or whether a category was chosen."""
-    value = np.float64(side.known[entry])
-    i = side.column[entry]
-    if side.members[i] == NUMBER:
-        value *= side.thresholds[i, 1]
-        if side.shift.size > 0:
-            value -= np.float64(side.shift[entry])
-    return value
-
-
-@inlined
-def is_known(side, entry):
-    return not np.isnan(side.known[entry])
+    utility = np.float64(value)
+    if kind == NUMBER:
+        utility *= bounds[1]
+        if shift.size > 0:
+            utility -= np.float64(shift[entry])
+    return utility
 
 
 @inlined
@@ -240,24 +234,28 @@ def _row_stretch(side, row):
     return np.float64(side.stretch[row]) if side.stretch.size > 0 else 1.0
 
 
-@inlined
-def stretched_bounds(side, entry, stretch, mean):
-    """Bounds of a level times the stretch, less the mean of the utility."""
-    i, level = side.column[entry], np.intp(side.level[entry])
-    low, high = side.thresholds[i, level], side.thresholds[i, level + 1]
-    if side.shift.size > 0:
-        mean += np.float64(side.shift[entry])
-    return stretch * low - mean, stretch * high - mean
+# Loops over answers take the arrays out of the side first: a function that is given the side for every
+# answer counts references to all of its arrays each time, which costs ten times as much as all else.
 
 
 @inlined
-def bounds(side, row, entry, mean):
-    """Bounds of an answer's level, less the mean of its utility."""
-    if side.row_gaps.size == 0:
-        return stretched_bounds(side, entry, _row_stretch(side, row), mean)
-    i, level = side.column[entry], np.intp(side.level[entry])
-    low, high = thresholds.bounds_from_table(side.thresholds[i], side.row_gaps[row], level)
-    return low - mean, high - mean
+def set_bounds(side, row, mean, lower, upper):
+    """Bounds of the levels of a row's answers, less the means of their utilities."""
+    first, n = entries_of(side, row)
+    column, level, table, shift = side.column, side.level, side.thresholds, side.shift
+    if side.row_gaps.size > 0:
+        gaps = side.row_gaps[row]
+        for e in range(n):
+            i, answer = column[first + e], np.intp(level[first + e])
+            low, high = thresholds.bounds_from_table(table[i], gaps, answer)
+            lower[e], upper[e] = low - mean[e], high - mean[e]
+        return
+    stretch = _row_stretch(side, row)
+    for e in range(n):
+        i, answer, centre = column[first + e], np.intp(level[first + e]), mean[e]
+        if shift.size > 0:
+            centre += np.float64(shift[first + e])
+        lower[e], upper[e] = stretch * table[i, answer] - centre, stretch * table[i, answer + 1] - centre
 
 
 # All answers of a row are computed in float32; the few that are not accurate there, because their
@@ -265,25 +263,17 @@ def bounds(side, row, entry, mean):
 
 
 @inlined
-def _set_bounds(side, row, mean, lower, upper):
-    first, n = entries_of(side, row)
-    for e in range(n):
-        low, high = bounds(side, row, first + e, mean[e])
-        lower[e], upper[e] = np.float32(low), np.float32(high)
-
-
-@inlined
 def _draw_clamped(side, row, mean, lower, upper, uniform, utility):
     """Utilities given the levels."""
-    first, n = entries_of(side, row)
-    _set_bounds(side, row, mean, lower, upper)
+    n = entries_of(side, row)[1]
+    set_bounds(side, row, mean, lower, upper)
     for e in range(n):
-        drawn = single.truncated_draw(lower[e], upper[e], np.float32(uniform[e]))
+        drawn = single.truncated_draw(np.float32(lower[e]), np.float32(upper[e]), np.float32(uniform[e]))
         utility[e] = np.float32(mean[e]) + drawn
-    for e in range(n):
-        if not single.is_accurate(lower[e], upper[e]):
-            low, high = bounds(side, row, first + e, mean[e])
-            utility[e] = np.float32(mean[e] + double.truncated_draw(low, high, uniform[e]))
+    e = next_inaccurate(lower, upper, 0, n)
+    while e < n:
+        utility[e] = np.float32(mean[e] + double.truncated_draw(lower[e], upper[e], uniform[e]))
+        e = next_inaccurate(lower, upper, e + 1, n)
     if has_kinds(side):
         draw_categories(side, row, True, mean, uniform, utility)
 
@@ -292,12 +282,13 @@ def _draw_clamped(side, row, mean, lower, upper, uniform, utility):
 def draw_categories(side, row, clamped, mean, uniform, utility):
     """Draw the categories that are not given, and put in what is."""
     first, n = entries_of(side, row)
+    known, column, members, shift = side.known, side.column, side.members, side.shift
     for e in range(n):
-        if clamped and is_known(side, first + e):
-            utility[e] = known_utility(side, first + e)
-        elif side.members[side.column[first + e]] > 0:
-            n_categories = side.members[side.column[first + e]]
-            _draw_choice(mean, e, n_categories, uniform[e], utility)
+        i, value = column[first + e], known[first + e]
+        if clamped and not np.isnan(value):
+            utility[e] = known_utility(value, members[i], side.thresholds[i], shift, first + e)
+        elif members[i] > 0:
+            _draw_choice(mean, e, members[i], uniform[e], utility)
 
 
 @kernel_function
@@ -307,33 +298,34 @@ def expect_categories(side, row, clamped, mean, at_low, at_high, utility):
     What is left at the upper bound of a number is the slope by the logarithm of its scale.
     """
     first, n = entries_of(side, row)
+    known, column, members, shift = side.known, side.column, side.members, side.shift
     for e in range(n):
-        i = side.column[first + e]
-        if clamped and is_known(side, first + e):
-            utility[e] = known_utility(side, first + e)
+        i, value = column[first + e], known[first + e]
+        if clamped and not np.isnan(value):
+            given = known_utility(value, members[i], side.thresholds[i], shift, first + e)
+            utility[e] = given
             at_low[e], at_high[e] = np.float32(0.0), np.float32(0.0)
-            if side.members[i] == NUMBER:
-                whole = side.thresholds[i, 1] * np.float64(side.known[first + e])
-                beyond = known_utility(side, first + e) - mean[e]
-                at_high[e] = np.float32(1.0 - beyond * whole)
-        elif side.members[i] > 0:
-            _expect_choice(mean, e, side.members[i], utility)
+            if members[i] == NUMBER:
+                whole = side.thresholds[i, 1] * np.float64(value)
+                at_high[e] = np.float32(1.0 - (given - mean[e]) * whole)
+        elif members[i] > 0:
+            _expect_choice(mean, e, members[i], utility)
 
 
 @inlined
 def expect_clamped(side, row, mean, lower, upper, at_low, at_high, utility):
     """Expected utilities given the levels, and the densities at the levels' bounds."""
-    first, n = entries_of(side, row)
-    _set_bounds(side, row, mean, lower, upper)
+    n = entries_of(side, row)[1]
+    set_bounds(side, row, mean, lower, upper)
     for e in range(n):
-        at_low[e], at_high[e], shift = single.edge_densities(lower[e], upper[e])
+        at_low[e], at_high[e], shift = single.edge_densities(np.float32(lower[e]), np.float32(upper[e]))
         utility[e] = np.float32(mean[e]) + shift
-    for e in range(n):
-        if not single.is_accurate(lower[e], upper[e]):
-            low, high = bounds(side, row, first + e, mean[e])
-            exact_low, exact_high, exact_shift = double.edge_densities(low, high)
-            at_low[e], at_high[e] = np.float32(exact_low), np.float32(exact_high)
-            utility[e] = np.float32(mean[e] + exact_shift)
+    e = next_inaccurate(lower, upper, 0, n)
+    while e < n:
+        exact_low, exact_high, exact_shift = double.edge_densities(lower[e], upper[e])
+        at_low[e], at_high[e] = np.float32(exact_low), np.float32(exact_high)
+        utility[e] = np.float32(mean[e] + exact_shift)
+        e = next_inaccurate(lower, upper, e + 1, n)
     if has_kinds(side):
         expect_categories(side, row, True, mean, at_low, at_high, utility)
 
@@ -515,7 +507,7 @@ def _sum_column(side, i, start, stop, clamped, answers, statistics):
         if clamped:
             level = np.intp(side.level[side.entry[place]])
             at_low, at_high = weight * answers.at_low[entry], weight * answers.at_high[entry]
-            if is_number and is_known(side, side.entry[place]):
+            if is_number and not np.isnan(side.known[side.entry[place]]):
                 thresholds[1] += at_high  # styles of using a scale do not touch it
             elif side.row_gaps.size > 0:
                 _add_to_gaps(side.row_gaps[row], level, at_low, at_high, thresholds)

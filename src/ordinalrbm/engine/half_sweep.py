@@ -32,7 +32,7 @@ from ordinalrbm.engine.base import (
     FactorPosterior,
     HalfSweepEngine,
 )
-from ordinalrbm.engine.normal import double, single
+from ordinalrbm.engine.normal import double, next_inaccurate, single
 from ordinalrbm.engine.rated_sets import FeatureTable, add_lines
 from ordinalrbm.engine.side import answers_of, row_view
 from ordinalrbm.engine.thresholds import add_scaled, dot
@@ -196,8 +196,7 @@ def _gather(column, level, this, other, precision, values, slope, ridge, diagona
             for e in range(some.size):
                 pull[e] = values[level[first + e]] - at[e]
         else:
-            for e in range(some.size):
-                low[e], high[e] = _bounds(this, other, d, some[e], level[first + e], at[e])
+            _set_bounds(some, level[first : first + _TILE], this, other, d, at, low, high)
             _expect(some.size, low, high, tile[3], tile[4], pull)
         _add_features(some, other, pull, slope, ridge, diagonal)
     for a in range(mean.size):
@@ -230,12 +229,19 @@ def _cell_mean(mean, features):
     return total
 
 
+# Arrays are taken out of tuples before the loops, which would count references to all of them each time.
+
+
 @inlined
-def _bounds(this, other, d, i, level, mean):
-    low, high = thresholds.bounds_from_gaps(other.gaps[i], this.gaps[d], level)
-    if level == min(this.n_levels[d], other.n_levels[i]) - 1:
-        high = np.inf
-    return np.float32(low - mean), np.float32(high - mean)
+def _set_bounds(column, level, this, other, d, mean, low, high):
+    """Bounds of the levels of a row's answers, less the means of their utilities."""
+    own, gaps, most, n_levels = this.gaps[d], other.gaps, this.n_levels[d], other.n_levels
+    for e in range(column.size):
+        i = column[e]
+        lower, upper = thresholds.bounds_from_gaps(gaps[i], own, level[e])
+        if level[e] == min(most, n_levels[i]) - 1:
+            upper = np.inf
+        low[e], high[e] = np.float32(lower - mean[e]), np.float32(upper - mean[e])
 
 
 @kernel_function
@@ -243,11 +249,12 @@ def _expect(n, low, high, at_low, at_high, pull):
     """Densities at the bounds of levels, and how far expected utilities are from their means."""
     for e in range(n):
         at_low[e], at_high[e], pull[e] = single.edge_densities(low[e], high[e])
-    for e in range(n):
-        if not single.is_accurate(low[e], high[e]):
-            exact = double.edge_densities(np.float64(low[e]), np.float64(high[e]))
-            at_low[e], at_high[e] = np.float32(exact[0]), np.float32(exact[1])
-            pull[e] = np.float32(exact[2])
+    e = next_inaccurate(low, high, 0, n)
+    while e < n:
+        exact = double.edge_densities(np.float64(low[e]), np.float64(high[e]))
+        at_low[e], at_high[e] = np.float32(exact[0]), np.float32(exact[1])
+        pull[e] = np.float32(exact[2])
+        e = next_inaccurate(low, high, e + 1, n)
 
 
 @inlined
@@ -400,16 +407,16 @@ def _add_to_gaps(column, level, this, other, work, thread, d):
     """Add a row's answers to the slope and the system of its log gaps."""
     tile = work.tile[thread]
     at, low, high, at_low, at_high, scale = tile[0], tile[1], tile[2], tile[3], tile[4], tile[5]
+    square, variance, others, variances = work.square[thread], this.variance[d], other.mean, other.variance
     for first in range(0, column.size, _TILE):
         some = column[first : first + _TILE]
         _cell_means(some, this.mean[d], other.mean, at)
         # Bounds in standard deviations of what is known.
+        _set_bounds(some, level[first : first + _TILE], this, other, d, at, low, high)
         for e in range(some.size):
-            i, square = some[e], work.square[thread]
-            doubt = cell_variance(square, this.variance[d], other.mean[i], other.variance[i])
+            doubt = cell_variance(square, variance, others[some[e]], variances[some[e]])
             scale[e] = np.float32(1.0) / np.sqrt(np.float32(1.0) + doubt)
-            lower, upper = _bounds(this, other, d, i, level[first + e], at[e])
-            low[e], high[e] = lower * scale[e], upper * scale[e]
+            low[e], high[e] = low[e] * scale[e], high[e] * scale[e]
         _expect(some.size, low, high, at_low, at_high, at)
         for e in range(some.size):
             answer, bounds = np.int64(level[first + e]), (low[e], high[e], at_low[e], at_high[e])

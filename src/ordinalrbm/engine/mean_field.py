@@ -67,7 +67,7 @@ def _fixed_point_row(side, row, active, tolerance, max_iterations, scratch):
         if iteration % _EXTRAPOLATE_EVERY == 0 and tolerance < change and iteration < max_iterations:
             ratio = min(dot(last_step, previous) / dot(previous, previous), _LARGEST_RATIO)
             if change * ratio**_ROUNDS_OF_A_JUMP > tolerance:
-                _extrapolate(side, row, active, last_step, ratio, activation, mean)
+                _extrapolate(side, row, active, last_step, ratio, activation, scratch)
         for k in range(active.size):
             previous[k] = last_step[k]
     return change
@@ -85,7 +85,7 @@ def _move_to_fixed_point(units, active, activation, last_step):
 
 
 @kernel_function
-def _extrapolate(side, row, active, last_step, ratio, jumped, mean):
+def _extrapolate(side, row, active, last_step, ratio, jumped, scratch):
     """Add the rest of a geometric series of steps at once (Aitken), unless that lowers the bound.
 
     When factors lean on each other, steps shrink by about the same ratio each time.
@@ -94,17 +94,19 @@ def _extrapolate(side, row, active, last_step, ratio, jumped, mean):
     for k in range(active.size):
         there = active[k] + rest * last_step[k]
         jumped[k] = min(max(there, np.float32(0.0)), np.float32(side.units))
-    here = _bound(side, row, active, mean)
-    if _bound(side, row, jumped, mean) >= here - _ROUNDING * abs(here):
+    here = _bound(side, row, active, scratch)
+    if _bound(side, row, jumped, scratch) >= here - _ROUNDING * abs(here):
         for k in range(active.size):
             active[k] = jumped[k]
 
 
 @kernel_function
-def _bound(side, row, active, mean):
+def _bound(side, row, active, scratch):
     """The bound on the log probability of a row's answers that each round raises."""
+    thread = numba.get_thread_id()
+    mean, lower, upper = scratch.mean[thread], scratch.lower[thread], scratch.upper[thread]
     conditional_means(side, row, active, mean)
-    total = log_row(side, True, row, mean)
+    total = log_row(side, True, row, mean, lower, upper)
     units = np.float64(side.units)
     for k in range(active.size):
         bias = side.factor_bias[k]

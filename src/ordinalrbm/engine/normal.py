@@ -374,3 +374,14 @@ def _functions(form: _Format) -> Functions:
 
 double = _functions(_DOUBLE)
 single = _functions(_SINGLE)
+
+
+@inlined
+def next_inaccurate(lower, upper, e, n):
+    """The next of n intervals, from e on, that float32 is not accurate for; n if there is none.
+
+    As a branch in a loop over all intervals, LLVM would compute every one of them in float64 as well.
+    """
+    while e < n and single.is_accurate(np.float32(lower[e]), np.float32(upper[e])):
+        e += 1
+    return e

@@ -26,7 +26,7 @@ from numba import prange
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import philox
 from ordinalrbm.engine.base import Answers
-from ordinalrbm.engine.normal import double, single
+from ordinalrbm.engine.normal import double, next_inaccurate, single
 from ordinalrbm.engine.philox import Purpose, split_seed, stream
 from ordinalrbm.engine.side import Array, row_view
 from ordinalrbm.engine.thresholds import dot
@@ -316,12 +316,20 @@ def _gather(column, factors, own, features, numbers):
 @inlined
 def _set_bounds(column, level, this, other, thresholds, d, numbers):
     mean, low, high = numbers[1], numbers[2], numbers[3]
+    own_scale, own_width, scales, widths = this.scale[d], this.width[d], other.scale, other.width
     for e in range(column.size):
-        i = column[e]
-        bounds = thresholds[this.scale[d] + other.scale[i]]
-        width = this.width[d] * other.width[i]
-        low[e] = width * bounds[level[e]] - mean[e]
-        high[e] = width * bounds[level[e] + 1] - mean[e]
+        i, answer = column[e], level[e]
+        scale, width = own_scale + scales[i], own_width * widths[i]
+        low[e] = width * thresholds[scale, answer] - mean[e]
+        high[e] = width * thresholds[scale, answer + 1] - mean[e]
+
+
+@inlined
+def _next_to_draw_again(low, high, uniform, e, n):
+    """The next draw that float32 is not accurate for: next to one it has too few numbers for the tails."""
+    while e < n and _RARE <= uniform[e] <= 1.0 - _RARE and single.is_accurate(low[e], high[e]):
+        e += 1
+    return e
 
 
 @kernel_function
@@ -330,11 +338,10 @@ def _draw_utilities(n, uniform, numbers):
     offset, mean, low, high, drawn = numbers[0], numbers[1], numbers[2], numbers[3], numbers[5]
     for e in range(n):
         drawn[e] = single.truncated_draw(low[e], high[e], np.float32(uniform[e]))
-    for e in range(n):
-        # Beside one, float32 has too few numbers for what is far out.
-        is_rare = uniform[e] < _RARE or uniform[e] > 1.0 - _RARE
-        if is_rare or not single.is_accurate(low[e], high[e]):
-            drawn[e] = np.float32(double.truncated_draw(np.float64(low[e]), np.float64(high[e]), uniform[e]))
+    e = _next_to_draw_again(low, high, uniform, 0, n)
+    while e < n:
+        drawn[e] = np.float32(double.truncated_draw(np.float64(low[e]), np.float64(high[e]), uniform[e]))
+        e = _next_to_draw_again(low, high, uniform, e + 1, n)
     for e in range(n):
         drawn[e] += mean[e] - offset[e]
     for e in range(n, -(-n // _AT_A_TIME) * _AT_A_TIME):
@@ -476,18 +483,16 @@ def _of_width(column, level, this, other, thresholds, precision, work, d, log_wi
     """
     thread = numba.get_thread_id()
     numbers, mean = work.numbers[thread], work.mean[thread]
-    own = np.float32(np.exp(log_width))
+    own, own_scale, scales, widths = np.float32(np.exp(log_width)), this.scale[d], other.scale, other.width
     total, slope, squares = 0.0, 0.0, 0.0
     for first in range(0, column.size, _TILE):
         n = min(_TILE, column.size - first)
-        lower, upper = numbers[0], numbers[1]
+        lower, upper, low, high = numbers[0], numbers[1], numbers[2], numbers[3]
         for e in range(n):
-            i, place = column[first + e], level[first + e]
-            bounds = thresholds[this.scale[d] + other.scale[i]]
-            width = own * other.width[i]
-            lower[e], upper[e] = width * bounds[place], width * bounds[place + 1]
-            numbers[2][e] = lower[e] - mean[first + e]
-            numbers[3][e] = upper[e] - mean[first + e]
+            i, answer = column[first + e], level[first + e]
+            scale, width = own_scale + scales[i], own * widths[i]
+            lower[e], upper[e] = width * thresholds[scale, answer], width * thresholds[scale, answer + 1]
+            low[e], high[e] = lower[e] - mean[first + e], upper[e] - mean[first + e]
         _measure(n, numbers)
         for e in range(n):
             along = np.float64(0.0)
@@ -508,13 +513,17 @@ def _measure(n, numbers):
     """Of the intervals in the third and fourth: log masses (there), densities at their ends."""
     low, high, at_low, at_high = numbers[2], numbers[3], numbers[4], numbers[5]
     for e in range(n):
-        below, above = low[e], high[e]
-        at_low[e], at_high[e], _ = single.edge_densities(below, above)
-        low[e] = single.log_mass(below, above)
-        if not single.is_accurate(below, above):
-            exact = double.edge_densities(np.float64(below), np.float64(above))
-            at_low[e], at_high[e] = np.float32(exact[0]), np.float32(exact[1])
-            low[e] = np.float32(double.log_mass(np.float64(below), np.float64(above)))
+        at_low[e], at_high[e], _ = single.edge_densities(low[e], high[e])
+    e = next_inaccurate(low, high, 0, n)
+    while e < n:
+        below, above = np.float64(low[e]), np.float64(high[e])
+        exact = double.edge_densities(below, above)
+        at_low[e], at_high[e] = np.float32(exact[0]), np.float32(exact[1])
+        low[e], high[e] = np.float32(double.log_mass(below, above)), -np.inf  # no upper bound is: done
+        e = next_inaccurate(low, high, e + 1, n)
+    for e in range(n):
+        mass = single.log_mass(low[e], high[e])
+        low[e] = low[e] if high[e] == -np.inf else mass
 
 
 # ---- thresholds -------------------------------------------------------------------------------

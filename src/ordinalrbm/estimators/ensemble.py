@@ -25,7 +25,7 @@ from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.matrix.predict import log_probability
 from ordinalrbm.matrix.prepare import Fitted, TrainingData
 from ordinalrbm.matrix.protocol import ExplainedCell
-from ordinalrbm.runtime.threads import report_interruption, seed_from
+from ordinalrbm.runtime.threads import seed_from
 from ordinalrbm.storage.model_file import estimator_class
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
@@ -167,8 +167,6 @@ class RatingEnsemble(RatingModel):
         self.best_epoch_, self.n_iter_, self.about_ = fitted.best_epoch, len(self.history_), {}
         self._collect()
         self._set_ratings(known)
-        if fitted.interrupted:
-            report_interruption(self.n_iter_, self.best_epoch_)
 
     def _collect(self) -> None:
         """Posteriors and models of all members, with their shares."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +21,7 @@ from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators import poles
 from ordinalrbm.estimators.validation import check_choice, check_weights, check_whole
 from ordinalrbm.files.tables_out import write_reading
+from ordinalrbm.runtime.display import Readable, two_digits
 from ordinalrbm.runtime.threads import seed_from, threads
 from ordinalrbm.stats.rotation import ROTATIONS, Rotation
 from ordinalrbm.storage.reader import Stored
@@ -40,6 +41,8 @@ _MEAN_PLUS_MINUS_ONE = np.array([-1.0, 1.0])  # who counts as low and as high on
 _WORTH_TELLING = 0.3
 # Where a larger share of the answers is missing, loadings may be too small; so much is no matter.
 _SPARSE, _MOSTLY_KEPT = 0.2, 0.9
+# People like to read about few factors, and surveys of many questions need some.
+_FEWEST_TO_READ, _MOST_TO_READ, _QUESTIONS_PER_FACTOR = 12, 30, 5
 # Their names in model files.
 _POPULATION = ("population.mean", "population.covariance")
 
@@ -63,8 +66,8 @@ class _Asked(NamedTuple):
 _CURVES = {ORDINAL: reading.response_curves, NOMINAL: reading.category_curves, NUMERIC: reading.number_curve}
 
 
-@dataclass(frozen=True, eq=False)
-class FactorReading:
+@dataclass(frozen=True, eq=False, repr=False)
+class FactorReading(Readable):
     """Rotated factors of a fitted model and what is known of them.
 
     Attributes
@@ -98,9 +101,23 @@ class FactorReading:
     correlation_errors: pd.DataFrame | None
     questions: Mapping[str, str]
     rotation: str
-    _model: VectorModel = field(repr=False)
-    _solution: Solution = field(repr=False)
-    _asked: Mapping[str, _Asked] = field(repr=False)
+    _model: VectorModel
+    _solution: Solution
+    _asked: Mapping[str, _Asked]
+
+    def _parts(self) -> Iterator[str | pd.DataFrame]:
+        how = "not rotated" if self.rotation == "none" else self.rotation
+        yield f"Loadings of {len(self.loadings)} questions on {len(self.factors)} factors ({how}):"
+        table = self.table()
+        yield two_digits(
+            table[[*table.columns.intersection(["highest answer"]), *self.factors, "communality"]]
+        )
+        yield "Factors, with the strongest question of each, and their reliability:"
+        about = {"about": [self.name(factor, 1) for factor in self.factors]}
+        yield pd.concat([two_digits(self.reliability), pd.DataFrame(about, self.factors)], axis=1)
+        if not np.allclose(self.correlations, np.eye(len(self.factors))):
+            yield "Correlations of the factors:"
+            yield two_digits(self.correlations)
 
     @property
     def factors(self) -> list[str]:
@@ -577,6 +594,12 @@ def column_names(estimator: Any) -> list[str]:
     if names is None:
         return [f"column {i}" for i in range(estimator.n_features_in_)]
     return [str(name) for name in names]
+
+
+def readable_factors(n_questions: int) -> int:
+    """How many factors to report on: fewer than predict best."""
+    wanted = min(n_questions // _QUESTIONS_PER_FACTOR, _MOST_TO_READ)
+    return min(max(wanted, _FEWEST_TO_READ), n_questions)
 
 
 def _factor_names(solution: Solution) -> list[str]:

@@ -11,16 +11,20 @@ from sklearn.utils.validation import check_is_fitted
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings, as_list, encode
 from ordinalrbm.engine.memory import Fit
+from ordinalrbm.engine.thresholds import FirstThresholds
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.recommendation import IdsLike, RatingsLike
 from ordinalrbm.estimators.validation import check_choice, check_whole, keep_parameters, settings_of, to_arviz
 from ordinalrbm.matrix import binary_learner, likelihood
-from ordinalrbm.matrix.binary_learner import BinarySettings
+from ordinalrbm.matrix.binary_learner import BiasPriors, BinarySettings, Solver
 from ordinalrbm.matrix.model import MatrixModel, NewcomerPriors, expected_factors
 from ordinalrbm.matrix.prepare import Fitted, TrainingData
 from ordinalrbm.runtime.threads import seed_from, threads
 from ordinalrbm.training.checkpoint import Checkpoints
+from ordinalrbm.training.schedule import RateSchedule
+from ordinalrbm.vector.chains import FreePhase
+from ordinalrbm.vector.learner import FirstBiases
 
 
 class MatrixCumulativeRBM(RatingModel):
@@ -42,32 +46,37 @@ class MatrixCumulativeRBM(RatingModel):
     n_item_factors : int, default=50
         Number of binary factors of an item, S. With 0 the matrix is treated as so many vectors:
         items have weights for the users' factors, and users have nothing else of their own.
+    scale, item_scales, random_state, n_jobs, device, verbose, demand_factors, validation_fraction
+        See :class:`RatingModel`, also for attributes that all models have.
+
+    Other Parameters
+    ----------------
     n_epochs : int or None, default=None
         Passes over the ratings at most; each passes over the users and over the items. None means
         15 to 60, the more the fewer users there are.
-    batch_size : int, default=300
-        Users (or items) per update.
+    patience : int, default=5
+        After so many epochs without a better one, the learning rate begins to fall to zero.
     learning_rate : float, default=0.15
         Size of the first steps (AdaGrad); falls to zero along a cosine in the last epochs.
+    batch_size : int, default=300
+        Users (or items) per update.
+    weight_decay : float or None, default=None
+        Precision of the Gaussian prior on the weights; None estimates it together with them
+        (empirical Bayes), so that there is nothing to tune.
+    calibrate : bool, default=True
+        Whether to set, in the end, a few numbers by the likelihood of the held-out ratings: how
+        far to believe the factors, how wide distributions are, and how much milder or stricter
+        ratings are with the number of ratings of a user and an item.
+    n_averaged : int, default=1
+        Over how many of the last epochs predictions are averaged; 1 keeps the best epoch alone.
+    memory : float, default=0.5
+        How much of the old is kept, epoch by epoch, in the running mean that tracks the posterior
+        of the factors: η of the paper.
     gibbs_steps : int, default=1
         Steps of each chain per update.
     free_phase : {"contrastive", "persistent"}, default="contrastive"
         Whether the free chains start from the clamped ones at each update, or go on by themselves;
         then with ``gibbs_steps`` of 5 or more, because each is visited once an epoch.
-    memory : float, default=0.5
-        How much of the old is kept, epoch by epoch, in the running mean that tracks the posterior
-        of the factors: η of the paper.
-    weight_decay : float or None, default=None
-        Precision of the Gaussian prior on the weights; None estimates it together with them
-        (empirical Bayes), so that there is nothing to tune.
-    patience : int, default=5
-        After so many epochs without a better one, the learning rate begins to fall to zero.
-    n_averaged : int, default=1
-        Over how many of the last epochs predictions are averaged; 1 keeps the best epoch alone.
-    calibrate : bool, default=True
-        Whether to set, in the end, a few numbers by the likelihood of the held-out ratings: how
-        far to believe the factors, how wide distributions are, and how much milder or stricter
-        ratings are with the number of ratings of a user and an item.
     solver : {"adagrad", "sgd"}, default="adagrad"
         Steps that adapt to each parameter, or plain steps along the mean gradient per rating.
     centred : bool, default=True
@@ -83,8 +92,6 @@ class MatrixCumulativeRBM(RatingModel):
     schedule : {"cosine", "constant"}, default="cosine"
         Whether the learning rate falls to zero in the end. If not, learning breaks off after
         ``patience`` epochs without a better one.
-    scale, item_scales, demand_factors, validation_fraction, random_state, n_jobs, device, verbose
-        See :class:`RatingModel`, also for attributes that all models have.
 
     Attributes
     ----------
@@ -93,6 +100,12 @@ class MatrixCumulativeRBM(RatingModel):
         the final parameters.
     item_factors_ : (items, S) array
         The same of each item's factors.
+    item_weights_, user_weights_ : (items, K) and (users, S) arrays
+        Weights of the users' factors in the utility of an item's ratings, and of the items' factors
+        in that of a user's.
+    item_biases_, user_biases_ : arrays
+        ``item_biases_[i] + user_biases_[u] + item_weights_[i] @ user_factors_[u] + user_weights_[u] @
+        item_factors_[i]`` is the mean utility of a rating, before calibration.
     history_ : DataFrame
         Per epoch: pseudo-likelihood (mean log P(rating | all other ratings) of some 10,000 training
         ratings), log-likelihood of the held-out ratings, learning rate, precisions of the weights.
@@ -101,12 +114,10 @@ class MatrixCumulativeRBM(RatingModel):
 
     Examples
     --------
-    >>> import pandas as pd, ordinalrbm as orbm
-    >>> ratings = pd.DataFrame({
-    ...     "user": ["ann", "ann", "bob", "bob", "cy", "cy", "cy", "di"],
-    ...     "item": ["tea", "milk", "tea", "cake", "milk", "cake", "tea", "cake"],
-    ...     "rating": [5, 1, 4, 2, 3, 5, 1, 4],
-    ... })
+    >>> import ordinalrbm as orbm
+    >>> users = ["ann", "ann", "bob", "bob", "cy", "cy", "cy", "di"]
+    >>> items = ["tea", "milk", "tea", "cake", "milk", "cake", "tea", "cake"]
+    >>> ratings = (users, items, [5, 1, 4, 2, 3, 5, 1, 4])
     >>> model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=3, random_state=0).fit(ratings)
     >>> model.predict_proba("ann", ["cake", "coffee"]).shape
     (2, 5)
@@ -127,28 +138,28 @@ class MatrixCumulativeRBM(RatingModel):
         *,
         scale: Any = None,
         item_scales: Any = None,
-        n_epochs: int | None = None,
-        batch_size: int = 300,
-        learning_rate: float = 0.15,
-        gibbs_steps: int = 1,
-        free_phase: str = "contrastive",
-        memory: float = 0.5,
-        weight_decay: float | None = None,
-        patience: int = 5,
-        n_averaged: int = 1,
-        calibrate: bool = True,
-        solver: str = "adagrad",
-        centred: bool = True,
-        priors: str = "learnt",
-        biases: str = "balanced",
-        thresholds: str = "marginal",
-        schedule: str = "cosine",
-        demand_factors: int = 64,
-        validation_fraction: float = 0.05,
         random_state: Any = None,
         n_jobs: int | None = None,
         device: str = "cpu",
         verbose: bool = False,
+        n_epochs: int | None = None,
+        patience: int = 5,
+        learning_rate: float = 0.15,
+        batch_size: int = 300,
+        weight_decay: float | None = None,
+        calibrate: bool = True,
+        n_averaged: int = 1,
+        memory: float = 0.5,
+        gibbs_steps: int = 1,
+        free_phase: FreePhase = "contrastive",
+        solver: Solver = "adagrad",
+        centred: bool = True,
+        priors: BiasPriors = "learnt",
+        biases: FirstBiases = "balanced",
+        thresholds: FirstThresholds = "marginal",
+        schedule: RateSchedule = "cosine",
+        demand_factors: int = 64,
+        validation_fraction: float = 0.05,
     ) -> None:
         keep_parameters(self, locals())
 
@@ -401,5 +412,7 @@ class MatrixCumulativeRBM(RatingModel):
 
     def _set_ratings(self, known: Ratings) -> None:
         super()._set_ratings(known)
-        self.user_factors_ = self.model_.by_rows.factors
-        self.item_factors_ = self.model_.by_columns.factors
+        of_items, of_users = self.model_.by_rows, self.model_.by_columns
+        self.user_factors_, self.item_factors_ = of_items.factors, of_users.factors
+        self.item_weights_, self.item_biases_ = of_items.weights, of_items.bias
+        self.user_weights_, self.user_biases_ = of_users.weights, of_users.bias

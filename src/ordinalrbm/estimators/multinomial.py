@@ -27,6 +27,15 @@ class MultinomialRBM(RatingModel):
     ----------
     n_factors : int, default=50
         Number of binary factors of a user.
+    scale, item_scales, random_state, n_jobs, verbose, demand_factors, validation_fraction
+        See :class:`RatingModel`, also for attributes that all models have.
+
+    Other Parameters
+    ----------------
+    n_epochs : int, default=150
+        Passes over the ratings at most.
+    patience : int, default=6
+        Learning ends after so many epochs in a row of little gain for the held-out ratings.
     learning_rate : float, default=0.002
         Size of the steps (Adam).
     batch_size : int, default=200
@@ -40,26 +49,20 @@ class MultinomialRBM(RatingModel):
     averaged_epochs : int, default=10
         The model is an average over about so many of the last epochs, which takes out the noise of
         sampling.
-    n_epochs : int, default=150
-        Passes over the ratings at most.
-    patience : int, default=6
-        Learning ends after so many epochs in a row of little gain for the held-out ratings.
-    scale, item_scales, demand_factors, validation_fraction, random_state, n_jobs, verbose
-        See :class:`RatingModel`, also for attributes that all models have.
 
     Attributes
     ----------
     user_factors_ : (users, K) array
         Probability of each user's factors.
+    item_weights_, item_biases_ : (items, L, K) and (items, L) arrays
+        Weights and biases of each label's softmax unit.
 
     Examples
     --------
-    >>> import pandas as pd, ordinalrbm as orbm
-    >>> ratings = pd.DataFrame({
-    ...     "user": ["ann", "ann", "bob", "bob", "cy", "cy", "cy", "di"],
-    ...     "item": ["tea", "milk", "tea", "cake", "milk", "cake", "tea", "cake"],
-    ...     "rating": [5, 1, 4, 2, 3, 5, 1, 4],
-    ... })
+    >>> import ordinalrbm as orbm
+    >>> users = ["ann", "ann", "bob", "bob", "cy", "cy", "cy", "di"]
+    >>> items = ["tea", "milk", "tea", "cake", "milk", "cake", "tea", "cake"]
+    >>> ratings = (users, items, [5, 1, 4, 2, 3, 5, 1, 4])
     >>> model = orbm.MultinomialRBM(2, n_epochs=3, random_state=0).fit(ratings)
     >>> model.predict_proba("ann", ["cake", "coffee"]).shape
     (2, 5)
@@ -72,21 +75,21 @@ class MultinomialRBM(RatingModel):
         self,
         n_factors: int = 50,
         *,
+        scale: Any = None,
+        item_scales: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        n_epochs: int = 150,
+        patience: int = 6,
         learning_rate: float = 0.002,
         batch_size: int = 200,
         epochs_per_step: int = 10,
         weight_decay: float = 8.0,
         bias_decay: float = 2.5,
         averaged_epochs: int = 10,
-        scale: Any = None,
-        item_scales: Any = None,
-        n_epochs: int = 150,
-        patience: int = 6,
         demand_factors: int = 64,
         validation_fraction: float = 0.05,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
     ) -> None:
         keep_parameters(self, locals())
 
@@ -99,6 +102,7 @@ class MultinomialRBM(RatingModel):
     def _set_ratings(self, known: Ratings) -> None:
         super()._set_ratings(known)
         self.user_factors_ = self.model_.factors
+        self.item_weights_, self.item_biases_ = self.model_.weights, self.model_.bias
 
     def _fold_in(self, ratings: Observations, tables: Tables) -> None:
         if ratings.n_columns > self.model_.n_columns:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -155,14 +155,11 @@ class OrdinalMF(_FactorModel):
         baseline of the paper.
     n_draws : int, default=64
         Of "sampled": how many draws are kept, in pairs of neighbours. Predictions are their mean.
-    rated_sets : bool, default=True
-        Whether what a user has rated, however it was rated, tells where to expect the user's bias
-        and factors, and who has rated an item those of the item (as in SVD++). Only ratings that
-        are learnt from count. Not for "point".
-    bias_precision, factor_precision, gap_precision : float, default=5, None and 20
-        Of the priors of biases, factors and log gaps, where a utility has variance one: fixed for
-        "point", where learning begins for "variational". None means 20 for the factors of "point",
-        else 1.
+    scale, item_scales, random_state, n_jobs, device, verbose, demand_factors, validation_fraction
+        See :class:`RatingModel`, also for attributes that all models have.
+
+    Other Parameters
+    ----------------
     n_epochs : int or None, default=None
         Passes over the ratings at most; each passes over the users and over the items. None means
         30, or 60 for "point"; most fits stop by themselves after 10 to 25. Of "sampled" it is the
@@ -170,20 +167,26 @@ class OrdinalMF(_FactorModel):
         no more than 30, are dropped at first.
     patience : int, default=2
         Learning ends after so many epochs in a row of little gain for the held-out ratings.
-    n_averaged : int, default=1
-        Over how many of the last epochs predictions are averaged; 1 keeps the best epoch alone.
-    calibrate : bool, default=True
-        Whether to set, in the end, a few numbers by the likelihood of the held-out ratings: how
-        much milder or stricter ratings are with the number of ratings of a user and an item, and
-        how wide distributions are. The points of "point" stay as they are.
     refit : {"held-out", "all", "none"}, default="held-out"
         Which validation ratings are learnt from in the end, in a few more epochs, when the number
         of epochs and the calibration are known: those that were held out of the ratings
         (``validation_fraction``), also those that were given to ``fit``, or none. Ratings given as
         ``validation`` are not learnt from by default, as in the paper. Not for "point"; "sampled"
         holds nothing out, and learns from given validation ratings only with "all".
-    scale, item_scales, demand_factors, validation_fraction, random_state, n_jobs, device, verbose
-        See :class:`RatingModel`, also for attributes that all models have.
+    rated_sets : bool, default=True
+        Whether what a user has rated, however it was rated, tells where to expect the user's bias
+        and factors, and who has rated an item those of the item (as in SVD++). Only ratings that
+        are learnt from count. Not for "point".
+    calibrate : bool, default=True
+        Whether to set, in the end, a few numbers by the likelihood of the held-out ratings: how
+        much milder or stricter ratings are with the number of ratings of a user and an item, and
+        how wide distributions are. The points of "point" stay as they are.
+    bias_precision, factor_precision, gap_precision : float, default=5, None and 20
+        Of the priors of biases, factors and log gaps, where a utility has variance one: fixed for
+        "point", where learning begins for "variational". None means 20 for the factors of "point",
+        else 1.
+    n_averaged : int, default=1
+        Over how many of the last epochs predictions are averaged; 1 keeps the best epoch alone.
 
     Attributes
     ----------
@@ -203,12 +206,10 @@ class OrdinalMF(_FactorModel):
 
     Examples
     --------
-    >>> import pandas as pd, ordinalrbm as orbm
-    >>> ratings = pd.DataFrame({
-    ...     "user": ["ann", "ann", "bob", "bob", "cy", "cy", "cy", "di"],
-    ...     "item": ["tea", "milk", "tea", "cake", "milk", "cake", "tea", "cake"],
-    ...     "rating": [5, 1, 4, 2, 3, 5, 1, 4],
-    ... })
+    >>> import ordinalrbm as orbm
+    >>> users = ["ann", "ann", "bob", "bob", "cy", "cy", "cy", "di"]
+    >>> items = ["tea", "milk", "tea", "cake", "milk", "cake", "tea", "cake"]
+    >>> ratings = (users, items, [5, 1, 4, 2, 3, 5, 1, 4])
     >>> model = orbm.OrdinalMF(2, n_epochs=3, random_state=0).fit(ratings)
     >>> model.predict_proba("ann", ["cake", "coffee"]).shape
     (2, 5)
@@ -228,25 +229,25 @@ class OrdinalMF(_FactorModel):
         self,
         n_factors: int = 50,
         *,
-        posterior: str = "variational",
+        posterior: Literal["variational", "sampled", "point"] = "variational",
         n_draws: int = 64,
-        rated_sets: bool = True,
-        bias_precision: float = 5.0,
-        factor_precision: float | None = None,
-        gap_precision: float = 20.0,
         scale: Any = None,
         item_scales: Any = None,
-        n_epochs: int | None = None,
-        patience: int = 2,
-        n_averaged: int = 1,
-        calibrate: bool = True,
-        refit: str = "held-out",
-        demand_factors: int = 64,
-        validation_fraction: float = 0.05,
         random_state: Any = None,
         n_jobs: int | None = None,
         device: str = "cpu",
         verbose: bool = False,
+        n_epochs: int | None = None,
+        patience: int = 2,
+        refit: Literal["held-out", "all", "none"] = "held-out",
+        rated_sets: bool = True,
+        calibrate: bool = True,
+        bias_precision: float = 5.0,
+        factor_precision: float | None = None,
+        gap_precision: float = 20.0,
+        n_averaged: int = 1,
+        demand_factors: int = 64,
+        validation_fraction: float = 0.05,
     ) -> None:
         keep_parameters(self, locals())
 
@@ -345,17 +346,20 @@ class GaussianMF(_FactorModel):
     posterior : {"variational", "point"}, default="variational"
         What is kept of each bias and factor: a mean and a variance, or only the best value as in
         the original. With variances the strengths of the priors are learnt, one per factor.
-    bias_precision, factor_precision : float, default=5 and None
-        Of the priors, where ratings have variance one: fixed for "point", where learning begins
-        for "variational". None means 40 for the factors of "point", else 1.
     item_scales : dict of item to labels, optional
         Here for the sake of the other models: this one needs the same scale for all items.
+    scale, random_state, n_jobs, verbose, demand_factors, validation_fraction
+        See :class:`RatingModel`, also for attributes that all models have.
+
+    Other Parameters
+    ----------------
     n_epochs : int, default=40
         Passes over the ratings at most.
     patience : int, default=3
         Learning ends after so many epochs in a row of little gain for the held-out ratings.
-    scale, demand_factors, validation_fraction, random_state, n_jobs, verbose
-        See :class:`RatingModel`, also for attributes that all models have.
+    bias_precision, factor_precision : float, default=5 and None
+        Of the priors, where ratings have variance one: fixed for "point", where learning begins
+        for "variational". None means 40 for the factors of "point", else 1.
 
     Attributes
     ----------
@@ -364,12 +368,10 @@ class GaussianMF(_FactorModel):
 
     Examples
     --------
-    >>> import pandas as pd, ordinalrbm as orbm
-    >>> ratings = pd.DataFrame({
-    ...     "user": ["ann", "ann", "bob", "bob", "cy", "cy", "cy", "di"],
-    ...     "item": ["tea", "milk", "tea", "cake", "milk", "cake", "tea", "cake"],
-    ...     "rating": [5, 1, 4, 2, 3, 5, 1, 4],
-    ... })
+    >>> import ordinalrbm as orbm
+    >>> users = ["ann", "ann", "bob", "bob", "cy", "cy", "cy", "di"]
+    >>> items = ["tea", "milk", "tea", "cake", "milk", "cake", "tea", "cake"]
+    >>> ratings = (users, items, [5, 1, 4, 2, 3, 5, 1, 4])
     >>> model = orbm.GaussianMF(2, n_epochs=3, random_state=0).fit(ratings)
     >>> model.predict_proba("ann", ["cake", "coffee"]).shape
     (2, 5)
@@ -381,18 +383,18 @@ class GaussianMF(_FactorModel):
         self,
         n_factors: int = 50,
         *,
-        posterior: str = "variational",
-        bias_precision: float = 5.0,
-        factor_precision: float | None = None,
-        scale: Any = None,
+        posterior: Literal["variational", "point"] = "variational",
         item_scales: Any = None,
-        n_epochs: int = 40,
-        patience: int = 3,
-        demand_factors: int = 64,
-        validation_fraction: float = 0.05,
+        scale: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,
+        n_epochs: int = 40,
+        patience: int = 3,
+        bias_precision: float = 5.0,
+        factor_precision: float | None = None,
+        demand_factors: int = 64,
+        validation_fraction: float = 0.05,
     ) -> None:
         keep_parameters(self, locals())
 

@@ -30,6 +30,7 @@ from ordinalrbm.estimators import side_features
 from ordinalrbm.estimators.persistence import kept_ratings, restored_ratings
 from ordinalrbm.estimators.recommendation import Serving, reading
 from ordinalrbm.estimators.side_features import NO_FEATURES, SideFeatures, extended, read_side
+from ordinalrbm.estimators.summaries import Summary, of_ratings
 from ordinalrbm.estimators.validation import check_choice, check_device, check_parameters, check_whole
 from ordinalrbm.matrix import implicit_als
 from ordinalrbm.matrix.backends import backend_for, single_backend
@@ -52,6 +53,7 @@ from ordinalrbm.storage import model_file
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
 from ordinalrbm.training.identity import identity_of_ratings
+from ordinalrbm.training.loop import Callback, Calls
 
 _ROUNDING = 1e-3
 # What is kept for the next call, and follows from the rest; and the lock of those who update.
@@ -227,6 +229,7 @@ class RatingModel(Serving, BaseEstimator):
         checkpoint: str | os.PathLike | None = None,
         every: str | int = "5 min",
         resume: bool = True,
+        callback: Callback | None = None,
     ) -> Self:
         """Learn from ratings. Ctrl-C ends learning and keeps the best epoch so far.
 
@@ -252,6 +255,9 @@ class RatingModel(Serving, BaseEstimator):
         resume : bool, default=True
             Where to keep what has been learnt so far, how often, and whether to go on from there:
             see :meth:`CumulativeRBM.fit`.
+        callback : function, optional
+            See :meth:`CumulativeRBM.fit`. Of several processes, all give one, and that of the first
+            is called.
 
         Returns
         -------
@@ -267,10 +273,13 @@ class RatingModel(Serving, BaseEstimator):
         """
         check_parameters(self)
         self.__dict__.pop("_on_device", None)  # the device has better uses for its memory
-        with Checkpoints(checkpoint, every, resume, self._group()) as checkpoints:
+        group = self._group()
+        with Calls(callback) as calls, Checkpoints(checkpoint, every, resume, group) as checkpoints:
             read = self._read(ratings, validation, (user_features, item_features), checkpoints)
             trained = self._train(read, checkpoints)
             self._finish(read, trained)
+        if trained.fitted.interrupted and not calls.has_stopped:
+            report_interruption(self.n_iter_, self.best_epoch_)
         return self
 
     def _read(
@@ -319,8 +328,6 @@ class RatingModel(Serving, BaseEstimator):
         if not isinstance(known, RemoteRatings):
             with threads(self.n_jobs):
                 self.demand_ = trained.demand.after_learning(known.observations, known.age)
-        if trained.fitted.interrupted:
-            report_interruption(self.n_iter_, self.best_epoch_)
 
     def _group(self) -> process_group.Group | process_group.Alone:
         group = process_group.current()
@@ -487,6 +494,12 @@ class RatingModel(Serving, BaseEstimator):
         if rule == "mean":
             return self.ratings_.expected(distribution, cells.column)
         return self.ratings_.decode(point(distribution, rule), cells.column)
+
+    @reading
+    def summary(self) -> Summary:
+        """What the model was learnt from, how learning went, and the items with most ratings."""
+        check_is_fitted(self, "models_")
+        return of_ratings(self)
 
     # ---- new users and items --------------------------------------------------------------------
 

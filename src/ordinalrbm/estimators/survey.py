@@ -12,21 +12,24 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from scipy.stats import norm
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
-from ordinalrbm.data.frames import TableLike
+from ordinalrbm.data.frames import TableLike, frame_of
 from ordinalrbm.data.never_asked import cells_to_leave, groups_in
-from ordinalrbm.data.observations import Observations
-from ordinalrbm.data.questionnaire import ColumnList, GivenScales, Questionnaire, read_questionnaire
-from ordinalrbm.data.tables import Encoded, as_table, stack
+from ordinalrbm.data.observations import Observations, weight_of_answers
+from ordinalrbm.data.questionnaire import NUMERIC, ColumnList, GivenScales, Questionnaire, read_questionnaire
+from ordinalrbm.data.tables import Encoded, Table, as_table, stack
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.philox import Purpose, uniforms
 from ordinalrbm.engine.side import Side
+from ordinalrbm.engine.thresholds import FirstThresholds
 from ordinalrbm.errors import DataError, user_stacklevel
-from ordinalrbm.estimators.factor_analysis import ReadableFactors
+from ordinalrbm.estimators.factor_analysis import ReadableFactors, column_names
 from ordinalrbm.estimators.persistence import kept_learning, plain_parameters, restored
+from ordinalrbm.estimators.summaries import Summary, of_survey
 from ordinalrbm.estimators.validation import (
     check_choice,
     check_parameters,
@@ -36,17 +39,21 @@ from ordinalrbm.estimators.validation import (
     settings_of,
     to_arviz,
 )
+from ordinalrbm.files.survey import Survey
 from ordinalrbm.runtime.threads import report_interruption, seed_from, threads
 from ordinalrbm.stats.point_estimates import Rule
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
 from ordinalrbm.training.identity import identity_of
+from ordinalrbm.training.loop import Callback, Calls
+from ordinalrbm.training.schedule import RateSchedule, marginal_of_answers
 from ordinalrbm.vector import likelihood, posterior
 from ordinalrbm.vector import predict as prediction
 from ordinalrbm.vector import sample as sampling
-from ordinalrbm.vector.learner import Fitted, Settings, fit
-from ordinalrbm.vector.model import ARRAYS, OPTIONAL, VectorModel, side
+from ordinalrbm.vector.chains import FreePhase
+from ordinalrbm.vector.learner import FirstBiases, FirstWeights, Fitted, Settings, Solver, fit
+from ordinalrbm.vector.model import ARRAYS, OPTIONAL, Unanswered, VectorModel, side
 
 # An answer is scored given nine tenths of the others: each tenth is hidden once.
 _SCORE_FOLDS = 10
@@ -58,6 +65,7 @@ MOST_FACTORS = 50
 _BACKGROUND_DECAY = 5.0
 
 RandomState = int | np.random.RandomState | None
+Inference = Literal["linear_response", "mean_field", "mcmc"]
 
 
 class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
@@ -75,6 +83,31 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
     ----------
     n_factors : int or None, default=None
         Number of hidden factors K. None means one per question, at most 50; more do not help here.
+    nominal : list of columns, default=None
+        Names or positions of columns whose answers have no order, such as a party; their
+        categories are multinomial units.
+    numeric : list of columns, default=None
+        Columns that hold numbers, such as an income: Gaussian units, standardised, by normal
+        scores where they are skewed. All other columns are ordered scales.
+    background : list of columns, default=None
+        Columns that are not questions, such as country, sex and age. They are neither predicted nor
+        imputed, but the means of the factors and of the answers are linear in them. They are read
+        by their type: numbers, text (categories) or ordered categories; missing values are a
+        category of their own. Numbers that are codes of groups are listed in ``nominal`` as well.
+    scales : list, dict, ordered ``pandas.CategoricalDtype`` or None, default=None
+        Levels from lowest to highest: one list for all columns, or a dict from column to list.
+        The levels of other columns are read from the data: ordered categories as they are, numbers
+        in ascending order; whole numbers share the levels of their battery, so that a level that
+        nobody chose is still there.
+    random_state : int, RandomState or None, default=None
+        Seed of everything random. The same seed gives the same result on any number of threads.
+    n_jobs : int or None, default=None
+        Number of threads; None or -1 means all that Numba has.
+    verbose : bool, default=False
+        Whether to show a progress bar.
+
+    Other Parameters
+    ----------------
     units_per_factor : int, default=250
         Number of binary units with the same weights that make one factor. With one, this is the
         model of the paper. With many, a factor is nearly continuous: where people differ by degrees
@@ -88,46 +121,39 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         What a missing answer means. "latent": the question is part of that person's model, and its
         unknown answer is integrated over; right for surveys with gaps. "absent": it is not part of
         the model, as in the paper; right when most questions were never asked.
-    scales : list, dict, ordered ``pandas.CategoricalDtype`` or None, default=None
-        Levels from lowest to highest: one list for all columns, or a dict from column to list.
-        The levels of other columns are read from the data: ordered categories as they are, numbers
-        in ascending order; whole numbers share the levels of their battery, so that a level that
-        nobody chose is still there.
-    nominal : list of columns, default=None
-        Names or positions of columns whose answers have no order, such as a party; their
-        categories are multinomial units.
-    numeric : list of columns, default=None
-        Columns that hold numbers, such as an income: Gaussian units, standardised, by normal
-        scores where they are skewed. All other columns are ordered scales.
-    background : list of columns, default=None
-        Columns that are not questions, such as country, sex and age. They are neither predicted nor
-        imputed, but the means of the factors and of the answers are linear in them. They are read
-        by their type: numbers, text (categories) or ordered categories; missing values are a
-        category of their own. Numbers that are codes of groups are listed in ``nominal`` as well.
+    inference : {"linear_response", "mean_field", "mcmc"}, default="linear_response"
+        How factors are inferred from answers: "mean_field", a deterministic fixed point;
+        "linear_response", the same with distributions widened by the uncertainty of the factors
+        (better calibrated, same medians); or "mcmc", ``n_draws`` draws.
+    n_draws : int, default=100
+        Draws per row when ``inference="mcmc"``.
     background_decay : float, default=5.0
         Precision of the Gaussian prior on the effects of the background: the average of all counts
         about as much for a group as this number of its members.
+    weight_decay : float, default=30.0
+        Precision of the Gaussian prior on the weights: the larger, the smaller the weights.
     n_epochs : int, default=10
         Maximum number of passes over the data.
-    batch_size : int, default=100
-        Rows per update.
     learning_rate : float, default=0.0005
         Size of the first steps; it falls to zero along a cosine in the last epochs.
+    batch_size : int, default=100
+        Rows per update.
+    validation_fraction : float, default=0.05
+        Share of answers that is held out from learning, at most about 2,000 of them;
+        their likelihood decides which epoch is kept. With 0, all answers are learnt from, for all
+        epochs.
+    patience : int, default=5
+        After so many epochs without improvement, the learning rate begins to fall to zero, which
+        takes 0.4 ``n_epochs``; then learning stops.
+    schedule : {"cosine", "constant"}, default="cosine"
+        Whether the learning rate falls to zero in the end. With "constant", learning stops after
+        ``patience`` epochs without improvement.
     gibbs_steps : int, default=1
         Steps of each chain per update.
     free_phase : {"contrastive", "persistent"}, default="contrastive"
         Whether the free chains start from the clamped ones at each update, or continue.
     n_chains : int, default=100
         Number of persistent free chains when all rows are complete; otherwise one per row.
-    weight_decay : float, default=30.0
-        Precision of the Gaussian prior on the weights: the larger, the smaller the weights.
-    validation_fraction : float, default=0.05
-        Share of answers that is held out from learning (in the first 4,000 rows in random order);
-        their likelihood decides which epoch is kept. With 0, all answers are learnt from, for all
-        epochs.
-    patience : int, default=5
-        After so many epochs without improvement, the learning rate begins to fall to zero, which
-        takes 0.4 ``n_epochs``; then learning stops.
     solver : {"adam", "sgd"}, default="adam"
         Steps that adapt to each parameter, or plain steps along the mean gradient per row.
     centred : bool, default=True
@@ -141,26 +167,17 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         chance do not shift the utility, or zero, as in the paper.
     thresholds : {"marginal", "even"}, default="marginal"
         Initial thresholds: the quantiles of each question's answers, or one apart.
-    schedule : {"cosine", "constant"}, default="cosine"
-        Whether the learning rate falls to zero in the end. With "constant", learning stops after
-        ``patience`` epochs without improvement.
-    inference : {"linear_response", "mean_field", "mcmc"}, default="linear_response"
-        How factors are inferred from answers: "mean_field", a deterministic fixed point;
-        "linear_response", the same with distributions widened by the uncertainty of the factors
-        (better calibrated, same medians); or "mcmc", ``n_draws`` draws.
-    n_draws : int, default=100
-        Draws per row when ``inference="mcmc"``.
-    random_state : int, RandomState or None, default=None
-        Seed of everything random. The same seed gives the same result on any number of threads.
-    n_jobs : int or None, default=None
-        Number of threads; None or -1 means all that Numba has.
-    verbose : bool, default=False
-        Whether to show a progress bar.
 
     Attributes
     ----------
+    components_, intercept_visible_, intercept_hidden_ : (K, N), (N,) and (K,) arrays
+        Weights and biases: ``transform(X) @ components_ + intercept_visible_`` are the mean utilities
+        (without background). A nominal question has a column for each of its categories.
+    thresholds_ : dict from name or position to array
+        The utilities at which the next level of each ordinal question begins, for people without a
+        response style.
     model_ : VectorModel
-        The parameters.
+        All parameters; weights are those of a single unit.
     population_ : Population
         Mean and covariance of the factors among the rows of the training data, in units.
     scales_ : list of Scale
@@ -169,13 +186,15 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         What each column is.
     history_ : DataFrame
         Per epoch: pseudo-likelihood (mean log P(answer | other answers) of a sample of the training
-        answers), held-out log-likelihood, learning rate, seconds (not kept in files).
+        answers), held-out log-likelihood, learning rate, seconds (not kept in files), and for
+        comparison the log-likelihood of an answer by the frequencies of its levels alone.
     best_epoch_ : int
         The epoch whose parameters were kept.
     n_iter_ : int
         Number of epochs that were run.
     about_ : dict
-        Notes about the model, kept in its file: anything that JSON can hold.
+        Notes about the model, kept in its file: anything that JSON can hold. At first, the numbers
+        of rows and answers, and what a survey file says of its columns.
     n_features_in_, feature_names_in_
         Number and, for data frames, names of the columns.
 
@@ -196,34 +215,34 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         self,
         n_factors: int | None = None,
         *,
-        units_per_factor: int = 250,
-        response_styles: int = 9,
-        unanswered: str = "latent",
-        scales: GivenScales = None,
         nominal: ColumnList = None,
         numeric: ColumnList = None,
         background: ColumnList = None,
-        background_decay: float = _BACKGROUND_DECAY,
-        n_epochs: int = 10,
-        batch_size: int = 100,
-        learning_rate: float = 0.0005,
-        gibbs_steps: int = 1,
-        free_phase: str = "contrastive",
-        n_chains: int = 100,
-        weight_decay: float = 30.0,
-        validation_fraction: float = 0.05,
-        patience: int = 5,
-        solver: str = "adam",
-        centred: bool = True,
-        init: str = "polychoric",
-        biases: str = "balanced",
-        thresholds: str = "marginal",
-        schedule: str = "cosine",
-        inference: str = "linear_response",
-        n_draws: int = 100,
+        scales: GivenScales = None,
         random_state: RandomState = None,
         n_jobs: int | None = None,
         verbose: bool = False,
+        units_per_factor: int = 250,
+        response_styles: int = 9,
+        unanswered: Unanswered = "latent",
+        inference: Inference = "linear_response",
+        n_draws: int = 100,
+        background_decay: float = _BACKGROUND_DECAY,
+        weight_decay: float = 30.0,
+        n_epochs: int = 10,
+        learning_rate: float = 0.0005,
+        batch_size: int = 100,
+        validation_fraction: float = 0.05,
+        patience: int = 5,
+        schedule: RateSchedule = "cosine",
+        gibbs_steps: int = 1,
+        free_phase: FreePhase = "contrastive",
+        n_chains: int = 100,
+        solver: Solver = "adam",
+        centred: bool = True,
+        init: FirstWeights = "polychoric",
+        biases: FirstBiases = "balanced",
+        thresholds: FirstThresholds = "marginal",
     ) -> None:
         keep_parameters(self, locals())
 
@@ -292,14 +311,16 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         checkpoint: str | os.PathLike | None = None,
         every: str | int = "5 min",
         resume: bool = True,
+        callback: Callback | None = None,
     ) -> CumulativeRBM:
         """Learn the parameters from a table of answers.
 
         Parameters
         ----------
-        X : data frame (pandas, polars, Arrow, DuckDB, ...), array or sparse matrix
+        X : data frame (pandas, polars, Arrow, DuckDB, ...), array, sparse matrix or Survey
             A row per respondent and a column per question. NaN, None and pd.NA are unanswered; in a
-            sparse matrix, so are cells that are not stored.
+            sparse matrix, so are cells that are not stored. A file is read with
+            :func:`ordinalrbm.read_survey` first.
         y : ignored
         sample_weight : array-like, one non-negative number per row, optional
             Weight of each row, for instance a survey's design weight.
@@ -314,6 +335,10 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         resume : bool, default=True
             Whether to continue from an existing checkpoint. With False, a folder that has
             checkpoints is refused, so that none is overwritten.
+        callback : function, optional
+            Called after each epoch with its ``epoch`` (number), ``validation`` (log-likelihood of
+            the held-out answers), ``learning_rate`` and ``seconds`` so far. When it returns True,
+            learning ends and the best epoch so far is kept, as with Ctrl-C.
 
         Returns
         -------
@@ -329,14 +354,20 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         ...     again = model.fit(X, checkpoint=folder).transform(X)  # at once
         >>> bool(np.array_equal(first, again))
         True
+        >>> model.fit(X, callback=lambda line: line.epoch == 1).n_iter_
+        1
         """
         check_parameters(self)
-        with Checkpoints(checkpoint, every, resume) as checkpoints:
+        kinds: dict[str, Any] = {name: getattr(self, name) for name in ("nominal", "numeric", "background")}
+        about: dict[str, Any] = {}
+        if isinstance(X, Survey):
+            survey = self._chosen(X)
+            X, kinds = survey.table, survey.chosen.parameters
+            about = survey.about | {"weighted": sample_weight is not None}
+        with Calls(callback) as calls, Checkpoints(checkpoint, every, resume) as checkpoints:
             seed = seed_from(self.random_state, stored=checkpoints.seed)
             # The table is released: only the answers in random order stay in memory.
-            read, questionnaire = read_questionnaire(
-                X, self.scales, self.nominal, self.numeric, self.background
-            )
+            read, questionnaire = read_questionnaire(X, self.scales, **kinds)
             answers, weight = _in_random_order(read, sample_weight, seed)
             fitted = self._learn(answers, weight, seed, checkpoints)
         _check_feature_names(self, pd.DataFrame(columns=answers.names), reset=True)
@@ -344,12 +375,26 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         self.scales_: list[Any] = list(questionnaire.scales)
         self.n_features_in_ = len(self.scales_)
         self.model_, self.best_epoch_ = fitted.model, fitted.best_epoch
-        self.n_iter_, self.history_ = len(fitted.history), pd.DataFrame(fitted.history)
-        self.about_: dict[str, Any] = {}
-        self._learn_population(answers.observations, weight, seed)
-        if fitted.interrupted:
+        self.n_iter_, observations = len(fitted.history), answers.observations
+        self.history_ = pd.DataFrame(fitted.history).assign(marginal=_marginal(observations, weight))
+        self.about_: dict[str, Any] = {
+            "rows": observations.n_rows,
+            "answers": observations.n_entries,
+            **about,
+        }
+        self._set_parameters()
+        self._learn_population(observations, weight, seed)
+        if fitted.interrupted and not calls.has_stopped:
             report_interruption(self.n_iter_, self.best_epoch_)
         return self
+
+    def _chosen(self, survey: Survey) -> Survey:
+        """The survey with the columns that the parameters name, unless it has chosen some itself."""
+        background: list[Any] = list(self.background or ())
+        include = [name for name in (*(self.nominal or ()), *(self.numeric or ())) if name not in background]
+        if survey.chosen.columns or not (include or background):
+            return survey
+        return survey.choosing(include, background)
 
     def _learn(
         self, answers: Encoded, weight: np.ndarray | None, seed: int, checkpoints: Checkpoints
@@ -365,6 +410,30 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         settings = settings_of(Settings, self, n_factors=n_factors, units=self.units_per_factor, seed=seed)
         with threads(self.n_jobs):
             return fit(observations, weight, settings, checkpoints)
+
+    def summary(self) -> Summary:
+        """What the model was learnt from, how learning went, and its strongest factors.
+
+        Examples
+        --------
+        >>> import numpy as np, ordinalrbm as orbm
+        >>> X = np.array([[1, 1], [2, 2], [3, 3], [3, np.nan]] * 20)
+        >>> model = orbm.CumulativeRBM(n_factors=1, n_epochs=2, random_state=0).fit(X)
+        >>> print(model.summary().lines[0])
+        CumulativeRBM with n_factors=1, learnt from 2 questions and 80 rows (88% answered).
+        """
+        check_is_fitted(self, "model_")
+        return of_survey(self)
+
+    def _set_parameters(self) -> None:
+        """Parameters of the model under the names that scikit-learn's RBM has."""
+        model, known = self.model_, self.questionnaire_
+        self.components_ = model.units * model.weights.T
+        self.intercept_visible_, self.intercept_hidden_ = model.bias, model.factor_bias
+        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        ordinal = [(i, j) for i, j in enumerate(known.questions) if known.kinds[j] == "ordinal"]
+        bounds, levels = model.thresholds[model.layout.first[:-1]], model.n_levels
+        self.thresholds_ = {names[j]: bounds[i, 1 : levels[i]] for i, j in ordinal}
 
     # Predictions
 
@@ -441,12 +510,13 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         return found
 
     def predict(self, X: TableLike, rule: Rule = "median") -> TableLike:
-        """One prediction per cell, in the type of table that X is.
+        """One prediction per cell, in the type of table that X is (a data frame for a Survey).
 
         Parameters
         ----------
         X : table
-            As in :meth:`fit`.
+            As in :meth:`fit`. Columns that a data frame lacks are unanswered, here and in all
+            methods; they are predicted like the others.
         rule : {"median", "mode", "mean"}, default="median"
             The median has the smallest absolute error, the mode the most hits. The mean has the
             smallest squared error and is a number: the mean of the levels' own values if these are
@@ -455,7 +525,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
             (they differ if numbers are skewed). Background is returned as it is.
         """
         check_choice("rule", rule, ("median", "mode", "mean"))
-        table = as_table(X)  # a lazy frame is collected once
+        table = self._widened(self._given(X))
         observations = self._read(table)
         points = np.empty((observations.n_rows, observations.n_columns))
         for rows, cube in self._cubes(observations):
@@ -483,7 +553,8 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : table
-            As in :meth:`fit`.
+            As in :meth:`fit`. Columns that a data frame lacks are unanswered, and not returned:
+            the result has the columns of X. (:meth:`predict` returns all.)
         rule : {"median", "mode"}, default="median"
             The level in the middle of the distribution, which has the smallest absolute error, or
             the most likely one, which is right most often. Categories without an order are filled
@@ -532,11 +603,14 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
             check_whole("n_draws", n_draws, 1)
         elif stacked:
             raise DataError("Only draws can be stacked; give n_draws, for example 20, or leave it out.")
-        table = as_table(X)  # a lazy frame is collected once
+        own = self._given(X)
+        table = self._widened(own)
         observations = self._read(table, exactly=True)  # given answers must come back as they are
         known, levels = self.questionnaire_, observations.to_dense()
         gaps = levels < 0
-        if groups is None:
+        if groups is None and isinstance(X, Survey):
+            groups = X.background if X.background.shape[1] else None
+        elif groups is None:
             groups = groups_in(table, [j for j, kind in enumerate(known.kinds) if kind != "ordinal"])
         if groups is not None and not fill_never_asked:
             gaps &= ~cells_to_leave(table, groups, known.questions)
@@ -544,9 +618,13 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         given = known.given(table, levels)
         complete = given.copy()
 
+        def decoded(points: np.ndarray) -> TableLike:
+            found = known.decode(points, table, rounded=True)
+            return frame_of(found, "X").with_names(own.names or ()) if own is not table else found
+
         def filled(values: np.ndarray) -> TableLike:
             complete[gaps] = values
-            return known.decode(complete, table, rounded=True)
+            return decoded(complete)
 
         cells = prediction.chosen_cells(gaps)
         with threads(self.n_jobs):
@@ -572,7 +650,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
                 )
                 draws = sampling.bootstrap_gaps(observations, weight, settings, cells, n_draws)
             imputed = [filled(known.restore(values, cells.column)) for values in draws]
-        return stack([known.decode(given, table), *imputed]) if stacked else imputed
+        return stack([decoded(given), *imputed]) if stacked else imputed
 
     def score(self, X: TableLike, y: object = None) -> float:
         """Mean log P(answer | the row's other answers); larger is better.
@@ -752,6 +830,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         names = _read_names(stored, estimator.n_features_in_)
         if names is not None:
             estimator.feature_names_in_ = np.array(names, dtype=object)
+        estimator._set_parameters()
         estimator.scales = None
         if stored.entry("scales_given", bool):  # so that a clone can learn again
             every = zip(names or range(len(known.scales)), known.scales, strict=True)
@@ -770,11 +849,25 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
 
     # Inside
 
-    def _read(self, X: TableLike, *, exactly: bool = False) -> Observations:
-        """Answers of a table that must have the columns of the model."""
+    def _given(self, X: TableLike) -> Table:
+        """X as a table, for which a lazy frame is collected; a survey with the columns of the model."""
         check_is_fitted(self, "model_")
+        if isinstance(X, Survey):
+            chosen = X.aligned_to(column_names(self), self.questionnaire_)
+            X = chosen.table.to_frame(X.background.index)
+        return as_table(X)
+
+    def _widened(self, table: Table) -> Table:
+        """A data frame that has only some columns of the model with the others, which are empty."""
+        names = list(getattr(self, "feature_names_in_", ()))
+        if table.kind == "frame" and set(table.names or names) < set(names):
+            return as_table(table.source.with_names(names))
+        return table
+
+    def _read(self, X: TableLike, *, exactly: bool = False) -> Observations:
+        """Answers of a table that must have columns of the model, and no others."""
+        table = self._widened(self._given(X))
         check_parameters(self)  # some are read here, and may have been set after learning
-        table = as_table(X)
         try:
             _check_feature_names(self, pd.DataFrame(columns=table.names), reset=False)
         except ValueError as error:  # in scikit-learn's words, which its estimator checks expect
@@ -859,6 +952,15 @@ def _in_random_order(
         order = order[weight[order] > 0]  # a row without weight does not count
         weight = weight[order]
     return replace(answers, observations=observations.take_rows(order)), weight
+
+
+def _marginal(answers: Observations, weight: np.ndarray | None) -> float:
+    """Mean log-likelihood of an answer by the frequencies of its question's levels alone."""
+    cells = prediction.cells_of(answers)
+    found = marginal_of_answers(answers, weight, cells.column, cells.level)
+    if answers.kind.size:  # numbers are standard normal
+        found = np.where(answers.kind[cells.column] == NUMERIC, norm.logpdf(cells.value), found)
+    return float(np.average(found, weights=weight_of_answers(answers, weight))) if found.size else np.nan
 
 
 def _read_names(stored: Stored, n_columns: int) -> list[str] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -19,6 +19,7 @@ from ordinalrbm.evaluate.baselines import DampedBiases, marginal, popular
 from ordinalrbm.evaluate.hidden import distributions, hide_answers, level_values, read_test_ratings
 from ordinalrbm.evaluate.metrics import point_scores, score
 from ordinalrbm.evaluate.ranking import RankingScores, RankingTask
+from ordinalrbm.runtime.display import Readable
 from ordinalrbm.stats.point_estimates import log_of_level, point
 
 
@@ -34,8 +35,8 @@ class RatingPredictor(Protocol):
         """The n best items that each user has not rated: columns user, item, rank."""
 
 
-@dataclass(frozen=True)
-class ModelScores:
+@dataclass(frozen=True, repr=False)
+class ModelScores(Readable):
     """What a model is worth on ratings that it has not learnt from.
 
     Attributes
@@ -56,6 +57,16 @@ class ModelScores:
     n_learnt: int
     ratings: dict[str, dict[str, float]]
     ranking: dict[str, RankingScores]
+
+    def _parts(self) -> Iterator[str | pd.DataFrame]:
+        learnt = f"; {self.n_learnt:,} more were left out, because they were learnt from"
+        yield f"Scores of {self.n_tested:,} test ratings{learnt if self.n_learnt else ''}."
+        yield pd.DataFrame.from_dict(self.ratings, orient="index")
+        for name, scores in self.ranking.items():
+            yield (
+                f"Lists of {scores.k} by {name}: NDCG {scores.ndcg:.3f}, recall {scores.recall:.3f}, "
+                f"{scores.coverage:.0%} of the items recommended."
+            )
 
 
 def score_model(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,10 +20,11 @@ from ordinalrbm.data.scales import Scale, shorten
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.formats import from_frame, read
+from ordinalrbm.runtime.display import Readable
 from ordinalrbm.schema.batteries import skipped_rows
 from ordinalrbm.schema.infer import propose
 from ordinalrbm.schema.missing_labels import SORTS, Sort, sort_of
-from ordinalrbm.schema.schema import BLANK, Code, Column, Role, Schema, did_you_mean
+from ordinalrbm.schema.schema import BLANK, Code, Column, Role, Schema, did_you_mean, to_json
 from ordinalrbm.schema.source import (
     Source,
     StrPath,
@@ -103,9 +104,11 @@ class LeftOut:
     count: int = 0
 
 
-@dataclass(frozen=True)
-class Survey:
+@dataclass(frozen=True, repr=False)
+class Survey(Readable):
     """Answers and background of respondents, row by row.
+
+    :meth:`CumulativeRBM.fit` takes it like a table.
 
     Attributes
     ----------
@@ -144,6 +147,30 @@ class Survey:
     notes: tuple[str, ...] = ()
     no_answers: np.ndarray | None = None
     chosen: Chosen = field(default_factory=Chosen)
+
+    def _parts(self) -> Iterator[str | pd.DataFrame]:
+        n_rows, n_questions = self.encoded.shape
+        yield f"Survey {self.name!r}: {n_rows:,} rows, {n_questions:,} ordinal questions."
+        answered = self.encoded.observations.column_counts / max(n_rows, 1)
+        scales = [f"{scale.names[0]} ... {scale.names[-1]}" for scale in self.encoded.scales]
+        levels = [scale.n_levels for scale in self.encoded.scales]
+        columns = {"levels": levels, "from ... to": scales, "answered": [f"{one:.0%}" for one in answered]}
+        yield pd.DataFrame(columns, index=self.encoded.names)
+        if self.background.shape[1]:
+            yield f"Other columns: {', '.join(self.background.columns)}."
+        if self.left_out:
+            yield f"{len(self.left_out):,} parts of the file are not used; left_out lists them."
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Notes about the survey, which the file of a model that was fitted on it keeps."""
+        return {
+            "data": self.name,
+            "rows": self.encoded.shape[0],
+            "schema": to_json(self.schema),
+            "left_out": [[left.what, left.why, left.count] for left in self.left_out],
+            "notes": list(self.notes),
+        }
 
     def choosing(self, include: Sequence[str] = (), background: Sequence[str] = ()) -> Survey:
         """The same survey with more columns to learn from than the ordinal questions.

@@ -6,6 +6,7 @@ share.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +15,13 @@ import pandas as pd
 from ordinalrbm.data.observations import Cells
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.protocol import ExplainedCell, Model
+from ordinalrbm.runtime.display import Readable
 
 NEXT_TO = 1e-4  # a difference of utilities, or a share, that is small
 
 
-@dataclass(frozen=True)
-class Explanation:
+@dataclass(frozen=True, repr=False)
+class Explanation(Readable):
     """Why a user is expected to give an item this rating.
 
     Attributes
@@ -38,8 +40,8 @@ class Explanation:
 
     Examples
     --------
-    >>> print(Explanation(3.5, pd.DataFrame({"item": ["tea"], "rating": [5], "effect": [0.25]}),
-    ...                   pd.DataFrame({"of": ["user"], "factor": [0], "contribution": [0.1]})))
+    >>> Explanation(3.5, pd.DataFrame({"item": ["tea"], "rating": [5], "effect": [0.25]}),
+    ...             pd.DataFrame({"of": ["user"], "factor": [0], "contribution": [0.1]}))
     Expected rating 3.5.
     Ratings that speak for it (+) or against it (-):
     item  rating  effect
@@ -54,17 +56,15 @@ class Explanation:
     factors: pd.DataFrame
     baseline: float = np.nan
 
-    def __str__(self) -> str:
+    def _parts(self) -> Iterator[str | pd.DataFrame]:
         without = ""
         if not np.isnan(self.baseline):
             without = f" ({self.baseline:.3g} for a user without ratings)"
-        return (
-            f"Expected rating {self.expected:.3g}{without}.\n"
-            "Ratings that speak for it (+) or against it (-):\n"
-            f"{self.ratings.to_string(index=False)}\n"
-            "Factors, in units of the utility's standard deviation:\n"
-            f"{self.factors.to_string(index=False)}"
-        )
+        yield f"Expected rating {self.expected:.3g}{without}."
+        yield "Ratings that speak for it (+) or against it (-):"
+        yield self.ratings
+        yield "Factors, in units of the utility's standard deviation:"
+        yield self.factors
 
 
 def adding_up(effects: np.ndarray, whole: float) -> np.ndarray:

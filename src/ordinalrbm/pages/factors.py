@@ -7,17 +7,21 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from ordinalrbm.estimators.factor_analysis import FactorReading
-from ordinalrbm.estimators.poles import with_answer
+from ordinalrbm.estimators.poles import answer_at, cut, in_short, with_answer
 from ordinalrbm.pages.frequencies import Level, levels_of
-from ordinalrbm.pages.page import Label
+from ordinalrbm.pages.page import Label, Table, brief
 from ordinalrbm.plots.style import printable
+from ordinalrbm.vector.loadings import cronbach_alpha
 
 N_FACTORS_TOLD = 8
 _LISTED = 5  # questions with positive and with negative loadings, each
 _SHORT = 40  # letters of a question where a factor is one of a list
 _HIGH_END = "People high on this factor answer"
+_AT_A_POLE = 2  # questions that say what an end of a factor is
+_WORTH_SHOWING = 0.3  # of a loading (a common rule)
 
 
 class MovedQuestion(NamedTuple):
@@ -31,6 +35,21 @@ class MovedQuestion(NamedTuple):
     medians: tuple[float, float] | None = None  # of a number, instead
 
 
+class Pole(NamedTuple):
+    """Answers at one end of a factor."""
+
+    answers: tuple[str, ...]  # questions with their answers
+
+    @property
+    def plain(self) -> str:
+        """All of them on one line."""
+        return " and ".join(f"“{answer}”" for answer in self.answers)
+
+    def __html__(self) -> str:
+        """On a page: text that runs from right to left stays by itself."""
+        return Markup(" and ").join(Markup("“<bdi>{}</bdi>”").format(answer) for answer in self.answers)
+
+
 class NamedFactor(NamedTuple):
     """A rotated factor."""
 
@@ -40,6 +59,8 @@ class NamedFactor(NamedTuple):
     full: str  # both in one
     short: str  # the same for lists
     explained: float  # share of the total variance of the utilities
+    low: Pole  # what people at either end answer to the strongest questions
+    high: Pole
     ends: list[tuple[str, list[MovedQuestion]]]  # questions with a heading, the strongest first
     rests: np.ndarray  # (Q,) shares of the questions in its squared loadings, of all categories
 
@@ -66,9 +87,58 @@ def _named(reading: FactorReading, factor: str, labels: Mapping[str, Label]) -> 
         f"{factor} ({text})",
         f"{factor} ({printable(short)})",
         float(reading.reliability.loc[factor, "explained"]),
+        _pole(reading, factor, texts, -1),
+        _pole(reading, factor, texts, 1),
         _ends(reading, factor, labels),
         (squares / squares.sum()).to_numpy(),
     )
+
+
+def _pole(reading: FactorReading, factor: str, texts: Mapping[str, str], sign: int) -> Pole:
+    """What people at one end of a factor answer; of plain numbers, whether they are high or low."""
+    parts = []
+    strongest = list(reading.strongest(factor, _AT_A_POLE).items())[:_AT_A_POLE]
+    short = in_short({item: texts.get(item, item) for item in texts}, _SHORT)
+    for item, loading in strongest:
+        is_scale = reading.question(item) == item and not reading.is_number(item)
+        levels = reading.ends(item, factor).columns.tolist() if is_scale else []
+        answer = answer_at(levels, sign * loading) or ("high" if sign * loading > 0 else "low")
+        parts.append(printable(with_answer(brief(short.get(item, item)), cut(answer, _SHORT))))
+    return Pole(tuple(parts))
+
+
+def factor_table(
+    reading: FactorReading, factors: list[NamedFactor], answers: pd.DataFrame, weight: np.ndarray | None
+) -> Table:
+    """What lies at both ends of each factor, what it explains, and how reliable its questions are.
+
+    ``answers`` are places of levels, NaN where missing.
+    """
+    rows = []
+    for one in factors:
+        own = [item for item in reading.items(one.name) if item in answers]
+        key = np.sign(reading.loadings.loc[own, one.name].to_numpy())
+        with np.errstate(invalid="ignore", divide="ignore"):  # nobody has answered two of them
+            alpha = cronbach_alpha(answers[own].to_numpy(), key, weight)
+        line = reading.reliability.loc[one.name]
+        rows.append((one.name, one.low, one.high, one.explained, int(line["items"]), line["omega"], alpha))
+    head = ("factor", "low end", "high end", "variance explained", "questions", "omega (ω)", "alpha (α)")
+    return Table(head, rows, ("", "", "", ".1%", "d", ".2f", ".2f"))
+
+
+def loadings_table(
+    reading: FactorReading, factors: list[NamedFactor], labels: Mapping[str, Label]
+) -> tuple[Table, int]:
+    """Loadings of 0.30 or more, sorted by factor and size, with communalities; and how many have none."""
+    told = [one.name for one in factors]
+    table = reading.table()
+    size = table[told].abs().max(axis=1) if told else table["communality"] * 0.0
+    large = table[size >= _WORTH_SHOWING]
+    rows = [
+        (labels[str(item)], *(x if abs(x) >= _WORTH_SHOWING else None for x in line), communality)
+        for item, *line, communality in large[[*told, "communality"]].itertuples(name=None)
+    ]
+    return Table(("question", *told, "h²"), rows, ("", *["+.2f"] * len(told), ".2f")), len(table) - len(rows)
 
 
 def _ends(

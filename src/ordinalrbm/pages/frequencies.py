@@ -9,9 +9,11 @@ import numpy as np
 import pandas as pd
 
 from ordinalrbm.data.tables import Encoded
+from ordinalrbm.estimators.poles import answer_at
 from ordinalrbm.files.survey import REASONS
 from ordinalrbm.pages.page import Label
-from ordinalrbm.plots.style import ink_on, kinds, shades
+from ordinalrbm.plots.style import diverging, ink_on, kinds
+from ordinalrbm.schema.known_scales import polarity
 from ordinalrbm.stats.welch import counting
 
 _QUARTERS = np.arange(5) / 4
@@ -27,14 +29,26 @@ class Level(NamedTuple):
     people: int = 0
 
 
+def direction(names: Sequence[str]) -> int:
+    """1 or -1 where the words of a scale run towards yes, or towards no; 0 where nobody knows."""
+    return polarity(names) if answer_at(names, 1.0) else 0
+
+
+def level_colours(names: Sequence[str]) -> list[str]:
+    """Colours of a scale, blue at the end that says yes."""
+    colours = diverging(len(names))
+    return colours[::-1] if direction(names) < 0 else colours
+
+
 def levels_of(
     names: Sequence[str], shares: np.ndarray, people: np.ndarray | None = None, *, ordered: bool
 ) -> list[Level]:
-    """Levels with their colours: shades of one where they have an order."""
-    colours = (shades if ordered else kinds)(len(names))
+    """Levels with their colours, from one end to the other where they have an order."""
+    names = [str(name) for name in names]
+    colours = level_colours(names) if ordered else kinds(len(names))
     counts = np.zeros(len(names)) if people is None else people
     return [
-        Level(str(name), colour, ink_on(colour), float(share), int(n))
+        Level(name, colour, ink_on(colour), float(share), int(n))
         for name, colour, share, n in zip(names, colours, shares, counts, strict=True)
     ]
 

@@ -23,8 +23,9 @@ from ordinalrbm.data.tables import Encoded
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.files.survey import REASONS
 from ordinalrbm.pages.factors import NamedFactor
-from ordinalrbm.pages.page import Label, Table, join_labels
+from ordinalrbm.pages.page import Label, Table, join_labels, packed_json
 from ordinalrbm.schema.schema import Column, Schema
+from ordinalrbm.schema.vocabulary import name_words, words_of
 from ordinalrbm.stats.pooling import rubin
 from ordinalrbm.stats.welch import (
     ALPHA,
@@ -46,7 +47,22 @@ N_FILLINGS = 10
 _ROUNDING = 1e-9
 _NOTHING_TO_FILL = [REASONS.index(sort) for sort in ("not asked", "not applicable")]
 MOST_SHOWN = 12
-_PANELS = 6
+_PANELS = 4
+# What readers look for first, by words in names and short labels; and what is not about the respondent.
+_DEMOGRAPHICS = tuple(
+    words_of(words)
+    for words in (
+        "sex gender geschlecht sexe sexo genre",
+        "age ages aged born birth alter geburtsjahr edad idade",
+        "education educational schooling degree qualification bildung bildungsabschluss diplome educacion",
+        "region country province state urban rural location census land bundesland canton pays",
+        "income earnings einkommen revenu ingresos",
+        "employment employed occupation job beruf emploi",
+        "marital married religion religious race ethnic ethnicity",
+    )
+)
+_NOT_OF_PEOPLE = words_of("interviewer interview psu")
+_SHORT_LABEL = 8  # words; a longer one is a question that happens to hold such a word
 _FEW_GROUPS = 8  # stand in the order of the file; more, by their means
 # A group that was not asked questions with this share of a factor's squared loadings says nothing
 # of its own about the factor.
@@ -386,15 +402,17 @@ def group_sections(
 ) -> dict[str, object]:
     """What the page shows of groups; ``first`` is the variable to show in front."""
     if not factors:
-        return {"variables": [], "others": [], "no_factor": True}
+        return {"variables": [], "others": [], "no_factor": True, "leader": None}
     found, others = groupings(people.background)
     tested = _tested(people, found, factors)
     best, p = [one.best[0] for one in tested], [one.best[1] for one in tested]
     order = most_sure(best, p, [one.n_compared[0] / len(people.scores) for one in tested])
-    order.sort(key=lambda k: tested[k].means.grouping.name != first)
+    leader = _leader(tested[order[0]], factors, labels) if order else None
+    names = [one.means.grouping.name for one in tested]
+    order.sort(key=lambda k: (names[k] != first, _demographic(names[k], labels[names[k]])))
     shown = [tested[k] for k in order[:MOST_SHOWN]]
     for k in order[MOST_SHOWN:]:
-        others[found[k].name] = f"beyond the {MOST_SHOWN} that differ most"
+        others[found[k].name] = f"beyond the first {MOST_SHOWN}"
     means = question_means(
         model,
         people.table,
@@ -407,11 +425,15 @@ def group_sections(
     )
     adjusted = _adjusted([one.comparisons for one in means])
     questions = [labels[name] for name in people.names]
+    numbers = _as_numbers(people.table, people.values, people.numeric)
+    everybody = np.zeros(len(numbers), dtype=np.int64)
+    spread = np.sqrt(moments(numbers, everybody, 1, counting(people.weight, len(numbers))).variance[0])
     return {
         "no_factor": False,
+        "leader": leader,
         "overview": _overview(shown, factors, labels),
         "variables": [
-            _section(one, own, p, factors, labels, questions, people.averaged)
+            _section(one, own, p, factors, labels, questions, people.averaged, spread)
             for one, own, p in zip(shown, means, adjusted, strict=True)
         ],
         "others": [(labels[name], why) for name, why in others.items()],
@@ -420,9 +442,38 @@ def group_sections(
             for own in ([one.means for one in tested], means)
         ),
         "n_fillings": N_FILLINGS,
-        "has_gaps": bool(np.isnan(_as_numbers(people.table, people.values, people.numeric)).any()),
+        "has_gaps": bool(np.isnan(numbers).any()),
         "fewest": FEWEST_PEOPLE,
     }
+
+
+def _demographic(name: str, label: Label) -> int:
+    """The place of a variable among those that readers look for first; others come last, as they are."""
+    words = name_words(name) | (words_of(label.text) if len(label.text.split()) <= _SHORT_LABEL else set())
+    places = [k for k, known in enumerate(_DEMOGRAPHICS) if words & known and not words & _NOT_OF_PEOPLE]
+    return min(places, default=len(_DEMOGRAPHICS))
+
+
+def _leader(one: _Tested, factors: list[NamedFactor], labels: dict[str, Label]) -> dict[str, object] | None:
+    """The variable whose groups differ most, on which factor, and the groups at its ends."""
+    (test, p), k = one.best, one.strongest[0]
+    if test is None or not p < ALPHA:
+        return None
+    table = one.means.table
+    own = table[(table["factor"] == k) & (table["count"] >= FEWEST_PEOPLE)].sort_values("difference")
+    return {
+        "name": one.means.grouping.name,
+        "label": labels[one.means.grouping.name],
+        "factor": factors[k].name,
+        "test": test,
+        "lowest": _in_words(own["group"].iloc[0]),
+        "highest": _in_words(own["group"].iloc[-1]),
+    }
+
+
+def _in_words(group: str) -> str:
+    """The name of a group; a code by itself is no name."""
+    return group if any(c.isalpha() for c in group) else f"group {group}"
 
 
 def _tested(people: Compared, found: list[Grouping], factors: list[NamedFactor]) -> list[_Tested]:
@@ -481,6 +532,7 @@ def _section(
     labels: dict[str, Label],
     questions: list[Label],
     averaged: list[int],
+    spread: np.ndarray,
 ) -> dict[str, object]:
     own, (best, p) = one.means.grouping, one.best
     return {
@@ -498,7 +550,12 @@ def _section(
         "itself": [factors[j].label for j in np.flatnonzero(one.itself)],
         "small": [g for g, n in zip(own.groups, own.counts, strict=True) if 0 < n < FEWEST_PEOPLE],
         "means": _banner(
-            means, adjusted, [questions[j] for j in averaged], one.never[:, averaged], labels[own.name]
+            means,
+            adjusted,
+            [questions[j] for j in averaged],
+            one.never[:, averaged],
+            labels[own.name],
+            spread,
         ),
     }
 
@@ -546,19 +603,39 @@ def _left_out(
 
 
 def _banner(
-    means: QuestionMeans, adjusted: list[float], questions: list[Label], never: np.ndarray, variable: Label
+    means: QuestionMeans,
+    adjusted: list[float],
+    questions: list[Label],
+    never: np.ndarray,
+    variable: Label,
+    spread: np.ndarray,
 ) -> dict[str, object]:
-    """Mean answers: a line per question other than the one that makes the groups."""
+    """Mean answers for the page's script: a line per question other than the one that makes the groups.
+
+    ``spread`` (Q,) are standard deviations of the answers among all.
+    """
     rows: list[dict[str, Any]] = []
     for j in most_sure(means.comparisons, adjusted):
         if questions[j] == variable:
             continue
-        test = means.comparisons[j]
-        parts = (means.mean, means.low, means.high, means.answered.astype(int), never)
-        columns = [part[:, j].tolist() for part in parts]
-        names = ("mean", "low", "high", "count", "never")
-        cells = [dict(zip(names, cell, strict=True)) for cell in zip(*columns, strict=True)]
-        rows.append({"label": questions[j], "cells": cells, "size": _size(test), "p": adjusted[j]})
+        parts = {"mean": means.mean, "low": means.low, "high": means.high}
+        rows.append(
+            {name: _rounded(part[:, j]) for name, part in parts.items()}
+            | {
+                "text": questions[j].text,
+                "code": questions[j].code,
+                "count": means.answered[:, j].astype(int).tolist(),
+                "never": np.flatnonzero(never[:, j]).tolist(),
+                "spread": _rounded(spread[j : j + 1])[0],
+                "size": _size(means.comparisons[j]),
+                "p": None if np.isnan(adjusted[j]) else adjusted[j],
+            }
+        )
     untested = sum(row["size"][0] is None for row in rows)
     heads = list(zip(means.grouping.groups, means.grouping.counts.tolist(), strict=True))
-    return {"groups": heads, "rows": rows, "n_untested": untested}
+    data = {"groups": heads, "rows": rows}
+    return {"groups": heads, "data": packed_json(data), "n_untested": untested}
+
+
+def _rounded(values: np.ndarray) -> list[float | None]:
+    return [float(f"{value:.4g}") if np.isfinite(value) else None for value in values.tolist()]

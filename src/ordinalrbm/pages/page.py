@@ -1,7 +1,7 @@
 """From sections to one page of HTML that needs nothing else.
 
 Text from a file stays text: templates escape everything, data for scripts is JSON in which no tag
-can begin, and a policy in the page forbids every script but its own two.
+can begin, and a policy in the page forbids every script but its own.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import io
 import json
 import re
 import warnings
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
 
 import matplotlib
+import numpy as np
 import pandas as pd
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -27,18 +29,16 @@ from matplotlib.figure import Figure
 from ordinalrbm import plots
 from ordinalrbm.files.survey import LeftOut
 from ordinalrbm.pages.kept import keep
-from ordinalrbm.plots.questions import Curves
 from ordinalrbm.plots.style import printable as printable_text
-from ordinalrbm.plots.style import shades
 from ordinalrbm.runtime import __version__
 from ordinalrbm.runtime.printable import printable, printable_json
 from ordinalrbm.schema.schema import Schema
 
 _SCRIPTS = ("charts.js", "map.js")
+_SURVEY_SCRIPTS = ("live.js", "groups.js")
 # What could end a script or start a tag, and the two line ends that old JavaScript chokes on.
 _UNSAFE = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 _SMALLEST_P = 0.001  # worth telling
-_SMALL = (200, 100)  # width and height of a small chart, in its own units
 
 
 Progress = Callable[[str], None]
@@ -77,6 +77,11 @@ def _label(name: str, text: str) -> Label:
     return Label(printable_text(name)) if said in ("", name) else Label(said, printable_text(name))
 
 
+def brief(text: str) -> str:
+    """The end of a question whose opening words are left out, as a name: "… Thailand?" is "Thailand"."""
+    return text.removeprefix("… ").rstrip("?.: ") if text.startswith("… ") else text
+
+
 def texts_of(schema: Schema | None) -> dict[str, str]:
     """Texts of the columns that a schema knows."""
     return {} if schema is None else {column.name: column.question for column in schema.columns}
@@ -96,7 +101,7 @@ class Table(NamedTuple):
 
     def cell(self, column: int, value: Any) -> Any:
         """A value as text, or a label as it stands on the page."""
-        if not self.formats[column] and isinstance(value, Label):
+        if not self.formats[column] and hasattr(value, "__html__"):
             return value
         return shown(value, self.formats[column])
 
@@ -109,7 +114,7 @@ def shown(value: Any, how: str) -> str:
         return str(value)
     if how == "p":
         return "< 0.001" if value < _SMALLEST_P else f"{value:.3f}"
-    return format(value, how).replace("-", "−").replace("%", " %")
+    return format(value, how).replace("-", "−")
 
 
 def left_out_table(left_out: tuple[LeftOut, ...]) -> list[tuple[str, Table]]:
@@ -125,7 +130,8 @@ def left_out_table(left_out: tuple[LeftOut, ...]) -> list[tuple[str, Table]]:
 
 def render(template: str, title: str, model: Any = None, **content: object) -> str:
     """The page of a template, which every file can hold; of a model, with how learning went."""
-    scripts = [Markup(_file(name)) for name in _SCRIPTS]
+    own = _SURVEY_SCRIPTS if template == "survey.html.j2" else ()
+    scripts = [Markup(_file(name)) for name in (*_SCRIPTS, *own)]
     page = _environment().get_template(template)
     html = page.render(
         version=__version__,
@@ -142,7 +148,7 @@ def render(template: str, title: str, model: Any = None, **content: object) -> s
 
 
 def _learning(model: Any) -> dict[str, object]:
-    """The learning curve, if there is one, settings that fit on a line, and the time.
+    """The learning curve, if there is one, whether it still rose, settings that fit on a line, the time.
 
     Model files do not say how long learning took.
     """
@@ -150,6 +156,8 @@ def _learning(model: Any) -> dict[str, object]:
     measured = [name for name in ("validation", "pseudo_likelihood") if name in history]
     if not history.empty and history[measured].notna().any(axis=None):
         curve = plots.learning_curve(history, best_epoch=model.best_epoch_)
+        if hasattr(model, "ratings_"):
+            curve.axes[0].set_ylabel("log-likelihood\nper rating")
         figure = drawing(curve, "learning", "learning-curve")
     settings = [
         (name, str(value))
@@ -158,6 +166,7 @@ def _learning(model: Any) -> dict[str, object]:
     ]
     return {
         "learning": figure,
+        "still_rising": figure is not None and model.best_epoch_ == history["epoch"].max(),
         "settings": Table(("setting", "value"), settings, ("", "")),
         "seconds": float(history["seconds"].max()) if len(history.get("seconds", ())) else None,
     }
@@ -167,6 +176,18 @@ def as_json(data: object) -> Markup:
     """Data for a script of the page; no character of it can end the script."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return Markup(printable_json(text.translate(_UNSAFE)))
+
+
+def packed(values: np.ndarray) -> str:
+    """Compressed bytes as text."""
+    little = values.astype(values.dtype.newbyteorder("<"), copy=False)
+    return base64.b64encode(zlib.compress(little.tobytes(), 9)).decode("ascii")
+
+
+def packed_json(data: object) -> str:
+    """Compressed data for a script of the page."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return packed(np.frombuffer(printable_json(text).encode("utf-8", "replace"), dtype=np.uint8))
 
 
 def as_svg(figure: Figure, name: str) -> Markup:
@@ -210,31 +231,6 @@ def _own_names(tag: str, name: str, used: set[str]) -> str:
     return re.sub(r"(font: [^'\";]*?px )'[^;\"]*", r"\1system-ui, sans-serif", tag)
 
 
-def small_chart(curves: Curves, label: Label) -> dict[str, object]:
-    """Response curves of a question as shapes; matplotlib would need half a second for each.
-
-    Levels are (name, colour, points of a polygon), thresholds and the middle are given by their x.
-    """
-    width, height = _SMALL
-    low, high = curves.utility[0], curves.utility[-1]
-
-    def across(utility: Any) -> Any:
-        return (utility - low) / (high - low) * width
-
-    x = across(curves.utility)
-    above = curves.probability.cumsum(axis=1)
-    levels = []
-    for k, (level, colour) in enumerate(zip(curves.levels, shades(len(curves.levels)), strict=True)):
-        upper, lower = above[:, k], above[:, k] - curves.probability[:, k]
-        # Round the polygon: along its upper edge, and back along its lower one.
-        corners = [*zip(x, upper, strict=True), *zip(x[::-1], lower[::-1], strict=True)]
-        points = " ".join(f"{a:.0f},{(1 - b) * height:.1f}" for a, b in corners)
-        levels.append((level, colour, points))
-    marks = [round(float(across(t)), 1) for t in curves.thresholds]
-    middle = curves.middle and [round(float(across(m)), 1) for m in curves.middle]
-    return {"label": label, "levels": levels, "thresholds": marks, "middle": middle}
-
-
 @cache
 def _file(name: str) -> str:
     return (resources.files("ordinalrbm.pages") / "page" / name).read_text(encoding="utf-8")
@@ -251,7 +247,13 @@ def _environment() -> Environment:
     )
     environment.filters["json"] = as_json
     environment.filters["shown"] = shown
+    environment.filters["labelled"] = _labelled
     return environment
+
+
+def _labelled(svg: Markup, label: str) -> Markup:
+    """A drawing with a name for those who cannot see it."""
+    return Markup(svg.replace('role="img"', f'role="img" aria-label="{escape(label)}"', 1))
 
 
 def _policy(scripts: list[Markup]) -> str:

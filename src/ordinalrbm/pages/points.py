@@ -8,8 +8,6 @@ nothing is known, compressed one by one, so that only what somebody wants to see
 
 from __future__ import annotations
 
-import base64
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +17,8 @@ from scipy.special import ndtr
 
 from ordinalrbm.data.tables import as_table
 from ordinalrbm.estimators.survey import CumulativeRBM
+from ordinalrbm.pages.frequencies import level_colours
+from ordinalrbm.pages.page import Label, packed
 from ordinalrbm.plots.maps import row_positions
 from ordinalrbm.plots.questions import Curves
 from ordinalrbm.plots.style import printable
@@ -31,6 +31,7 @@ _PLACES = 65_535  # of a coordinate: two bytes
 _MOST = (0.005, 0.995)
 _FAR_OUT = 3.0  # times as wide as most of the values
 MOST_POINTS = 100_000
+_MOST_CODES = 2_500_000  # of all variables together: about a megabyte on the page
 N_LANDMARKS = 8_000
 # Up to here t-SNE takes about as long as with landmarks.
 MOST_WITHOUT_LANDMARKS = 10_000
@@ -42,6 +43,7 @@ _JITTER = 0.35
 _N_POINTS = 33
 _BEYOND = 1.5  # how far a curve goes on beyond the outermost threshold, in standard deviations
 _MIDDLE = (0.1, 0.9)
+_SMALL = (200, 100)  # width and height of a small chart, in its own units
 
 
 # ---- places -----------------------------------------------------------------------------------
@@ -123,10 +125,16 @@ class Variable(NamedTuple):
     digits: int
     cut: tuple[bool, bool]
     codes: np.ndarray  # (n,) uint8
+    column: str = ""  # of the table, if it is one
 
 
-# Names of some rows, variables to colour them by, and which of these are told of each.
-Described = tuple[Sequence[str], Sequence[Variable], Sequence[int]]
+class Described(NamedTuple):
+    """Some rows of a map."""
+
+    names: Sequence[str]
+    variables: Sequence[Variable]  # to colour them by
+    told: Sequence[int]  # places of the variables that are told of each
+    first: int = 0  # the place of the one that the map opens with
 
 
 def map_section(
@@ -135,46 +143,43 @@ def map_section(
     describe: Callable[[np.ndarray], Described],
     noun: str,
     random_state: int = 0,
+    n_variables: int = 1,
 ) -> dict[str, object] | None:
-    """A map of rows as the page's script reads it, and what became of them; None of too few."""
+    """A map of rows as the page's script reads it, and what became of them; None of too few.
+
+    The more variables there are to colour rows by, the fewer rows keep the page small.
+    """
     if len(rows) < FEWEST_PEOPLE:
         return None
-    shown = some_of(rows, MOST_POINTS, random_state)
+    shown = some_of(rows, min(MOST_POINTS, _MOST_CODES // n_variables), random_state)
     places = place(factors[shown], random_state=random_state)
     return {
-        "data": point_map(places.positions, *describe(shown), noun),
+        "data": point_map(places.positions, describe(shown), noun),
+        "rows": shown,
         "n_points": len(shown),
         "n_landmarks": places.n_landmarks,
         "n_not_drawn": len(rows) - len(shown),
     }
 
 
-def point_map(
-    positions: np.ndarray, names: Sequence[str], variables: Sequence[Variable], told: Sequence[int], noun: str
-) -> dict[str, object]:
+def point_map(positions: np.ndarray, described: Described, noun: str) -> dict[str, object]:
     """Points on a plane that can be coloured in several ways, as the page reads them.
 
-    ``told`` are the places of the variables that are told of a point under the pointer, besides the
-    one it is coloured by; ``noun`` is what the points are, in the plural.
+    ``noun`` is what the points are, in the plural.
     """
     # Both coordinates on one scale, so that distances keep their proportions.
     size = float(np.ptp(positions, axis=0).max()) or 1.0
     scaled = np.rint((positions - positions.min(axis=0)) / size * _PLACES).astype(np.uint16)
     return {
-        "count": len(names),
+        "count": len(described.names),
         "noun": noun,
         "x": packed(scaled[:, 0]),
         "y": packed(scaled[:, 1]),
-        "names": packed(np.frombuffer("\n".join(names).encode(), dtype=np.uint8)),
-        "variables": [one._asdict() | {"codes": packed(one.codes)} for one in variables],
-        "told": list(told),
+        "names": packed(np.frombuffer("\n".join(described.names).encode(), dtype=np.uint8)),
+        "variables": [one._asdict() | {"codes": packed(one.codes)} for one in described.variables],
+        "told": list(described.told),
+        "first": described.first,
     }
-
-
-def packed(values: np.ndarray) -> str:
-    """Compressed bytes as text."""
-    little = values.astype(values.dtype.newbyteorder("<"), copy=False)
-    return base64.b64encode(zlib.compress(little.tobytes(), 9)).decode("ascii")
 
 
 def variable_of(values: pd.Series, name: str, section: str) -> Variable | None:
@@ -260,6 +265,42 @@ def response_curves(model: CumulativeRBM, names: list[str], people: Any = None) 
         probability = _probabilities(parameters, bounds, utility)
         curves.append(Curves(name, levels, utility, probability, inner.tolist(), middle))
     return curves
+
+
+def most_unusual(curves: Sequence[Curves], most: int) -> list[Curves]:
+    """Curves whose levels are least evenly spaced, or of which some level is nowhere the likeliest."""
+
+    def oddity(one: Curves) -> float:
+        gaps = np.log(np.maximum(np.diff(one.thresholds), _NEVER_ZERO))
+        never = len(one.levels) - np.unique(one.probability.argmax(axis=1)).size
+        return never / len(one.levels) + (float(gaps.std()) if gaps.size else 0.0)
+
+    return sorted(curves, key=lambda one: -oddity(one))[:most]
+
+
+def small_chart(curves: Curves, label: Label) -> dict[str, object]:
+    """Response curves of a question as shapes; matplotlib would need half a second for each.
+
+    Levels are (name, colour, points of a polygon), thresholds and the middle are given by their x.
+    """
+    width, height = _SMALL
+    low, high = curves.utility[0], curves.utility[-1]
+
+    def across(utility: Any) -> Any:
+        return (utility - low) / (high - low) * width
+
+    x = across(curves.utility)
+    above = curves.probability.cumsum(axis=1)
+    levels = []
+    for k, (level, colour) in enumerate(zip(curves.levels, level_colours(curves.levels), strict=True)):
+        upper, lower = above[:, k], above[:, k] - curves.probability[:, k]
+        # Round the polygon: along its upper edge, and back along its lower one.
+        corners = [*zip(x, upper, strict=True), *zip(x[::-1], lower[::-1], strict=True)]
+        points = " ".join(f"{a:.0f},{(1 - b) * height:.1f}" for a, b in corners)
+        levels.append((level, colour, points))
+    marks = [round(float(across(t)), 1) for t in curves.thresholds]
+    middle = curves.middle and [round(float(across(m)), 1) for m in curves.middle]
+    return {"label": label, "levels": levels, "thresholds": marks, "middle": middle}
 
 
 def _probabilities(model: VectorModel, bounds: np.ndarray, utility: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -17,14 +17,19 @@ from ordinalrbm.data.scales import Scale, label_name
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.evaluate import reliability, score
+from ordinalrbm.evaluate.baselines import DampedBiases
 from ordinalrbm.evaluate.hidden import in_training, level_values
+from ordinalrbm.evaluate.model_scores import score_model
 from ordinalrbm.files.survey import LeftOut
+from ordinalrbm.pages.frequencies import levels_of
 from ordinalrbm.pages.page import Progress, Table, drawing, left_out_table, render
 from ordinalrbm.pages.points import Described, map_section, some_of, variable_of
 from ordinalrbm.plots.style import shortened
 from ordinalrbm.words import item_vectors
 
 _MOST_SCORED = 200_000
+_MOST_RANKED_FOR = 2_000  # users
+_LONG_TAIL = (0.01, 0.1, 0.2, 0.5)  # shares of the items, the most rated first
 # An item with few ratings is expected to be rated like all others: so many of theirs are added.
 _BORROWED = 3.0
 _ENOUGH_TEST_RATINGS, _FEW_TEST_RATINGS = 10, 3
@@ -38,8 +43,8 @@ _MEASURES = {
     "rmse": "root mean squared error (of the mean)",
     "mae": "mean absolute error (of the mode)",
     "mae_median": "mean absolute error (of the median)",
-    "accuracy": "exactly right (mode)",
-    "nll": "negative log-likelihood, nats",
+    "accuracy": "accuracy (of the mode)",
+    "nll": "negative log-likelihood per rating, nats",
     "rps": "ranked probability score",
     "calibration": "calibration error",
 }
@@ -52,6 +57,7 @@ def ratings_page(
     left_out: Iterable[LeftOut] | None = None,
     title: str | None = None,
     example_user: Any = None,
+    item_names: Mapping[Any, Any] | pd.Series | None = None,
     progress: Progress | None = None,
 ) -> str:
     """A page about ratings and what a model has learnt from them.
@@ -68,6 +74,8 @@ def ratings_page(
     title : str, optional
     example_user : id, optional
         Whose recommendations to explain; by default somebody with a usual number of ratings.
+    item_names : dict or Series, optional
+        Titles by item id, shown instead of the ids; items without one keep their id.
     progress : callable, optional
         Called with words for what is being done.
 
@@ -83,46 +91,82 @@ def ratings_page(
     >>> user, item = np.divmod(np.arange(60), 6)
     >>> ratings = pd.DataFrame({"user": user, "item": item, "rating": 1 + (user + item) % 3})
     >>> model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=2, random_state=0).fit(ratings[6:])
-    >>> page = pages.ratings_page(model, test=ratings[:6], title="Drinks")
-    >>> "<h1>Drinks</h1>" in page
-    True
+    >>> names = {0: "Tea", 1: "Milk"}
+    >>> page = pages.ratings_page(model, test=ratings[:6], title="Drinks", item_names=names)
+    >>> "<h1>Drinks</h1>" in page, "Milk" in page
+    (True, True)
     """
     check_is_fitted(model, "ratings_")
     say = progress or (lambda text: None)
     known = model.ratings_
+    titles = _Titles(known, item_names)
     say("scoring test ratings")
-    scores = None if test is None else _score(model, test)
+    scores = None if test is None else _score(model, test, titles)
     say("explaining an example")
-    example = example_of(model, example_user)
+    example = example_of(model, example_user, titles=titles)
     say(f"placing {known.n_items:,} items on a map")
     items = Items.of(model)
     rows = np.arange(known.n_items if items.order else 0)
-    the_map = map_section(rows, items.vectors, lambda shown: _points(known, items, shown), "items")
+    the_map = map_section(rows, items.vectors, lambda shown: _points(known, items, shown, titles), "items")
     say("drawing")
     levels = [f"level {k + 1}" for k in range(int(known.observations.n_levels.max()))]
     if isinstance(known.scales, Scale):  # the same for all items
         levels = known.scales.names
     counts = np.bincount(known.observations.level, minlength=len(levels))
+    given = levels_of(levels, counts / max(counts.sum(), 1), counts, ordered=True)
     return render(
         "ratings.html.j2",
         title or "Ratings",
         model,
         model_name=type(model).__name__,
+        tail=_long_tail(known),
         known=known,
         density=known.observations.density,
-        levels=drawing(plots.level_shares(levels, counts.tolist()), "levels"),
+        levels=given,
         left_out=None if left_out is None else left_out_table(tuple(left_out)),
         scores=scores,
         example=example,
         map=the_map,
-        factors=_factor_ends(known, items),
+        factors=_factor_ends(known, items, titles),
     )
+
+
+class _Titles:
+    """What items are called: their titles where these are known, else their ids."""
+
+    def __init__(self, known: Ratings, names: Mapping[Any, Any] | pd.Series | None) -> None:
+        self._known = known
+        # Ids in a file of titles may be text where those of the ratings are numbers.
+        given = {} if names is None else names.items()
+        self._names = {str(item): str(name) for item, name in dict(given).items() if name == name}
+
+    def of(self, items: Iterable[Any]) -> list[str]:
+        """Titles of some ids."""
+        return [self._names.get(str(item), str(item)) for item in items]
+
+    def at(self, places: np.ndarray) -> list[str]:
+        """Titles of items by their places."""
+        return self.of(self._known.items.take(places))
+
+
+def _long_tail(known: Ratings) -> dict[str, object]:
+    """How unequally ratings are spread over items."""
+    counts = np.sort(known.observations.column_counts)[::-1]
+    total = np.cumsum(counts) / max(counts.sum(), 1)
+    heads = [(share, max(1, round(share * counts.size))) for share in _LONG_TAIL]
+    rows = [(share, n, float(total[n - 1])) for share, n in heads]
+    head = ("most-rated items", "how many", "share of all ratings")
+    return {
+        "table": Table(head, rows, (".0%", ",d", ".0%")),
+        "median": float(np.median(counts)),
+        "of_tenth": rows[1],
+    }
 
 
 # Scores
 
 
-def _score(model: RatingModel, test: pd.DataFrame) -> dict[str, object] | None:
+def _score(model: RatingModel, test: pd.DataFrame, titles: _Titles | None = None) -> dict[str, object] | None:
     known = model.ratings_
     given = encode(known, test)
     learnt = in_training(known, given.row, given.column)
@@ -135,9 +179,11 @@ def _score(model: RatingModel, test: pd.DataFrame) -> dict[str, object] | None:
     predicted = model.predict_proba(user, item)
     usual = _usual(known)[column]  # the last one, -1, is that of an unknown item
     values = level_values(known)
-    own, others = (score(p, values[level], values) for p in (predicted, usual))
-    measures = [(label, own[name], others[name]) for name, label in _MEASURES.items()]
-    fewest, items = _items_tables(known, column, values[level], predicted @ values, usual @ values)
+    biases = DampedBiases().fit(known).predict_proba(user, item)
+    own, of_biases, others = (score(p, values[level], values) for p in (predicted, biases, usual))
+    measures = [(label, own[name], of_biases[name], others[name]) for name, label in _MEASURES.items()]
+    titles = _Titles(known, None) if titles is None else titles
+    fewest, items = _items_tables(titles, column, values[level], predicted @ values, usual @ values)
     figure = plots.calibration(reliability(predicted, values[level], values))
     return {
         "n_ratings": scored.size,
@@ -146,11 +192,29 @@ def _score(model: RatingModel, test: pd.DataFrame) -> dict[str, object] | None:
         "n_learnt": int(learnt.sum()),
         "model": own,
         "usual": others,
-        "table": Table(("measure", "model", "item's usual ratings"), measures, ("", ".3f", ".3f")),
+        "table": Table(
+            ("measure", "model", "user and item biases", "item’s own ratings"),
+            measures,
+            ("", ".3f", ".3f", ".3f"),
+        ),
+        "ranking": _ranking(model, test.iloc[usable]),
         "calibration": drawing(figure, "calibration"),
         "items": items,
         "fewest": fewest,
     }
+
+
+def _ranking(model: RatingModel, test: pd.DataFrame) -> dict[str, object] | None:
+    """Lists of recommendations against what some users liked, beside the most popular items."""
+    users = test["user"].drop_duplicates()
+    some = some_of(np.arange(len(users)), _MOST_RANKED_FOR, 0)
+    found = score_model(model, test[test["user"].isin(users.iloc[some])]).ranking
+    if not found:
+        return None
+    first = found["model"]
+    rows = [(name, one.ndcg, one.recall, one.coverage) for name, one in found.items()]
+    head = ("lists by", f"NDCG@{first.k}", f"recall@{first.k}", "coverage")
+    return {"table": Table(head, rows, ("", ".3f", ".3f", ".0%")), "protocol": first.protocol}
 
 
 def _usual(known: Ratings) -> np.ndarray:
@@ -167,7 +231,7 @@ def _usual(known: Ratings) -> np.ndarray:
 
 
 def _items_tables(
-    known: Ratings, column: np.ndarray, right: np.ndarray, expected: np.ndarray, usual: np.ndarray
+    titles: _Titles, column: np.ndarray, right: np.ndarray, expected: np.ndarray, usual: np.ndarray
 ) -> tuple[int, list[tuple[str, Table]]]:
     """Best and worst predicted items, among those with enough test ratings, and what is enough."""
     errors = {"model": np.abs(expected - right), "usual": np.abs(usual - right)}
@@ -179,12 +243,12 @@ def _items_tables(
     if (by_item["count"] >= fewest).sum() < 2 * _N_BEST_AND_WORST:
         fewest = _FEW_TEST_RATINGS
     by_item = by_item[by_item["count"] >= fewest].sort_values("model", kind="stable")
-    by_item.index = known.items.take(by_item.index.to_numpy())
+    by_item.index = titles.at(by_item.index.to_numpy())
     half = min(_N_BEST_AND_WORST, len(by_item) // 2)
     if not half:
         return fewest, []
     ends = {"Best predicted": by_item.head(half), "Worst predicted": by_item.tail(half)[::-1]}
-    head = ("item", "test ratings", "mean rating", "error", "error, usual")
+    head = ("item", "test ratings", "mean rating", "error", "error, item’s mean")
     formats = ("", ",d", ".2f", ".2f", ".2f")
     return fewest, [
         (name, Table(head, list(some.itertuples(name=None)), formats)) for name, some in ends.items()
@@ -194,7 +258,9 @@ def _items_tables(
 # An example
 
 
-def example_of(model: Any, user: Any = None, *, n_items: int = _N_RECOMMENDED) -> dict[str, Any] | None:
+def example_of(
+    model: Any, user: Any = None, *, n_items: int = _N_RECOMMENDED, titles: _Titles | None = None
+) -> dict[str, Any] | None:
     """One user, by default one with a usual number of ratings: these, what is recommended, and why.
 
     None when there is nothing to recommend, or the model cannot explain itself.
@@ -210,10 +276,17 @@ def example_of(model: Any, user: Any = None, *, n_items: int = _N_RECOMMENDED) -
     best = model.recommend([user], n=n_items)
     if best.empty:
         return None
-    first = best["item"].iloc[0]
-    why = model.explain(user, first, n=_N_REASONS)
-    own = _own_ratings(known, user)
-    reasons = [(str(i), label_name(r), float(e)) for i, r, e in why.ratings.itertuples(index=False)]
+    titles = _Titles(known, None) if titles is None else titles
+    recommended = _recommended(model, user, best, titles)
+    first = recommended.rows[0][0]
+    why = model.explain(user, best["item"].iloc[0], n=_N_REASONS)
+    own = _own_ratings(known, user, titles)
+    reasons = [
+        (name, label_name(r), float(e))
+        for name, (_, r, e) in zip(
+            titles.of(why.ratings.iloc[:, 0]), why.ratings.itertuples(index=False), strict=True
+        )
+    ]
     factors = [
         (" ".join([*of, f"factor {k}"]), float(value), float(part))
         for *of, k, value, part in why.factors.itertuples(index=False)
@@ -223,32 +296,34 @@ def example_of(model: Any, user: Any = None, *, n_items: int = _N_RECOMMENDED) -
         "user": str(user),
         "n_ratings": len(own),
         "ratings": Table(("item", "rating"), own[:_MOST_OWN_RATINGS], ("", "")),
-        "recommended": _recommended(model, user, best),
-        "first": str(first),
+        "recommended": recommended,
+        "first": first,
         "expected": why.expected,
-        "reasons": Table(("rating", "given", "effect"), reasons, ("", "", "+.3f")),
+        "reasons": Table(("item", "rating given", "effect"), reasons, ("", "", "+.3f")),
         "factors": Table(("factor", "value", "contribution"), factors, ("", ".2f", "+.3f")),
     }
 
 
-def _own_ratings(known: Ratings, user: Any) -> list[tuple[str, str]]:
+def _own_ratings(known: Ratings, user: Any, titles: _Titles) -> list[tuple[str, str]]:
     items, levels = known.observations.row(int(known.lookup(user, "user")[0]))
     order = np.argsort(-levels.astype(np.int64), kind="stable")
     labels = known.decode(levels[order], items[order])
-    return [(str(i), label_name(r)) for i, r in zip(known.items.take(items[order]), labels, strict=True)]
+    return [(name, label_name(r)) for name, r in zip(titles.at(items[order]), labels, strict=True)]
 
 
-def _recommended(model: RatingModel, user: Any, best: pd.DataFrame) -> Table:
+def _recommended(model: RatingModel, user: Any, best: pd.DataFrame, titles: _Titles) -> Table:
     scales = [model.ratings_.scale_of(i) for i in model.ratings_.lookup(best["item"], "item")]
     users, items = [user] * len(best), best["item"].to_numpy()
     shares, means = model.predict_proba(users, items), model.predict(users, items)
     # The most likely rating, and how likely at least that one is.
     rows = []
-    for item, expected, share, scale in zip(items, means, shares, scales, strict=True):
+    lines = zip(titles.of(items), best["score"], means, shares, scales, strict=True)
+    for name, rank_by, expected, share, scale in lines:
         top = int(share[: scale.n_levels].argmax())
-        rows.append((str(item), float(expected), label_name(scale.labels[top]), float(share[top:].sum())))
-    head = ("item", "expected rating", "most likely", "chance of that or better")
-    return Table(head, rows, ("", ".2f", "", ".0%"))
+        likely = label_name(scale.labels[top])
+        rows.append((name, float(rank_by), float(expected), likely, float(share[top:].sum())))
+    head = ("item", "score", "expected rating", "most likely", "chance of that or better")
+    return Table(head, rows, ("", ".3g", ".2f", "", ".0%"))
 
 
 # Items
@@ -270,7 +345,7 @@ class Items(NamedTuple):
         return cls(vectors, names, order[spread[order] > 1e-6].tolist())
 
 
-def _points(known: Ratings, items: Items, rows: np.ndarray) -> Described:
+def _points(known: Ratings, items: Items, rows: np.ndarray, titles: _Titles) -> Described:
     """Names, what to colour points by, and what to tell of each: how it is rated, and how often."""
     counts = count_levels(known.observations)[rows]
     total = counts.sum(axis=1)
@@ -287,11 +362,11 @@ def _points(known: Ratings, items: Items, rows: np.ndarray) -> Described:
         for k in items.order[:_N_FACTORS_ON_MAP]
     ]
     variables = [one for one in found if one is not None]
-    shown = [shortened(name, 80) for name in known.items.take(rows)]
-    return shown, variables, range(min(2, len(variables)))
+    shown = [shortened(name, 80) for name in titles.at(rows)]
+    return Described(shown, variables, range(min(2, len(variables))))
 
 
-def _factor_ends(known: Ratings, items: Items) -> list[tuple[str, list[str], list[str]]]:
+def _factor_ends(known: Ratings, items: Items, titles: _Titles) -> list[tuple[str, list[str], list[str]]]:
     """The strongest factors, with the items at both ends; only items that many have rated."""
     count = known.observations.column_counts
     often = np.flatnonzero(count >= min(np.median(count), _ENOUGH_TEST_RATINGS))
@@ -301,6 +376,6 @@ def _factor_ends(known: Ratings, items: Items) -> list[tuple[str, list[str], lis
         number = min(_N_ENDS, len(order) // 2)
         if number:
             ends = (order[:number], order[::-1][:number])
-            low, high = ([str(name) for name in known.items.take(end)] for end in ends)
+            low, high = map(titles.at, ends)
             found.append((items.names[k], low, high))
     return found

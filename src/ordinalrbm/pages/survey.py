@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -10,29 +11,33 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data.observations import Cells, Observations, rows_of
-from ordinalrbm.data.tables import Encoded
+from ordinalrbm.data.tables import Encoded, as_table
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.factor_analysis import FactorReading, column_names
 from ordinalrbm.estimators.poles import in_short
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.evaluate import hidden as hiding
 from ordinalrbm.files.survey import REASONS, Survey
-from ordinalrbm.pages.factors import N_FACTORS_TOLD, NamedFactor, named_factors
-from ordinalrbm.pages.frequencies import frequencies, summary_of
+from ordinalrbm.pages.batteries import batteries
+from ordinalrbm.pages.factors import N_FACTORS_TOLD, NamedFactor, factor_table, loadings_table, named_factors
+from ordinalrbm.pages.findings import Related, heat_map, sentences
+from ordinalrbm.pages.frequencies import Frequencies, direction, frequencies, level_colours, summary_of
 from ordinalrbm.pages.groups import Compared, Grouping, group_sections, grouping_of
-from ordinalrbm.pages.page import (
-    Label,
-    Progress,
-    Table,
-    labels_of,
-    left_out_table,
-    render,
+from ordinalrbm.pages.live import live_model, worth_asking
+from ordinalrbm.pages.page import Label, Progress, Table, labels_of, left_out_table, render, texts_of
+from ordinalrbm.pages.points import (
+    Described,
+    Variable,
+    map_section,
+    most_unusual,
+    response_curves,
     small_chart,
-    texts_of,
+    some_of,
+    variable_of,
 )
-from ordinalrbm.pages.points import Described, Variable, map_section, response_curves, some_of, variable_of
 from ordinalrbm.pages.ratings import ratings_page
-from ordinalrbm.plots.style import shades, shortened
+from ordinalrbm.plots.questions import Curves
+from ordinalrbm.plots.style import shortened
 from ordinalrbm.schema.vocabulary import asks
 
 _MOST_SCORED_ROWS = 10_000
@@ -40,8 +45,10 @@ _MOST_SCORED_ROWS = 10_000
 _ENOUGH_ROWS = 4_000
 _SHARE_HIDDEN_AFTERWARDS = 0.1
 _TOLD_ANSWERS, _TOLD_BACKGROUND = 4, 6
-# More questions than this start folded.
-_MOST_UNFOLDED = 12
+_N_ERRORS = 8  # questions whose errors are shown at once
+_N_CURVES = 6
+_MOST_LOADINGS = 16  # rows; a longer table starts folded
+_SHORT = 90  # letters of a question in a list
 
 
 def survey_page(
@@ -54,7 +61,7 @@ def survey_page(
     progress: Progress | None = None,
     random_state: int = 0,
 ) -> str:
-    """A page about a survey and what a model has learnt from it.
+    """A page about a survey: what was found, and what a model has learnt from it.
 
     Parameters
     ----------
@@ -69,7 +76,7 @@ def survey_page(
         Background variable by which groups are compared first; by default the one whose groups
         differ most.
     title : str, optional
-        By default the name of the survey.
+        By default the name of the survey, with the number of respondents.
     progress : callable, optional
         Called with words for what is being done.
     random_state : int, default=0
@@ -106,41 +113,61 @@ def survey_page(
     rows = np.flatnonzero(about.answered)
     say("predicting hidden answers")
     hidden = about.hidden(held_out)
-    say(f"placing {rows.size:,} respondents on a map")
-    the_map = map_section(rows, about.scores, about.points, "respondents", random_state)
     say("comparing groups")
     labels, factors = about.labels, about.factors
-    groups = group_sections(model, about.compared(), factors, labels, group, random_state)
+    groups: dict[str, Any] = group_sections(model, about.compared(), factors, labels, group, random_state)
+    say(f"placing {rows.size:,} respondents on a map")
+    leader = groups["leader"]
+    described = partial(about.points, leader and leader["name"])
+    the_map: Any = map_section(rows, about.scores, described, "respondents", random_state, about.n_variables)
     say("drawing")
     some = survey.table.subset(some_of(rows, _ENOUGH_ROWS, random_state))
     curves = response_curves(model, about.names, some)
-    asked = [labels[name] for name in about.names]
+    facts = {
+        "n_rows": len(answered),
+        "n_questions": survey.n_questions,
+        "share_answered": float(answered.mean()),
+        "n_silent": len(answered) - rows.size,
+    }
+    related = about.related()
+    merged = related.merged()
+    shown, folded = batteries(about.frequencies, [about.short[name] for name in about.names])
     return render(
         "survey.html.j2",
-        title or survey.name,
+        title or f"{_in_words(survey.name)}: what {len(answered):,} respondents answered",
         model,
-        facts={
-            "n_rows": len(answered),
-            "n_questions": survey.n_questions,
-            "share_answered": float(answered.mean()),
-            "n_silent": len(answered) - rows.size,
-        },
-        scales=about.scales(),
-        left_out=_left_out(survey),
-        frequencies=frequencies(survey.encoded, asked, about.weight, survey.no_answers),
-        unfolded=survey.n_questions <= _MOST_UNFOLDED,
+        facts=facts,
+        findings=sentences(facts, factors, related.closest, hidden, leader),
+        heat=heat_map(merged),
+        is_merged=len(merged.texts) < len(related.texts),
+        batteries=shown,
+        folded=folded,
         others=about.other_kinds() if survey.chosen.columns else None,
-        hidden=hidden,
         map=the_map,
         factors=factors[:N_FACTORS_TOLD],
+        factor_table=about.factor_table(),
+        loadings=loadings_table(about.reading, factors[:N_FACTORS_TOLD], labels),
+        most_loadings=_MOST_LOADINGS,
         n_not_told=len(about.reading.factors) - min(len(factors), N_FACTORS_TOLD),
-        curves=[small_chart(one, labels[one.name]) for one in curves],
         groups=groups,
+        hidden=hidden,
+        live=about.live(curves, the_map),
+        curves=[small_chart(one, labels[one.name]) for one in most_unusual(curves, _N_CURVES)],
+        n_curves=len(curves),
+        scales=about.scales(),
+        left_out=_left_out(survey),
         unanswered=model.unanswered,
+        is_sampled=model.inference == "mcmc",
         weighted=survey.weight is not None,
         weighted_learning=bool(model.about_.get("weighted")),
         seed=random_state,
     )
+
+
+def _in_words(name: str) -> str:
+    """The name of a file as a title: "food_world-cup" is "Food world cup"."""
+    words = " ".join(name.replace("_", " ").replace("-", " ").split()) or "Survey"
+    return words[0].upper() + words[1:]
 
 
 def _checked(model: CumulativeRBM, survey: Survey, group: str | None) -> Survey:
@@ -272,14 +299,56 @@ class _Sections:
         weight = self.survey.weight
         return None if weight is None else weight.to_numpy(float)
 
+    @cached_property
+    def short(self) -> dict[str, str]:
+        """Short texts of all questions but nominal ones."""
+        asked = [*self.names, *self.survey.chosen.numeric]
+        return in_short({name: self.labels[name].text for name in asked}, _SHORT)
+
+    @cached_property
+    def frequencies(self) -> list[Frequencies]:
+        """What was answered to the questions on ordered scales."""
+        asked = [self.labels[name] for name in self.names]
+        return frequencies(self.survey.encoded, asked, self.weight, self.survey.no_answers)
+
+    @property
+    def n_variables(self) -> int:
+        """How many ways there are to colour the map."""
+        return len(self.names) + self.survey.background.shape[1] + len(self.factors)
+
+    def related(self) -> Related:
+        """How questions are correlated, by the model."""
+        scales = zip(self.names, self.survey.encoded.scales, strict=True)
+        return Related.of(self.reading, self.short, {name: direction(scale.names) for name, scale in scales})
+
+    def factor_table(self) -> Table:
+        """Ends and reliability of the factors that are told."""
+        level = self.survey.encoded.observations.to_dense().astype(np.float64)
+        level[level < 0] = np.nan
+        answers = pd.DataFrame(level, columns=self.names)
+        return factor_table(self.reading, self.factors[:N_FACTORS_TOLD], answers, self.weight)
+
+    def live(self, curves: list[Curves], the_map: dict[str, Any] | None) -> dict[str, object]:
+        """The model for the page's script, with the answers of those on the map."""
+        rows, on_map = np.zeros(1, dtype=np.int64), {}  # somebody, whom no card shows
+        if the_map is not None:
+            rows, variables = the_map["rows"], the_map["data"]["variables"]
+            on_map = {v["column"]: k for k, v in enumerate(variables) if v["section"] == "Answers"}
+        known = self.model.questionnaire_
+        people = known.encode(as_table(self.survey.table.subset(rows)))
+        every = column_names(self.model) if self.survey.chosen.columns else self.names
+        names = [every[j] for j in known.questions]
+        found = live_model(self.model, names, self.labels, {c.name: c for c in curves}, on_map, people)
+        return found | {"ask": worth_asking(self.reading, names)}
+
     def scales(self) -> list[dict[str, object]]:
         """Scales, their colours, and the questions that use them."""
-        short = in_short({name: self.labels[name].text for name in self.names})
+        short = self.short
         questions: dict[tuple[str, ...], list[str]] = {}
         for name, scale in zip(self.names, self.survey.encoded.scales, strict=True):
             questions.setdefault(tuple(map(str, scale.labels)), []).append(short[name])
         return [
-            {"levels": list(zip(levels, shades(len(levels)), strict=True)), "questions": asked}
+            {"levels": list(zip(levels, level_colours(levels), strict=True)), "questions": asked}
             for levels, asked in questions.items()
         ]
 
@@ -301,7 +370,7 @@ class _Sections:
             encoded = Encoded(counts, scales)
             categories = frequencies(encoded, asked, self.weight, why, ordered=False)
         found = [summary_of(survey.background[n], labels[n], self.weight) for n in chosen.numeric]
-        head = ("question", "answered", "mean", "sd", "least", "25 %", "median", "75 %", "greatest")
+        head = ("question", "answered", "mean", "sd", "minimum", "25%", "median", "75%", "maximum")
         numbers = [(s.label, s.n_answered, s.mean, s.deviation, *s.quantiles) for s in found]
         return {
             "categories": categories,
@@ -334,38 +403,39 @@ class _Sections:
         return {
             "overall": scores.overall,
             "table": _hidden_table(lines, self.labels),
-            "errors": _errors(lines, self.labels),
+            "errors": _errors(lines.head(_N_ERRORS), self.labels),
             "learnt_from": learnt_from,
             "n_rows": rows.size,
             "n_left_aside": held_out.row.size - asked.row.size,
         }
 
-    def points(self, rows: np.ndarray) -> Described:
+    def _variables(self, table: pd.DataFrame, section: str) -> dict[str, Variable]:
+        named = {
+            str(name): variable_of(table[name], shortened(self.labels[str(name)].plain, 90), section)
+            for name in table
+        }
+        return {name: one._replace(column=name) for name, one in named.items() if one is not None}
+
+    def points(self, opening: str | None, rows: np.ndarray) -> Described:
         """Names, what to colour points by, and what to tell of each: questions that move most."""
         background = self.survey.background.reset_index(drop=True).iloc[rows]
-        answers = self.survey.encoded.subset(rows).to_frame()
-
-        def variables(table: pd.DataFrame, section: str) -> dict[str, Variable]:
-            named = {
-                str(name): variable_of(table[name], shortened(self.labels[str(name)].plain, 90), section)
-                for name in table
-            }
-            return {name: one for name, one in named.items() if one is not None}
-
-        known, asked = variables(background, "Background"), variables(answers, "Answers")
+        known = self._variables(background, "Background")
+        asked = self._variables(self.survey.encoded.subset(rows).to_frame(), "Answers")
         scored = [
             variable_of(pd.Series(self.scores[rows, factor.place]), shortened(factor.short, 120), "Factors")
             for factor in self.factors
         ]
+        found = [one for one in scored if one is not None]
+        places = {name: len(found) + place for place, name in enumerate([*known, *asked])}
         moved = self.reading.communalities.sort_values(ascending=False, kind="stable").index
-        telling = [len(known) + list(asked).index(name) for name in moved if name in asked]
-        told = [*range(min(len(known), _TOLD_BACKGROUND)), *telling[:_TOLD_ANSWERS]]
+        telling = [places[name] for name in moved if name in asked]
+        told = [places[name] for name in list(known)[:_TOLD_BACKGROUND]] + telling[:_TOLD_ANSWERS]
         if self.survey.ids is None:
             names = [f"Row {row + 1}" for row in rows]
         else:
             names = [shortened(name, 60) for name in self.survey.ids.iloc[rows]]
-        found = [*known.values(), *asked.values(), *(one for one in scored if one is not None)]
-        return names, found, told
+        variables = [*found, *known.values(), *asked.values()]
+        return Described(names, variables, told, places.get(opening or "", 0))
 
     def compared(self) -> Compared:
         """Those who have answered something, for comparisons on the factors."""
@@ -404,6 +474,7 @@ def _errors(lines: pd.DataFrame, labels: dict[str, Label]) -> list[dict[str, obj
             "model": 100.0 * line["model_error"] / most,
             "usual": 100.0 * line["usual_error"] / most,
             "gain": line["gain"],
+            "count": int(line["count"]),
         }
         for name, line in lines.iterrows()
     ]
@@ -412,14 +483,14 @@ def _errors(lines: pd.DataFrame, labels: dict[str, Label]) -> list[dict[str, obj
 def _hidden_table(lines: pd.DataFrame, labels: dict[str, Label]) -> Table:
     """A line per question, those with the largest gain first."""
     columns = {
-        "count": ("hidden", ",d"),
+        "count": ("n", ",d"),
         "model_error": ("error", ".2f"),
-        "usual_error": ("error, usual", ".2f"),
+        "usual_error": ("error, baseline", ".2f"),
         "gain": ("gain", "+.2f"),
-        "model_hits": ("exactly right", ".0%"),
-        "usual_hits": ("right, usual", ".0%"),
+        "model_hits": ("exact", ".0%"),
+        "usual_hits": ("exact, baseline", ".0%"),
         "model_nll": ("NLL", ".2f"),
-        "usual_nll": ("NLL, usual", ".2f"),
+        "usual_nll": ("NLL, baseline", ".2f"),
     }
     head, formats = zip(("question", ""), *columns.values(), strict=True)
     rows = lines[list(columns)].itertuples(name=None)

@@ -30,7 +30,12 @@ _SIGNED = "RdBu_r"  # white at zero, told apart with any kind of colour vision
 
 @plain_text
 def loading_map(
-    loadings: pd.DataFrame, questions: Mapping[str, str] | None = None, *, title: str = "", note: str = ""
+    loadings: pd.DataFrame,
+    questions: Mapping[str, str] | None = None,
+    *,
+    title: str = "",
+    note: str = "",
+    ax: Axes | None = None,
 ) -> Figure:
     """Loadings of all questions on all factors, as a table of colours and numbers.
 
@@ -40,7 +45,7 @@ def loading_map(
         For instance ``reading.loadings`` of :meth:`CumulativeRBM.factor_solution`.
     questions : mapping, optional
         Texts by name of the question.
-    title, note : str, optional
+    title, note, ax : str, str and Axes, optional
 
     Examples
     --------
@@ -51,7 +56,7 @@ def loading_map(
     if loadings.empty:
         raise DataError("There is no loading to draw; give at least one question and factor.")
     n_items, n_factors = loadings.shape
-    figure, (axes,) = panels(1, 1, 4.2 + 0.62 * n_factors, 0.7 + 0.24 * n_items)
+    figure, (axes,) = panels(1, 1, 4.2 + 0.62 * n_factors, 0.7 + 0.24 * n_items, ax=ax)
     values = loadings.to_numpy(dtype=np.float64)
     image = axes.imshow(values, cmap=_SIGNED, vmin=-1, vmax=1, aspect="auto")
     for (row, column), value in np.ndenumerate(values):
@@ -69,7 +74,7 @@ def loading_map(
     axes.spines[:].set_visible(False)
     axes.set_ylabel("question")
     figure.colorbar(image, ax=axes, label="loading", shrink=0.6)
-    framed(figure, title, note)
+    framed(figure, title, note, ax)
     return figure
 
 
@@ -109,14 +114,16 @@ def item_curves(curves: Mapping[str, pd.DataFrame], *, title: str = "", note: st
 
 
 @plain_text
-def information_curves(information: pd.DataFrame, *, title: str = "", note: str = "") -> Figure:
+def information_curves(
+    information: pd.DataFrame, *, title: str = "", note: str = "", ax: Axes | None = None
+) -> Figure:
     """What each question tells about a factor, along it, and all of them together.
 
     Parameters
     ----------
     information : DataFrame
         From :meth:`FactorReading.information`. The questions that tell most have a line each.
-    title, note : str, optional
+    title, note, ax : str, str and Axes, optional
 
     Examples
     --------
@@ -127,7 +134,7 @@ def information_curves(information: pd.DataFrame, *, title: str = "", note: str 
     """
     if information.empty:
         raise DataError("There is no question to draw; give at least one.")
-    figure, (axes,) = panels(1, 1, 6.4, 3.8)
+    figure, (axes,) = panels(1, 1, 6.4, 3.8, ax=ax)
     items = information.drop(columns="total", errors="ignore")
     most = items.max().sort_values(ascending=False, kind="stable").index[: _MOST_LINES - 1]
     for item, colour in zip(most, KINDS, strict=False):
@@ -139,7 +146,7 @@ def information_curves(information: pd.DataFrame, *, title: str = "", note: str 
     axes.set_ylim(bottom=0)
     unboxed(axes)
     axes.legend(fontsize=7, frameon=False)
-    framed(figure, title, note)
+    framed(figure, title, note, ax)
     return figure
 
 

@@ -121,7 +121,9 @@ def row_map(
 
 
 @plain_text
-def similarity_map(similarity: pd.DataFrame, *, n_groups: int = 6, title: str = "", note: str = "") -> Figure:
+def similarity_map(
+    similarity: pd.DataFrame, *, n_groups: int = 6, title: str = "", note: str = "", ax: Axes | None = None
+) -> Figure:
     """Which columns go together: their similarities as a heat map, like beside like.
 
     Columns are ordered by hierarchical clustering (average linkage); frames mark the groups.
@@ -133,7 +135,7 @@ def similarity_map(similarity: pd.DataFrame, *, n_groups: int = 6, title: str = 
         :func:`ordinalrbm.words.column_similarity`.
     n_groups : int, default=6
         Into how many groups the tree is cut at most.
-    title, note : str, optional
+    title, note, ax : str, str and Axes, optional
 
     Examples
     --------
@@ -149,7 +151,7 @@ def similarity_map(similarity: pd.DataFrame, *, n_groups: int = 6, title: str = 
     order, group = _cluster(values, n_groups)
     names = [str(similarity.index[i]) for i in order]
     side = max(4.0, 0.21 * len(names) + 2.2)
-    figure, (axes,) = panels(1, 1, side + 0.6, side)
+    figure, (axes,) = panels(1, 1, side + 0.6, side, ax=ax)
     image = axes.imshow(values[np.ix_(order, order)], cmap="RdBu_r", vmin=-1, vmax=1)
     ticks = np.arange(len(names))
     axes.set_yticks(ticks, names)
@@ -160,7 +162,7 @@ def similarity_map(similarity: pd.DataFrame, *, n_groups: int = 6, title: str = 
     bar = figure.colorbar(image, ax=axes, shrink=0.5, aspect=25, ticks=[-1, -0.5, 0, 0.5, 1])
     bar.set_label("similarity (cosine of the weights)")
     bar.outline.set_visible(False)
-    framed(figure, title, note)
+    framed(figure, title, note, ax)
     return figure
 
 

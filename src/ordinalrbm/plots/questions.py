@@ -38,7 +38,12 @@ class Curves(NamedTuple):
 
 @plain_text
 def factor_bars(
-    moved: Sequence[Moved], *, ends: tuple[str, str] = ("off", "on"), title: str = "", note: str = ""
+    moved: Sequence[Moved],
+    *,
+    ends: tuple[str, str] = ("off", "on"),
+    title: str = "",
+    note: str = "",
+    ax: Axes | None = None,
 ) -> Figure:
     """Level probabilities of some questions at both ends of a factor, as stacked bars.
 
@@ -48,7 +53,7 @@ def factor_bars(
         The questions, from top to bottom.
     ends : pair of str
         What the two bars of a question are called.
-    title, note : str, optional
+    title, note, ax : str, str and Axes, optional
 
     Examples
     --------
@@ -58,7 +63,7 @@ def factor_bars(
     """
     if not moved:
         raise DataError("There is no question to draw; give at least one.")
-    figure, (axes,) = panels(1, 1, 7.4, 0.72 * len(moved) + 0.5)
+    figure, (axes,) = panels(1, 1, 7.4, 0.72 * len(moved) + 0.5, ax=ax)
     for line, question in enumerate(moved):
         for offset, shares in ((-0.03, question.before), (0.27, question.after)):
             _bar(axes, line + offset, shares)
@@ -75,7 +80,7 @@ def factor_bars(
     axes.set(xlim=(0, 1), ylim=(len(moved) - 0.5, -0.5), xticks=[])
     axes.spines[:].set_visible(False)
     bare(axes)
-    framed(figure, title, note)
+    framed(figure, title, note, ax)
     return figure
 
 
@@ -87,7 +92,7 @@ def _bar(axes: Axes, height: float, shares: Sequence[float]) -> None:
             axes.text(
                 start + share / 2,
                 height,
-                f"{share * 100:.0f} %",
+                f"{share:.0%}",
                 color=ink_on(colour),
                 fontsize=7,
                 ha="center",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -13,6 +14,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.plots.style import (
     KINDS,
     QUIET,
+    add_legend,
     bare,
     framed,
     panels,
@@ -32,7 +34,12 @@ _CURVES = {
 
 @plain_text
 def learning_curve(
-    history: pd.DataFrame, *, best_epoch: int | None = None, title: str = "", note: str = ""
+    history: pd.DataFrame,
+    *,
+    best_epoch: int | None = None,
+    title: str = "",
+    note: str = "",
+    ax: Axes | None = None,
 ) -> Figure:
     """Log-likelihood per answer, epoch by epoch.
 
@@ -43,7 +50,7 @@ def learning_curve(
         ``pseudo_likelihood`` or both.
     best_epoch : int, optional
         The epoch that was kept, marked by a line.
-    title, note : str, optional
+    title, note, ax : str, str and Axes, optional
 
     Examples
     --------
@@ -51,7 +58,7 @@ def learning_curve(
     >>> learning_curve(history, best_epoch=3).axes[0].get_xlabel()
     'epoch'
     """
-    figure, (axes,) = panels(1, 1, 5.4, 3.4)
+    figure, (axes,) = panels(1, 1, 5.4, 3.4, ax=ax)
     curves = {name: label for name, label in _CURVES.items() if name in history}
     for (name, label), colour in zip(curves.items(), KINDS, strict=False):
         if history[name].notna().any():
@@ -62,14 +69,19 @@ def learning_curve(
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     unboxed(axes)
     if axes.get_legend_handles_labels()[0]:
-        figure.legend(loc="outside upper left", frameon=False, fontsize="small")
-    framed(figure, title, note)
+        add_legend(figure, ax, "upper left")
+    framed(figure, title, note, ax)
     return figure
 
 
 @plain_text
 def hidden_answers(
-    scores: pd.DataFrame, *, measure: str = "mean absolute error", title: str = "", note: str = ""
+    scores: pd.DataFrame,
+    *,
+    measure: str = "mean absolute error",
+    title: str = "",
+    note: str = "",
+    ax: Axes | None = None,
 ) -> Figure:
     """Error of the model and of the most usual answer, question by question.
 
@@ -80,7 +92,7 @@ def hidden_answers(
         smaller is better. The question with the largest gain comes first.
     measure : str
         What the errors are.
-    title, note : str, optional
+    title, note, ax : str, str and Axes, optional
 
     Examples
     --------
@@ -93,7 +105,7 @@ def hidden_answers(
     gain = (scores["usual"] - scores["model"]).to_numpy(dtype=np.float64)
     lines = scores.iloc[np.argsort(-gain, kind="stable")]
     height = np.arange(len(lines))
-    figure, (axes,) = panels(1, 1, 7.0, 0.21 * len(lines) + 1.1)
+    figure, (axes,) = panels(1, 1, 7.0, 0.21 * len(lines) + 1.1, ax=ax)
     axes.hlines(height, lines["model"], lines["usual"], color="#CCCCCC", lw=2, zorder=1)
     axes.scatter(
         lines["usual"], height, 24, zorder=2, facecolor="white", edgecolor=QUIET, label="usual answer"
@@ -106,13 +118,15 @@ def hidden_answers(
     axes.grid(axis="x", color="#EEEEEE")
     axes.set_axisbelow(True)
     bare(axes)
-    figure.legend(loc="outside upper right", ncols=2, frameon=False, fontsize="small")
-    framed(figure, title, note)
+    add_legend(figure, ax, "upper right", ncols=2)
+    framed(figure, title, note, ax)
     return figure
 
 
 @plain_text
-def level_shares(levels: Sequence[str], counts: Sequence[int], *, title: str = "", note: str = "") -> Figure:
+def level_shares(
+    levels: Sequence[str], counts: Sequence[int], *, title: str = "", note: str = "", ax: Axes | None = None
+) -> Figure:
     """How often each level was given.
 
     Parameters
@@ -121,26 +135,26 @@ def level_shares(levels: Sequence[str], counts: Sequence[int], *, title: str = "
         Names of the levels, from lowest to highest.
     counts : sequence of int
         How often each was given.
-    title, note : str, optional
+    title, note, ax : str, str and Axes, optional
 
     Examples
     --------
     >>> figure = level_shares(["bad", "good"], [1, 3])
     >>> [text.get_text() for text in figure.axes[0].texts]
-    ['25 %', '75 %']
+    ['25%', '75%']
     """
     shares = np.asarray(counts, dtype=np.float64) / max(np.sum(counts), 1)
-    figure, (axes,) = panels(1, 1, 6.0, 0.26 * len(levels) + 0.5)
+    figure, (axes,) = panels(1, 1, 6.0, 0.26 * len(levels) + 0.5, ax=ax)
     axes.barh(np.arange(len(levels)), shares, 0.75, color=shades(len(levels)))
     for level, share in enumerate(shares):
         end = share + 0.01 * shares.max()
-        axes.text(end, level, f"{share * 100:.0f} %", va="center", fontsize=8)
+        axes.text(end, level, f"{share:.0%}", va="center", fontsize=8)
     axes.set_yticks(np.arange(len(levels)), [shortened(level, 30) for level in levels])
     axes.set(xticks=[], ylim=(len(levels) - 0.5, -0.5))
     axes.tick_params(labelsize=9)
     axes.spines["bottom"].set_visible(False)
     bare(axes)
-    framed(figure, title, note)
+    framed(figure, title, note, ax)
     return figure
 
 
@@ -172,7 +186,7 @@ def calibration(reliability: pd.DataFrame, *, title: str = "", note: str = "") -
         fmt="o",
         color=KINDS[0],
         ms=5,
-        label="model, with 95 % intervals",
+        label="model, with 95% intervals",
     )
     axes.set(ylabel="how often it was answered", xlabel="predicted probability")
     axes.set(xlim=(0, 1), ylim=(-0.02, 1.02))

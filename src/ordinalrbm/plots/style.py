@@ -21,6 +21,8 @@ UNKNOWN = "#BBBBBB"
 QUIET = "#555555"
 # Shades from dark to light, which survive colour blindness and a grey print.
 DEGREES = "viridis"
+# From red over a grey middle to blue, told apart with any kind of colour vision.
+DIVERGING, NEUTRAL = "RdBu", "#c9c9c9"
 
 _Draw = TypeVar("_Draw", bound=Callable[..., Figure])
 
@@ -39,6 +41,15 @@ def plain_text(draw: _Draw) -> _Draw:
 def shades(count: int) -> list[str]:
     """Colours of ordered levels, from the lowest to the highest."""
     return [to_hex(colormaps[DEGREES](x)) for x in np.linspace(0.0, 0.95, count)]
+
+
+def diverging(count: int) -> list[str]:
+    """Colours from one end of a scale over a neutral middle to the other."""
+    places = np.linspace(0.1, 0.9, count) if count > 1 else np.array([0.9])
+    colours = [to_hex(colormaps[DIVERGING](x)) for x in places]
+    if count % 2 and count > 1:
+        colours[count // 2] = NEUTRAL
+    return colours
 
 
 def kinds(count: int) -> list[str]:
@@ -75,9 +86,14 @@ def panels(
     width: float,
     height: float,
     margin: tuple[float, float] = (0.0, 0.0),
+    ax: Axes | None = None,
     **shared: Any,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of so many panels, each of that size in inches, with a margin around all."""
+    """A figure of so many panels of that size in inches, with a margin around all; or ``ax`` alone."""
+    if ax is not None:
+        for text in (ax.title, ax.xaxis.label, ax.yaxis.label):
+            text.set_parse_math(False)
+        return ax.figure, [ax]  # type: ignore[return-value]
     across = min(count, most_across)
     down = math.ceil(count / across)
     size = (width * across + margin[0], height * down + margin[1])
@@ -88,12 +104,27 @@ def panels(
     return figure, made[:count]
 
 
-def framed(figure: Figure, title: str, note: str) -> None:
-    """Put a title above all panels, and a small note below them."""
+def framed(figure: Figure, title: str, note: str, ax: Axes | None = None) -> None:
+    """Put a title above all panels, and a small note below them; or above and below ``ax``."""
+    if ax is not None:
+        if title:
+            ax.set_title(title)
+        ax.set_xlabel("\n".join(filter(None, (ax.get_xlabel(), note))))
+        return
     if title:
         figure.suptitle(title, fontsize="x-large", fontweight="bold")
     if note:
         figure.supxlabel(note, fontsize="small", color=QUIET)
+
+
+def add_legend(figure: Figure, ax: Axes | None, where: str, **options: Any) -> None:
+    """Put a legend outside the only panel of a figure, or inside ``ax``."""
+    options |= {"frameon": False, "fontsize": "small"}
+    if ax is not None:
+        ax.legend(**options)
+    else:
+        options["loc"] = f"outside {where}"
+        figure.legend(**options)
 
 
 def unboxed(axes: Axes) -> None:

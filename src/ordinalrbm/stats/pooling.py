@@ -8,7 +8,7 @@ of freedom are those of Barnard and Rubin (1999), the fraction of missing inform
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,6 +80,64 @@ def pool(
         },
         index=found.columns,
     )
+
+
+def with_imputations(
+    tables: Iterable[Any], function: Callable[[Any], Any], *, level: float = 0.95, df_complete: Any = None
+) -> pd.DataFrame:
+    """Analyse each imputed table and combine the results by Rubin's rules.
+
+    As ``with()`` and ``pool()`` of the R package mice.
+
+    Parameters
+    ----------
+    tables : iterable of tables
+        What ``impute(..., n_draws=20)`` returns.
+    function : callable
+        Called with each table. It returns a pair of estimates and their standard errors (or their
+        covariance matrix): numbers, arrays, dicts or Series; or a fitted regression that has
+        ``params``, and ``bse`` or ``cov_params()``, such as those of statsmodels.
+    level, df_complete
+        See :func:`pool`. By default, ``df_complete`` is ``df_resid`` of a regression that has it.
+
+    Returns
+    -------
+    DataFrame, as that of :func:`pool`
+
+    Examples
+    --------
+    >>> import pandas as pd, ordinalrbm as orbm
+    >>> tables = [pd.DataFrame({"tea": [1, 2, 3, x]}) for x in (2, 3, 3)]
+    >>> def mean_of_tea(table):
+    ...     return {"tea": table["tea"].mean()}, {"tea": table["tea"].sem()}
+    >>> orbm.with_imputations(tables, mean_of_tea).round(2)
+         estimate    se   low  high     df   fmi
+    tea      2.17  0.49  1.21  3.13  144.5  0.13
+    """
+    if isinstance(tables, pd.DataFrame):
+        raise DataError("tables must be a list of imputed tables, not a single one.")
+    results = [function(table) for table in tables]
+    found = [_estimates_and_errors(result) for result in results]
+    if df_complete is None and results:
+        df_complete = getattr(results[0], "df_resid", None)
+    estimates, errors = [one for one, _ in found], [error for _, error in found]
+    return pool(estimates, errors, level=level, df_complete=df_complete)
+
+
+def _estimates_and_errors(result: Any) -> tuple[Any, Any]:
+    if hasattr(result, "params"):
+        result = (result.params, result.bse if hasattr(result, "bse") else result.cov_params())
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise DataError(
+            "The function must return a pair of estimates and standard errors, or a regression with "
+            f"params and bse. Got {type(result).__name__}."
+        )
+    estimates, errors = result
+    if np.ndim(errors) == 2:  # covariances
+        errors = np.sqrt(np.diag(np.asarray(errors, dtype=np.float64)))
+        if isinstance(estimates, Mapping | pd.Series):
+            errors = pd.Series(errors, index=list(estimates.keys()))
+    return estimates, errors
 
 
 class Pooled(NamedTuple):

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm.auto import tqdm
 
+from ordinalrbm.errors import DataError
+from ordinalrbm.runtime import process_group
 from ordinalrbm.training.checkpoint import CheckpointWriter
 from ordinalrbm.training.schedule import DivergenceError, NothingLearntError, warn_of_divergence
 from ordinalrbm.training.state import Learner, State
@@ -19,13 +23,60 @@ from ordinalrbm.training.state import Learner, State
 _log = logging.getLogger(__name__)
 
 
+class Epoch(NamedTuple):
+    """What a callback gets after each epoch.
+
+    Its number from 1, the mean log-likelihood of the held-out answers or ratings (NaN where none
+    were predicted), the learning rate (NaN where there is none), and seconds since learning began.
+    """
+
+    epoch: int
+    validation: float
+    learning_rate: float
+    seconds: float
+
+
+Callback = Callable[[Epoch], Any]
+
+
+class Calls:
+    """Calls a function after every epoch that is learnt inside ``with``; knows if it has stopped that."""
+
+    def __init__(self, callback: Callback | None) -> None:
+        if callback is not None and not callable(callback):
+            raise DataError(f"The 'callback' parameter must be a function. Got {callback!r} instead.")
+        self.callback, self.has_stopped = callback, False
+
+    def __enter__(self) -> Calls:
+        self._before = _calls.set(self)
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        _calls.reset(self._before)
+
+    def stops(self, learner: Learner) -> bool:
+        """Call it after an epoch; returns whether learning is to stop, if there is a model."""
+        if self.callback is None:
+            return False
+        callback, line = self.callback, learner.history[-1]
+        rate = float(getattr(line, "learning_rate", np.nan))
+        epoch = Epoch(line.epoch, float(line.validation), rate, line.seconds)
+        among = process_group.current() or process_group.ALONE
+        self.has_stopped = among.broadcast_object(lambda: bool(callback(epoch))) and learner.has_model
+        return self.has_stopped
+
+
+_calls: ContextVar[Calls] = ContextVar("calls")
+
+
 def learn(learner: Learner, writer: CheckpointWriter, n_epochs: int, *, verbose: bool, watched: str) -> bool:
-    """Learn to the end; returns whether Ctrl-C has come before it.
+    """Learn to the end; returns whether Ctrl-C or a callback has stopped it before.
 
     Ctrl-C before there is a model goes through. Whatever ends learning early, the last epoch that
     has ended is written to a checkpoint, if these are kept.
     """
     writer.restore(learner)
+    calls = _calls.get(None)
     bar = tqdm(
         total=n_epochs,
         initial=len(learner.history),
@@ -41,6 +92,9 @@ def learn(learner: Learner, writer: CheckpointWriter, n_epochs: int, *, verbose:
             value = learner.history[-1].validation
             bar.set_postfix_str(f"{watched} {value:.4f}")
             _log.info("epoch %d of at most %d, %s %.4f", len(learner.history), n_epochs, watched, value)
+            if calls is not None and calls.stops(learner):
+                writer.flush()
+                return True
     except BaseException as reason:
         writer.flush()
         if not isinstance(reason, KeyboardInterrupt) or not learner.has_model:

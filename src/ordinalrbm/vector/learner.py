@@ -29,7 +29,7 @@ from ordinalrbm.training.schedule import (
 from ordinalrbm.vector.chains import FreePhase, Moments, Steps, ascend, gradient, start_chains, zero_moments
 from ordinalrbm.vector.initial import by_weight, initial_model
 from ordinalrbm.vector.model import ARRAYS, Unanswered, VectorModel, follow_covariates, side, with_parameters
-from ordinalrbm.vector.posterior import draw_styles, draws, mean_field, with_styles
+from ordinalrbm.vector.posterior import draw_styles, draws, quick_mean_field, with_styles
 from ordinalrbm.vector.predict import Cells, cells_of, log_probability, mixed, probabilities
 
 Solver = Literal["adam", "sgd"]
@@ -37,8 +37,9 @@ FirstWeights = Literal["polychoric", "random"]
 FirstBiases = Literal["balanced", "zero"]
 # Share of the epochs in which the learning rate falls to zero.
 _FALL = 0.4
-# So many rows are watched at most: enough for a standard error of about 0.005 nats.
-_WATCHED_ROWS = 4000
+# So many answers are held out at most, in so many rows: the mean likelihoods of two epochs, of the
+# same answers, then differ by chance by about 0.002 nats.
+_HELD_OUT, _WATCHED_ROWS = 2000, 4000
 _DRAWS = 50
 # Standard errors of a difference that are more than chance.
 _CLEARLY = 2.0
@@ -112,7 +113,7 @@ class Monitor(NamedTuple):
     def measure(self, model: VectorModel, unanswered: Unanswered) -> tuple[np.ndarray, np.ndarray]:
         """Return log probabilities of the held-out and of the seen answers, by mean-field."""
         this = side(model, self.shown, unanswered)
-        found = mean_field(model, this)
+        found = quick_mean_field(model, this)
         held_out, seen = (
             log_probability(model, mixed(model, this, found, cells), cells)
             for cells in (self.held_out, self.seen)
@@ -120,10 +121,18 @@ class Monitor(NamedTuple):
         return held_out, seen
 
     def is_worse(self, model: VectorModel, other: VectorModel, unanswered: Unanswered, seed: int) -> bool:
-        """Whether a model predicts the held-out answers worse than another, beyond chance."""
+        """Whether a model predicts the held-out answers worse than another, beyond chance.
+
+        Mean-field must say so first, which is quick, then draws, which are unbiased.
+        """
         if not self.held_out_weight.size:
             return False
-        first, second = (self._by_draws(each, unanswered, seed) for each in (model, other))
+        by_mean_field = (self.measure(each, unanswered)[0] for each in (model, other))
+        if not self._is_clearly_less(*by_mean_field):
+            return False
+        return self._is_clearly_less(*(self._by_draws(each, unanswered, seed) for each in (model, other)))
+
+    def _is_clearly_less(self, first: np.ndarray, second: np.ndarray) -> bool:
         lost, deviation, size = spread_of(second - first, self.held_out_weight)
         return bool(lost > _CLEARLY * deviation / np.sqrt(size))
 
@@ -142,7 +151,8 @@ def hold_out(
     first rows are watched (their order is random by now), so that watching stays cheap.
     """
     rng = np.random.default_rng(seed)
-    n_rows = min(observations.n_rows, _WATCHED_ROWS)
+    enough = int(np.searchsorted(observations.row_start, _HELD_OUT / (fraction or _SEEN)))
+    n_rows = min(enough, _WATCHED_ROWS, observations.n_rows)
     n_watched = int(observations.row_start[n_rows])
     draw = rng.random(n_watched)
     held_out, seen = draw < fraction, draw >= 1.0 - (fraction or _SEEN)
@@ -325,12 +335,12 @@ def fit(
     best, best_epoch = learner.best, learner.best_epoch
     # Mean-field is quick enough to watch every epoch with, but it is an approximation, and more so
     # the stronger the weights: it tends to prefer earlier epochs. The last epoch has settled, so it
-    # is kept unless draws show clearly that it is worse, by overfitting.
-    last, monitor = learner.model, learner.monitor
-    if not interrupted and (
-        monitor is None or not monitor.is_worse(last, best, settings.unanswered, settings.seed)
-    ):
-        best, best_epoch = last, len(learner.history)
+    # is kept unless it is clearly worse, by overfitting.
+    last, monitor, n_epochs = learner.model, learner.monitor, len(learner.history)
+    if monitor is None or interrupted or best_epoch == n_epochs:
+        return Fitted(best, best_epoch, learner.history, interrupted)
+    if not monitor.is_worse(last, best, settings.unanswered, settings.seed):
+        best, best_epoch = last, n_epochs
     return Fitted(best, best_epoch, learner.history, interrupted)
 
 

@@ -136,42 +136,65 @@ class Posterior(NamedTuple):
 
 def mean_field(model: VectorModel, this: Side) -> Posterior:
     """Return the fixed point of the factorised approximation, in each response style."""
-    start = np.full((this.n_rows, model.n_factors), 0.5 * model.units, dtype=np.float32)
+    common = _in_common_style(model, this)
+    return _over_styles(model, this, common) if model.has_styles else Posterior([common])
+
+
+def quick_mean_field(model: VectorModel, this: Side) -> Posterior:
+    """Return the fixed point in the most common response style, taken for that in all of them.
+
+    Styles are as probable as they are at that point. It takes a fifth of the time of
+    :func:`mean_field`, for comparing epochs and for starting chains.
+    """
+    common = _in_common_style(model, this)
     if not model.has_styles:
-        change = fixed_point(this, start, TOLERANCE * model.units, MAX_ITERATIONS)
-        nothing = np.zeros(0, dtype=np.float32)
-        state, weight = State(start, nothing, this.covariates), np.ones(this.n_rows)
-        return Posterior([Component(state, weight, change / model.units)])
-    return _over_styles(model, this, start)
+        return Posterior([common])
+    chances = _style_chances(model, this, common.state.factors, 0, this.n_rows)
+    styled = zip(model.stretches, chances.T, strict=True)
+    return Posterior([_component(this, common.state.factors, g, common.change, w) for g, w in styled])
 
 
-def _over_styles(model: VectorModel, this: Side, start: np.ndarray) -> Posterior:
-    """Mean-field in each style that a row may have, and how probable that style is."""
-    common = np.full(this.n_rows, model.stretches[model.style_weights.argmax()], dtype=np.float32)
-    styled = this._replace(stretch=common)
-    fixed_point(styled, start, TOLERANCE * model.units, MAX_ITERATIONS)
-    possible = _possible(_style_chances(model, this, start, 0, this.n_rows))
-    parts: list[Component] = []
-    bounds = np.full(possible.shape, -np.inf)
-    for g, stretch in enumerate(model.stretches):
-        rows = np.flatnonzero(possible[:, g])
-        factors, stretched = start.copy(), np.full(this.n_rows, stretch, dtype=np.float32)
-        styled = this._replace(stretch=stretched)
-        change = fixed_point(styled, factors, TOLERANCE * model.units, MAX_ITERATIONS, rows)
-        state = State(factors, stretched, this.covariates)
-        parts.append(Component(state, np.ones(0), change / model.units))
-        bounds[rows, g] = _log_joint(model, this, factors, stretch)[rows]
-    weights = softmax(bounds + np.log(model.style_weights), axis=1)
+def _in_common_style(model: VectorModel, this: Side) -> Component:
+    factors = np.full((this.n_rows, model.n_factors), 0.5 * model.units, dtype=np.float32)
+    stretch = model.stretches[model.style_weights.argmax()] if model.has_styles else None
+    found = _component(this, factors, stretch, np.zeros(0), np.ones(this.n_rows))
+    styled = this._replace(stretch=found.state.stretch)
+    change = fixed_point(styled, factors, TOLERANCE * model.units, MAX_ITERATIONS)
+    return found._replace(change=change / model.units)
+
+
+def _component(
+    this: Side, factors: np.ndarray, stretch: float | None, change: np.ndarray, weight: np.ndarray
+) -> Component:
+    stretched = np.full(0 if stretch is None else this.n_rows, stretch or 1.0, dtype=np.float32)
+    return Component(State(factors, stretched, this.covariates), weight, change)
+
+
+def _over_styles(model: VectorModel, this: Side, common: Component) -> Posterior:
+    """Mean-field in each style that a row may have, and how probable that style is.
+
+    From the most common style outwards, each row goes on from one style to the next, where its
+    factors are not far, as long as styles are not improbable.
+    """
+    n_styles, middle = model.stretches.size, int(model.style_weights.argmax())
+    parts = [common] * n_styles
+    bounds = np.full((this.n_rows, n_styles), -np.inf)
+    bounds[:, middle] = _log_joint(model, this, common.state.factors, model.stretches[middle])
+    bounds[:, middle] += np.log(model.style_weights[middle])
+    for outwards in (range(middle - 1, -1, -1), range(middle + 1, n_styles)):
+        rows, factors = np.arange(this.n_rows), common.state.factors
+        for g in outwards:
+            if not rows.size:
+                break
+            factors, stretch = factors.copy(), model.stretches[g]
+            found = _component(this, factors, stretch, np.zeros(0), np.zeros(0))
+            styled = this._replace(stretch=found.state.stretch)
+            change = fixed_point(styled, factors, TOLERANCE * model.units, MAX_ITERATIONS, rows)
+            parts[g] = found._replace(change=change / model.units)
+            bounds[rows, g] = _log_joint(model, this, factors, stretch)[rows] + np.log(model.style_weights[g])
+            rows = rows[bounds[rows, g] > bounds[rows].max(axis=1) + np.log(IMPROBABLE)]
+    weights = softmax(bounds, axis=1)
     return Posterior([part._replace(weight=w) for part, w in zip(parts, weights.T, strict=True)])
-
-
-def _possible(chances: np.ndarray) -> np.ndarray:
-    """(rows, G) styles worth a look: not improbable at the common one's factors, or next to one."""
-    possible = chances > IMPROBABLE
-    wider = possible.copy()
-    wider[:, 1:] |= possible[:, :-1]
-    wider[:, :-1] |= possible[:, 1:]
-    return wider
 
 
 def _log_joint(model: VectorModel, this: Side, factors: np.ndarray, stretch: float) -> np.ndarray:
@@ -192,7 +215,7 @@ def draws(
     model: VectorModel, this: Side, n_draws: int, seed: int, *, burn_in: int = DEFAULT_BURN_IN, thin: int = 1
 ) -> Iterator[State]:
     """Yield draws of factors and styles given the answers, in the same arrays: copy what should be kept."""
-    start = mean_field(model, this)
+    start = quick_mean_field(model, this)
     rng = np.random.default_rng(seed)
     # Parameters far out leave mean-field without an answer; a chain can start anywhere.
     share = np.nan_to_num(np.clip(start.factors / model.units, 0.0, 1.0), nan=0.5)

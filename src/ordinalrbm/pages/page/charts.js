@@ -1,6 +1,30 @@
-// Tables that can be sorted, lists that can be searched, figures that can be saved.
+// Tables that can be sorted, lists that can be searched, figures that can be saved; and what all scripts share.
+const ordinalrbm = {};
 (function () {
   "use strict";
+
+  ordinalrbm.unpack = async function (text) {
+    const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return new Uint8Array(await new Response(stream).arrayBuffer());
+  };
+
+  ordinalrbm.read = (id) => JSON.parse(document.getElementById(id).textContent);
+
+  // An element with a class and what it holds: text, or other elements.
+  ordinalrbm.element = function (tag, name, ...content) {
+    const made = document.createElement(tag);
+    if (name) made.className = name;
+    made.append(...content);
+    return made;
+  };
+
+  // A question as labels stand on the page: its text, and its code small beside it.
+  ordinalrbm.label = function ({ text, code }) {
+    const found = [ordinalrbm.element("bdi", "", text)];
+    if (code) found.push(" ", ordinalrbm.element("small", "code", code));
+    return found;
+  };
 
   function save(blob, name) {
     const link = document.createElement("a");
@@ -66,10 +90,42 @@
     }
   }
 
-  function unfold(button) {
-    const all = [...document.getElementById(button.dataset.list).querySelectorAll("details")];
-    const open = !all.some((one) => one.open && !one.hidden);
-    for (const one of all) if (!one.hidden) one.open = open;
+  // The heat map tells the pair of questions under the pointer, or under a mark that arrow keys move.
+  function tellPairs(svg) {
+    const { labels, values, cell, left } = ordinalrbm.read("heat");
+    const mark = svg.querySelector(".heat-mark"), pair = document.querySelector(".heat-pair");
+    let [row, column] = [0, 0];
+    function tell(i, j) {
+      [row, column] = [i, j].map((k) => Math.min(Math.max(k, 0), labels.length - 1));
+      mark.setAttribute("x", left + column * cell);
+      mark.setAttribute("y", row * cell);
+      mark.setAttribute("visibility", "visible");
+      const r = values[row][column].toFixed(2).replace("-", "−");
+      pair.replaceChildren(ordinalrbm.element("bdi", "", labels[row]), " and ", ordinalrbm.element("bdi", "", labels[column]), `: r = ${r}`);
+    }
+    svg.addEventListener("pointermove", (event) => {
+      const place = svg.getBoundingClientRect(), scale = svg.viewBox.baseVal.width / place.width;
+      const x = (event.clientX - place.left) * scale - left, y = (event.clientY - place.top) * scale;
+      if (x >= 0) tell(Math.floor(y / cell), Math.floor(x / cell));
+    });
+    svg.addEventListener("keydown", (event) => {
+      const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+      if (!steps[event.key]) return;
+      event.preventDefault();
+      tell(row + steps[event.key][0], column + steps[event.key][1]);
+    });
+  }
+
+  async function copy(button) {
+    const text = document.getElementById(button.dataset.copy).textContent.replace(/\s+/g, " ").trim();
+    const told = button.parentElement.querySelector(".copied");
+    try {
+      await navigator.clipboard.writeText(text);
+      told.textContent = "Copied.";
+    } catch {
+      getSelection().selectAllChildren(document.getElementById(button.dataset.copy));
+      told.textContent = "Selected: press Ctrl+C to copy.";
+    }
   }
 
   function choose(select) {
@@ -79,12 +135,14 @@
     }
   }
 
+  ordinalrbm.makeSortable = makeSortable;
   for (const table of document.querySelectorAll("table.sortable")) makeSortable(table);
   for (const input of document.querySelectorAll(".finder")) {
     input.addEventListener("input", () => find(input));
   }
-  for (const button of document.querySelectorAll("button.unfold")) {
-    button.addEventListener("click", () => unfold(button));
+  for (const svg of document.querySelectorAll("svg.heat")) tellPairs(svg);
+  for (const button of document.querySelectorAll("button.copy")) {
+    button.addEventListener("click", () => copy(button));
   }
   for (const select of document.querySelectorAll(".chooser")) {
     select.addEventListener("change", () => choose(select));

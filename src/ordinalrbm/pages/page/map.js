@@ -7,20 +7,19 @@
   const OTHERS = "#BBBBBB";
   const BEHIND = "#E2E2E2"; // of all others where one group is highlighted
   const MANY = 10; // with more groups, one can be picked from a list
+  const MANY_VARIABLES = 30; // with more of them, one can be searched for
   const MOST_COLOURS = 40;
-  const SHADES = ["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#dfe318"];
+  const SHADES = ["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#8bd646"];
   const CLASSES = 8; // of a number: more shades cannot be told apart
   const CELLS = 128; // of the index that finds the point under the pointer, in each direction
   const WAVES = 12; // points are drawn in so many waves, so that no colour covers all others
+  const CLICK = 4; // pixels that a click may move; more is a drag
   const REACH = 12; // pixels between the pointer and a point that it still means
   const PLACES = 65535;
   const MOST_ZOOM = 400;
+  const MOST_TOLD = 7; // lines of a tip
 
-  async function unpack(text) {
-    const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-    return new Uint8Array(await new Response(stream).arrayBuffer());
-  }
+  const { unpack } = ordinalrbm;
 
   function coordinates(bytes) {
     const numbers = new Float32Array(bytes.length / 2);
@@ -75,7 +74,7 @@
     for (let k = 0; k < count; k++) {
       const from = first[k] === undefined ? "" : numberText(variable, first[k]);
       const to = first[k] === undefined ? "" : numberText(variable, last[k]);
-      classes.push({ label: from === to ? from || "nobody" : `${from} to ${to}`, colour: shade(count > 1 ? k / (count - 1) : 0.5) });
+      classes.push({ label: from === to ? from || "nobody" : `${from} to ${to}`, colour: count === 2 ? KINDS[k] : shade(count > 1 ? k / (count - 1) : 0.5) });
     }
     return { of, classes };
   }
@@ -110,6 +109,7 @@
       this.codes = new Map();
       this.names = null;
       this.under = -1;
+      this.picked = -1;
     }
 
     async start() {
@@ -207,7 +207,44 @@
         option.textContent = variable.name;
         groups.get(variable.section).append(option);
       });
-      this.select.selectedIndex = 0;
+      this.select.value = String(this.data.first);
+      const finder = this.root.querySelector(".map-find");
+      finder.hidden = this.data.variables.length <= MANY_VARIABLES;
+      finder.querySelector("input").addEventListener("input", (event) => this.find(event.target.value));
+    }
+
+    // Only the variables whose names hold the words; the first of them is taken.
+    find(text) {
+      const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+      const options = [...this.select.options];
+      for (const option of options) {
+        option.hidden = !words.every((word) => option.textContent.toLowerCase().includes(word));
+      }
+      const found = options.find((option) => !option.hidden);
+      if (!words.length || !found) return;
+      this.select.value = found.value;
+      this.colourBy(Number(found.value));
+    }
+
+    // Whoever listens is told that a card is wanted.
+    pick(i) {
+      if (i < 0) return;
+      this.picked = i;
+      this.draw();
+      const detail = { index: i, name: this.names ? this.names[i] : "", map: this };
+      this.root.dispatchEvent(new CustomEvent("pick", { detail }));
+    }
+
+    // The first whose name is this, or begins like this; or the one in that row.
+    named(text) {
+      const wanted = text.trim().toLowerCase(), names = this.names ?? [];
+      const exact = names.findIndex((name) => [wanted, `row ${wanted}`].includes(name.toLowerCase()));
+      return exact >= 0 || !wanted ? exact : names.findIndex((name) => name.toLowerCase().startsWith(wanted));
+    }
+
+    pickMiddle() {
+      const { clientWidth: width, clientHeight: height } = this.canvas;
+      this.pick(this.nearest({ x: width / 2, y: height / 2 }, Math.hypot(width, height)));
     }
 
     legend() {
@@ -302,14 +339,22 @@
       canvas.addEventListener("pointerdown", (event) => {
         canvas.setPointerCapture(event.pointerId);
         this.pointers.set(event.pointerId, this.at(event));
+        this.pressed = this.at(event);
         if (event.pointerType !== "mouse") this.point(this.at(event));
       });
       canvas.addEventListener("pointermove", (event) => this.move(event));
+      canvas.addEventListener("click", (event) => {
+        const here = this.at(event);
+        if (Math.hypot(here.x - this.pressed.x, here.y - this.pressed.y) < CLICK) this.pick(this.nearest(here));
+      });
       for (const name of ["pointerup", "pointercancel"]) {
         canvas.addEventListener(name, (event) => this.pointers.delete(event.pointerId));
       }
       canvas.addEventListener("pointerleave", () => this.point(null));
       canvas.addEventListener("keydown", (event) => this.key(event));
+      const box = this.root.parentElement;
+      box.querySelector(".card-next")?.addEventListener("click", () => this.pick((this.picked + 1) % this.data.count));
+      box.querySelector(".card-name")?.addEventListener("change", (event) => this.pick(this.named(event.target.value)));
       new ResizeObserver(() => this.draw()).observe(canvas);
       window.addEventListener("beforeprint", () => this.paint());
     }
@@ -321,6 +366,7 @@
       else if (event.key === "+" || event.key === "=") this.zoom(1.5);
       else if (event.key === "-") this.zoom(1 / 1.5);
       else if (event.key === "0") { this.frame(); this.draw(); }
+      else if (event.key === "Enter") this.pickMiddle();
       else return;
       event.preventDefault();
     }
@@ -414,7 +460,7 @@
       }
       const { highlighted } = this;
       if (visible.includes(highlighted)) this.stamp(context, brushes[highlighted], highlighted, 0, 1, size, left, top);
-      this.ring(context, size, left, top, radius);
+      for (const i of [this.picked, this.under]) this.ring(context, i, size, left, top, radius);
     }
 
     colourOf(c, visible) {
@@ -448,10 +494,10 @@
       }
     }
 
-    ring(context, size, left, top, radius) {
-      if (this.under < 0 || !this.shown[this.classOf[this.under]]) return;
+    ring(context, i, size, left, top, radius) {
+      if (i < 0 || !this.shown[this.classOf[i]]) return;
       context.beginPath();
-      context.arc(this.x[this.under] * size + left, this.y[this.under] * size + top, radius + 3, 0, 2 * Math.PI);
+      context.arc(this.x[i] * size + left, this.y[i] * size + top, radius + 3, 0, 2 * Math.PI);
       context.strokeStyle = "#000";
       context.lineWidth = 2;
       context.stroke();
@@ -459,9 +505,9 @@
 
     // ---- who is where
 
-    nearest(place) {
+    nearest(place, within = REACH) {
       const { size, left, top } = this.scale();
-      const x = (place.x - left) / size, y = (place.y - top) / size, reach = REACH / size;
+      const x = (place.x - left) / size, y = (place.y - top) / size, reach = within / size;
       const clamp = (value) => Math.min(Math.max(Math.floor(value * CELLS), 0), CELLS - 1);
       let best = -1, least = reach * reach;
       for (let row = clamp(y - reach); row <= clamp(y + reach); row++) {
@@ -491,18 +537,16 @@
     tell(i) {
       const title = document.createElement("strong");
       title.textContent = this.names ? this.names[i] : "";
-      const lines = [this.chosen, ...this.data.told.filter((k) => k !== this.chosen)]
+      const lines = [this.chosen, ...this.data.told.filter((k) => k !== this.chosen)].slice(0, MOST_TOLD)
         .filter((k) => this.codes.has(k))
-        .map((k, place) => {
-          const variable = this.data.variables[k];
-          const line = document.createElement("div");
-          if (place === 0) line.className = "chosen";
-          const name = document.createElement("span");
-          name.textContent = `${variable.name}: `;
-          line.append(name, textOf(variable, this.codes.get(k)[i]));
-          return line;
-        });
+        .map((k, place) => this.line(k, i, place === 0 ? "chosen" : ""));
       this.tip.replaceChildren(title, ...lines);
+    }
+
+    // What is known of a point by one variable.
+    line(k, i, name = "") {
+      const variable = this.data.variables[k];
+      return ordinalrbm.element("div", name, ordinalrbm.element("span", "", `${variable.name}: `), textOf(variable, this.codes.get(k)[i]));
     }
 
     putTip(place) {
@@ -519,7 +563,7 @@
 
     // The picture, with the legend at its side: without it colours mean nothing.
     save() {
-      this.under = -1;
+      this.under = this.picked = -1;
       this.paint();
       const ratio = window.devicePixelRatio || 1, side = 240 * ratio;
       const picture = document.createElement("canvas");
@@ -553,8 +597,7 @@
   }
 
   for (const root of document.querySelectorAll("[data-map]")) {
-    const data = JSON.parse(document.getElementById(root.dataset.map).textContent);
-    new PointMap(root, data).start().catch((error) => {
+    new PointMap(root, ordinalrbm.read(root.dataset.map)).start().catch((error) => {
       const wait = root.querySelector(".map-wait");
       if (wait) wait.textContent = "This browser cannot show the map; please try a newer one.";
       console.error(error);

@@ -1,0 +1,223 @@
+"""What is around the models in Python: reading, summaries, parameters by their usual names, reports."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.stats import norm
+from small_surveys import NAMES, frame, small
+
+import ordinalrbm as orbm
+from ordinalrbm import DataError
+
+WORDS = ["never", "sometimes", "often", "always"]
+HOSTILE = "<script>alert('x')</script>"
+
+
+def survey_file(folder, n_rows=60):
+    rng = np.random.default_rng(0)
+    trait = rng.normal(size=(n_rows, 1))
+    levels = np.digitize(trait + 0.6 * rng.normal(size=(n_rows, 3)), [-0.8, 0.0, 0.8])
+    table = pd.DataFrame(np.array(WORDS)[levels], columns=["tea", "milk", "cake"])
+    table = table.where(rng.random(table.shape) > 0.1)
+    table.assign(sex=rng.choice(["f", "m"], n_rows)).to_csv(folder / "kitchen.csv", index=False)
+    return folder / "kitchen.csv"
+
+
+# ---- the package itself -------------------------------------------------------------------------
+
+
+def test_dir_shows_public_names_only():
+    assert set(dir(orbm)) == {*orbm.__all__, "__version__"}
+    assert all(hasattr(orbm, name) for name in dir(orbm))
+
+
+# ---- surveys ------------------------------------------------------------------------------------
+
+
+def test_a_survey_is_learnt_from_and_filled_as_it_is(tmp_path):
+    survey = orbm.read_survey(survey_file(tmp_path))
+    assert "60 rows, 3 ordinal questions" in repr(survey) and "never ... always" in repr(survey)
+    model = orbm.CumulativeRBM(1, n_epochs=2, random_state=0).fit(survey)
+    assert model.feature_names_in_.tolist() == ["tea", "milk", "cake"]
+    assert model.about_["data"] == "kitchen" and not model.about_["weighted"]
+    filled = model.impute(survey, fill_never_asked=True)
+    given = survey.answers
+    assert filled.notna().all(axis=None) and filled.index.equals(given.index)
+    assert (
+        (filled[given.notna()].astype(object) == given.astype(object))
+        .where(given.notna(), True)
+        .all(axis=None)
+    )
+    pd.testing.assert_frame_equal(model.predict(survey), model.predict(survey.answers))
+
+
+def test_background_of_a_survey_is_taken_from_parameters_or_from_the_survey(tmp_path):
+    survey = orbm.read_survey(survey_file(tmp_path))
+    by_name = orbm.CumulativeRBM(1, background=["sex"], n_epochs=2, random_state=0).fit(survey)
+    chosen = survey.choosing(background=["sex"])
+    by_survey = orbm.CumulativeRBM(1, n_epochs=2, random_state=0).fit(chosen)
+    for model in (by_name, by_survey):
+        assert model.questionnaire_.kinds == ("ordinal", "ordinal", "ordinal", "background")
+    np.testing.assert_array_equal(by_name.transform(survey), by_survey.transform(chosen))
+
+
+@pytest.mark.parametrize(
+    "model", [orbm.CumulativeRBM(), orbm.OrdinalImputer()], ids=lambda m: type(m).__name__
+)
+def test_a_path_is_answered_with_how_to_read_it(model):
+    with pytest.raises(DataError, match=r"got 'survey.sav'; .*read_survey\('survey.sav'\)"):
+        model.fit("survey.sav")
+
+
+def test_a_path_to_a_model_of_ratings_is_answered_with_how_to_read_it():
+    with pytest.raises(DataError, match="read_rating_file"):
+        orbm.OrdinalMF().fit("ratings.csv")
+
+
+# ---- columns that are not there -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return small(unanswered="latent").fit(frame())
+
+
+def test_columns_that_a_frame_lacks_are_unanswered(fitted):
+    X = frame(seed=3)
+    given = X[["trust", "mood"]]
+    emptied = X.assign(**{name: np.nan for name in NAMES if name not in given})
+    np.testing.assert_array_equal(fitted.transform(given), fitted.transform(emptied))
+    assert fitted.score(given) == fitted.score(emptied)
+    pd.testing.assert_frame_equal(fitted.predict(given), fitted.predict(emptied))
+    for one, other in zip(fitted.predict_proba(given), fitted.predict_proba(emptied), strict=True):
+        np.testing.assert_array_equal(one, other)
+    pd.testing.assert_frame_equal(fitted.impute(given), fitted.impute(emptied)[["trust", "mood"]])
+    several = fitted.impute(given, n_draws=2, parameters="fixed", stacked=True, random_state=0)
+    assert list(several) == ["Imputation_", "trust", "mood"]
+
+
+def test_columns_that_a_polars_frame_lacks_are_unanswered(fitted):
+    X = frame(seed=3)[["mood", "trust"]]
+    found = fitted.impute(pl.from_pandas(X))
+    assert found.columns == ["mood", "trust"]
+    np.testing.assert_array_equal(found.to_numpy(), fitted.impute(X).to_numpy())
+    assert fitted.predict(pl.from_pandas(X)).columns == NAMES
+
+
+def test_background_that_a_frame_lacks_is_missing():
+    X = frame().assign(sex=np.tile(["f", "m"], 75), age=np.arange(150.0))
+    model = small(background=["sex", "age"]).fit(X)
+    without = X.assign(sex=pd.Series([None] * 150, dtype=object), age=np.nan)
+    np.testing.assert_array_equal(model.transform(frame()), model.transform(without))
+
+
+@pytest.mark.parametrize("columns", [["mood", "weather"], ["weather"], NAMES[::-1]], ids=str)
+def test_other_columns_are_refused(fitted, columns):
+    X = frame().assign(weather=1.0)[columns]
+    for method in (fitted.transform, fitted.predict, fitted.impute, fitted.score):
+        with pytest.raises(DataError, match="feature names should match"):
+            method(X)
+
+
+# ---- parameters by their usual names --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("units", [1, 4])
+def test_components_and_thresholds_make_the_predictions(units, tmp_path):
+    X = frame()
+    small(units_per_factor=units).fit(X).save(tmp_path / "model.orbm")
+    model = orbm.load(tmp_path / "model.orbm")
+    utility = model.transform(X) @ model.components_ + model.intercept_visible_
+    assert model.components_.shape == (3, 6) and model.intercept_hidden_.shape == (3,)
+    for j, (name, found) in enumerate(zip(NAMES, model.predict_proba(X), strict=True)):
+        bounds = np.concatenate([[-np.inf], model.thresholds_[name], [np.inf]])
+        expected = np.diff(norm.cdf(bounds - utility[:, j : j + 1]), axis=1)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_weights_and_biases_of_ratings_make_the_utilities():
+    users, items = np.divmod(np.arange(60), 6)
+    ratings = (users, items, 1 + (users + items) % 3)
+    model = orbm.MatrixCumulativeRBM(2, 3, n_epochs=2, random_state=0).fit(ratings)
+    assert model.item_weights_.shape == (6, 2) and model.user_weights_.shape == (10, 3)
+    utility = model.item_biases_[1] + model.user_biases_[4]
+    utility += (
+        model.item_weights_[1] @ model.user_factors_[4] + model.user_weights_[4] @ model.item_factors_[1]
+    )
+    assert np.isfinite(utility)
+
+
+# ---- how results look -------------------------------------------------------------------------------
+
+
+def test_the_summary_of_a_survey_compares_with_frequencies(fitted, tmp_path):
+    summary = fitted.summary()
+    X = frame()
+    counts = [X[name].value_counts() for name in NAMES]
+    by_hand = sum((n * np.log(n / n.sum())).sum() for n in counts) / X.notna().sum().sum()
+    assert summary.marginal == pytest.approx(by_hand, abs=0.01)  # which knows no pseudo-counts
+    assert summary.validation == fitted.history_["validation"][fitted.best_epoch_ - 1]
+    assert "6 questions and 150 rows" in summary.lines[0]
+    fitted.save(tmp_path / "model.orbm")
+    assert repr(orbm.load(tmp_path / "model.orbm").summary()) == repr(summary)
+
+
+def test_the_summary_of_ratings_lists_the_items_with_most_ratings():
+    users = ["ann", "ann", "bob", "bob", "cy", "cy", "cy", "di"]
+    items = ["tea", "milk", "tea", "cake", HOSTILE, "cake", "tea", "tea"]
+    model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit((users, items, [5, 1, 4, 2, 3, 5, 1, 4]))
+    summary = model.summary()
+    assert summary.table.iloc[0].tolist() == ["tea", 4, 3.5]
+    assert "8 ratings of 4 items by 4 users" in repr(summary)
+    assert "&lt;script&gt;" in summary._repr_html_() and "<script>" not in summary._repr_html_()
+
+
+def test_results_are_readable_and_escaped(fitted):
+    X = frame().rename(columns={"mood": HOSTILE})
+    reading = small().fit(X).factor_solution(rotation="oblimin", questions={HOSTILE: HOSTILE})
+    assert "Loadings of 6 questions on 3 factors (oblimin)" in repr(reading)
+    assert "VectorModel" not in repr(reading)
+    users, items = np.divmod(np.arange(60), 6)
+    items = np.array([HOSTILE, "b", "c", "d", "e", "f"])[items]
+    ratings = pd.DataFrame({"user": users, "item": items, "rating": 1 + np.arange(60) % 3})
+    model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings[6:])
+    scores = orbm.evaluate.score_model(model, ratings[:6], k=3)
+    assert "6 test ratings" in repr(scores) and "biases" in repr(scores)
+    survey = orbm.read_survey(pd.DataFrame({HOSTILE: ["no", "yes"] * 9, "b": [1, 2, 3] * 6}))
+    for result in (reading, scores, model.explain(3, "b"), survey):
+        page = result._repr_html_()
+        assert "<table" in page and "<script>" not in page
+
+
+# ---- reports ------------------------------------------------------------------------------------
+
+
+def test_a_report_of_a_survey_file_of_a_table_and_of_a_model(tmp_path):
+    path = survey_file(tmp_path)
+    quick = orbm.CumulativeRBM(1, n_epochs=1, random_state=0)
+    out = orbm.report(path, quick, out=tmp_path / "one.html", title="Kitchen")
+    assert out == tmp_path / "one.html" and "Kitchen" in out.read_text(encoding="utf-8")
+    assert not hasattr(quick, "model_")
+    fitted = quick.fit(orbm.read_survey(path))
+    fitted.save(tmp_path / "kitchen.orbm")
+    for data, model in (
+        (path, fitted),
+        (orbm.read_survey(path), str(tmp_path / "kitchen.orbm")),
+        (fitted, None),
+    ):
+        assert orbm.report(data, model, out=tmp_path / "two.html").stat().st_size > 10_000
+    with pytest.raises(TypeError, match="example_user"):
+        orbm.report(path, fitted, out=tmp_path / "three.html", example_user=1)
+    assert not (tmp_path / "three.html").exists()
+
+
+def test_a_report_of_ratings(tmp_path):
+    users, items = np.divmod(np.arange(240), 12)
+    ratings = pd.DataFrame({"customer": users, "movieId": items, "stars": 1 + (users + items) % 3})
+    ratings.to_csv(tmp_path / "stars.csv", index=False)
+    page = orbm.report(tmp_path / "stars.csv", out=tmp_path / "stars.html").read_text(encoding="utf-8")
+    assert "stars</h1>" in page
+    model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings[:200])
+    for data, of in ((ratings[200:], model), (model, None)):
+        assert orbm.report(data, of, out=tmp_path / "more.html").stat().st_size > 10_000
