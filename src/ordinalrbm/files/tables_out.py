@@ -107,9 +107,9 @@ def sheets(reading: Any) -> list[PrintedTable]:
     ]
 
 
-def of_frame(title: str, frame: pd.DataFrame, note: str = "") -> PrintedTable:
-    """A table with the columns of a frame; floats have two digits."""
-    formats = [{"f": "r", "i": "d", "u": "d"}.get(kind.kind, "") for kind in frame.dtypes]
+def of_frame(title: str, frame: pd.DataFrame, note: str = "", floats: str = "r") -> PrintedTable:
+    """A table with the columns of a frame; floats have two digits, unless another format is given."""
+    formats = [{"f": floats, "i": "d", "u": "d"}.get(kind.kind, "") for kind in frame.dtypes]
     rows = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
     return PrintedTable(title, list(map(str, frame)), rows, formats, note)
 

@@ -334,10 +334,10 @@ def _table_writer(target: Path, frame: pd.DataFrame, escape_formulas: bool) -> C
     kind = check_table_format(target)
     if kind == "parquet":
         return lambda file: frame.to_parquet(file, index=False)
-    if kind == "xlsx":
-        sheet = tables_out.of_frame(target.stem, frame)
-        return lambda file: tables_out.write_workbook(file, [sheet])
     plain = pd.DataFrame({name: as_whole(frame[name]) for name in frame.columns}, index=frame.index)
+    if kind == "xlsx":
+        sheet = tables_out.of_frame(target.stem, plain, floats="")
+        return lambda file: tables_out.write_workbook(file, [sheet])
     if escape_formulas:
         plain = _without_formulas(plain)
 
