@@ -242,13 +242,7 @@ def _writer(
 
 
 def valid_names(columns: Sequence[str], kind: Format) -> dict[str, str]:
-    """New names for columns whose own are no names of variables in SPSS or Stata; none twice.
-
-    Examples
-    --------
-    >>> valid_names(["Q 1", "q_1", "2nd", "to"], "dta")
-    {'Q 1': 'Q_1_2', '2nd': 'v2nd', 'to': 'to_'}
-    """
+    """New names for columns whose own are no names of variables in SPSS or Stata; none twice."""
     most, others = (_STATA_NAME, "") if kind == "dta" else (_SPSS_NAME, ".$#@")
     legal = {name: _legal(name, most, others) for name in columns}
     used, new = set(), {}
