@@ -19,6 +19,7 @@ from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.evaluate import reliability, score
 from ordinalrbm.evaluate.baselines import DampedBiases
 from ordinalrbm.evaluate.hidden import in_training, level_values
+from ordinalrbm.evaluate.metrics import MEASURES
 from ordinalrbm.evaluate.model_scores import score_model
 from ordinalrbm.files.survey import LeftOut
 from ordinalrbm.pages.frequencies import levels_of
@@ -39,15 +40,6 @@ _MOST_OWN_RATINGS = 12
 _N_REASONS = 5
 _WORTH_NAMING = 0.0005  # less is shown as zero
 _N_FACTORS_TOLD, _N_ENDS, _N_FACTORS_ON_MAP = 6, 6, 12
-_MEASURES = {
-    "rmse": "root mean squared error (of the mean)",
-    "mae": "mean absolute error (of the mode)",
-    "mae_median": "mean absolute error (of the median)",
-    "accuracy": "accuracy (of the mode)",
-    "nll": "negative log-likelihood per rating, nats",
-    "rps": "ranked probability score",
-    "calibration": "calibration error",
-}
 
 
 def ratings_page(
@@ -181,7 +173,7 @@ def _score(model: RatingModel, test: pd.DataFrame, titles: _Titles | None = None
     values = level_values(known)
     biases = DampedBiases().fit(known).predict_proba(user, item)
     own, of_biases, others = (score(p, values[level], values) for p in (predicted, biases, usual))
-    measures = [(label, own[name], of_biases[name], others[name]) for name, label in _MEASURES.items()]
+    measures = [(label, own[name], of_biases[name], others[name]) for name, label in MEASURES.items()]
     titles = _Titles(known, None) if titles is None else titles
     fewest, items = _items_tables(titles, column, values[level], predicted @ values, usual @ values)
     figure = plots.calibration(reliability(predicted, values[level], values))
