@@ -47,7 +47,7 @@ N_FILLINGS = 10
 _ROUNDING = 1e-9
 _NOTHING_TO_FILL = [REASONS.index(sort) for sort in ("not asked", "not applicable")]
 MOST_SHOWN = 12
-_PANELS = 4
+_PANELS = 3
 # What readers look for first, by words in names and short labels; and what is not about the respondent.
 _DEMOGRAPHICS = tuple(
     words_of(words)
@@ -633,8 +633,7 @@ def _banner(
         )
     untested = sum(row["size"][0] is None for row in rows)
     heads = list(zip(means.grouping.groups, means.grouping.counts.tolist(), strict=True))
-    data = {"groups": heads, "rows": rows}
-    return {"groups": heads, "data": packed_json(data), "n_untested": untested}
+    return {"data": packed_json({"groups": heads, "rows": rows}), "n_untested": untested}
 
 
 def _rounded(values: np.ndarray) -> list[float | None]:

@@ -246,7 +246,15 @@ def _environment() -> Environment:
     environment.filters["json"] = as_json
     environment.filters["shown"] = shown
     environment.filters["labelled"] = _labelled
+    environment.filters["sortable"] = _sortable
     return environment
+
+
+def _sortable(value: Any) -> str:
+    """A number that tables are sorted by, in few digits; nothing where it is not known."""
+    if value is None or value != value:  # NaN
+        return ""
+    return str(float(f"{value:.6g}") if isinstance(value, float) else value)
 
 
 def _labelled(svg: Markup, label: str) -> Markup:

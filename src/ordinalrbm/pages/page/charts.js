@@ -90,6 +90,17 @@ const ordinalrbm = {};
     }
   }
 
+  // Questions wherever they are folded away; what was folded before one looked for something is so again.
+  function findQuestions(input) {
+    const wanted = input.value.trim().toLowerCase();
+    const list = document.getElementById(input.dataset.questions);
+    for (const one of list.querySelectorAll(".more")) one.open = wanted !== "";
+    for (const one of list.querySelectorAll(".frequency")) {
+      one.hidden = !one.dataset.name.toLowerCase().includes(wanted);
+    }
+    for (const one of list.querySelectorAll(".battery")) one.hidden = !one.querySelector(".frequency:not([hidden])");
+  }
+
   // The heat map tells the pair of questions under the pointer, or under a mark that arrow keys move.
   function tellPairs(svg) {
     const { labels, values, cell, left } = ordinalrbm.read("heat");
@@ -139,6 +150,9 @@ const ordinalrbm = {};
   for (const table of document.querySelectorAll("table.sortable")) makeSortable(table);
   for (const input of document.querySelectorAll(".finder")) {
     input.addEventListener("input", () => find(input));
+  }
+  for (const input of document.querySelectorAll("[data-questions]")) {
+    input.addEventListener("input", () => findQuestions(input));
   }
   for (const svg of document.querySelectorAll("svg.heat")) tellPairs(svg);
   for (const button of document.querySelectorAll("button.copy")) {
