@@ -46,7 +46,7 @@ _COLUMNS = ["factor", "group", "count", "mean", "standard_error", "difference", 
 N_FILLINGS = 10
 _ROUNDING = 1e-9
 _NOTHING_TO_FILL = [REASONS.index(sort) for sort in ("not asked", "not applicable")]
-MOST_SHOWN = 12
+MOST_SHOWN = 8
 _PANELS = 3
 # What readers look for first, by words in names and short labels; and what is not about the respondent.
 _DEMOGRAPHICS = tuple(

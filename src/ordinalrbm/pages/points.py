@@ -31,7 +31,7 @@ _PLACES = 65_535  # of a coordinate: two bytes
 _MOST = (0.005, 0.995)
 _FAR_OUT = 3.0  # times as wide as most of the values
 MOST_POINTS = 100_000
-_MOST_CODES = 2_500_000  # of all variables together: about a megabyte on the page
+_MOST_CODES = 1_500_000  # of all variables together: more than half a megabyte on the page
 N_LANDMARKS = 8_000
 # Up to here t-SNE takes about as long as with landmarks.
 MOST_WITHOUT_LANDMARKS = 10_000
