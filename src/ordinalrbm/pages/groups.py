@@ -25,7 +25,7 @@ from ordinalrbm.files.survey import REASONS
 from ordinalrbm.pages.factors import NamedFactor
 from ordinalrbm.pages.page import Label, Table, join_labels, packed_json
 from ordinalrbm.schema.schema import Column, Schema
-from ordinalrbm.schema.vocabulary import name_words, words_of
+from ordinalrbm.schema.vocabulary import PHRASES, name_words, words_of
 from ordinalrbm.stats.pooling import rubin
 from ordinalrbm.stats.welch import (
     ALPHA,
@@ -49,18 +49,7 @@ _NOTHING_TO_FILL = [REASONS.index(sort) for sort in ("not asked", "not applicabl
 MOST_SHOWN = 8
 _PANELS = 3
 # What readers look for first, by words in names and short labels; and what is not about the respondent.
-_DEMOGRAPHICS = tuple(
-    words_of(words)
-    for words in (
-        "sex gender geschlecht sexe sexo genre",
-        "age ages aged born birth alter geburtsjahr edad idade",
-        "education educational schooling degree qualification bildung bildungsabschluss diplome educacion",
-        "region country province state urban rural location census land bundesland canton pays",
-        "income earnings einkommen revenu ingresos",
-        "employment employed occupation job beruf emploi",
-        "marital married religion religious race ethnic ethnicity",
-    )
-)
+_DEMOGRAPHICS = tuple(map(words_of, PHRASES["names"]["demographic"]))
 _NOT_OF_PEOPLE = words_of("interviewer interview psu")
 _SHORT_LABEL = 8  # words; a longer one is a question that happens to hold such a word
 _FEW_GROUPS = 8  # stand in the order of the file; more, by their means
