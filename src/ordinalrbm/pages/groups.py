@@ -455,14 +455,9 @@ def _leader(one: _Tested, factors: list[NamedFactor], labels: dict[str, Label]) 
         "label": labels[one.means.grouping.name],
         "factor": factors[k].name,
         "test": test,
-        "lowest": _in_words(own["group"].iloc[0]),
-        "highest": _in_words(own["group"].iloc[-1]),
+        "lowest": own["group"].iloc[0],
+        "highest": own["group"].iloc[-1],
     }
-
-
-def _in_words(group: str) -> str:
-    """The name of a group; a code by itself is no name."""
-    return group if any(c.isalpha() for c in group) else f"group {group}"
 
 
 def _tested(people: Compared, found: list[Grouping], factors: list[NamedFactor]) -> list[_Tested]:
