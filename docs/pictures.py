@@ -18,7 +18,9 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 from collections.abc import Callable
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -359,24 +361,50 @@ def report_screens(folder: Path) -> dict[str, bytes]:
     answers, background = orbm.datasets.load_food_world_cup(background=True)
     background.join(answers).to_csv(folder / "food.csv")
     page = folder / "report.html"
-    _command("report", str(folder / "food.csv"), "--out", str(page), "--quiet")
-    screens = {"report": (1280, 800, ""), "report-dark": (1280, 800, "dark"), "report-phone": (390, 844, "")}
-    return {name: _screen(browser, page, *how) for name, how in screens.items()}
+    background_scales = "knowledge,interest,Household*,Education"
+    _command("report", str(folder / "food.csv"), "--exclude", background_scales, "-o", str(page), "--quiet")
+    screens = {
+        "report": (1280, 800, "", False),
+        "report-dark": (1280, 800, "", True),
+        "report-phone": (390, 844, "", False),
+        "report-answers": (1280, 520, "#answers", False),
+        "report-factors": (1280, 540, "#factors", False),
+        "report-groups": (1280, 740, "#groups", False),
+        "report-try": (1280, 700, "#try", False),
+    }
+    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=folder)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        found = {name: _screen(browser, folder, address, *how) for name, how in screens.items()}
+        server.shutdown()
+    return found
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Nothing: requests of our own browser are of no interest."""
 
 
 def _command(*arguments: str) -> None:
     subprocess.run([sys.executable, "-m", "ordinalrbm", *arguments], check=True)
 
 
-def _screen(browser: str, page: Path, width: int, height: int, scheme: str) -> bytes:
-    picture, frame = page.with_suffix(".png"), page.with_name("frame.html")
-    # Windows of Chromium are 500 pixels wide at least: a phone is a frame in one.
-    style = f"border: 0; width: {width}px; height: {height}px"
-    frame.write_text(f'<body style="margin: 0"><iframe src="{page.name}" style="{style}"></iframe>')
-    dark = ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []
+def _screen(
+    browser: str, folder: Path, address: str, width: int, height: int, section: str, is_dark: bool
+) -> bytes:
+    # Windows of Chromium are 500 pixels wide at least: a phone is a frame in one. Sections move until
+    # all is drawn.
+    picture, style = folder / "screen.png", f"border: 0; width: {width}px; height: {height}px"
+    place = f"frames[0].document.querySelector('{section}')"
+    scroll = f"setTimeout(() => {place}.scrollIntoView({{behavior: 'instant'}}), 2000)"
+    (folder / "frame.html").write_text(
+        f'<body style="margin: 0"><iframe src="report.html" style="{style}"></iframe>'
+        f"<script>{scroll if section else ''}</script>"
+    )
+    dark = ["--blink-settings=preferredColorScheme=0"] if is_dark else []
     size = f"--window-size={max(width, 500)},{height}"
-    flags = ["--headless", "--no-sandbox", "--hide-scrollbars", "--virtual-time-budget=4000", size, *dark]
-    command = [browser, *flags, f"--screenshot={picture}", frame.as_uri()]
+    flags = ["--headless", "--no-sandbox", "--hide-scrollbars", "--virtual-time-budget=5000", size, *dark]
+    command = [browser, *flags, f"--screenshot={picture}", f"{address}/frame.html"]
     subprocess.run(command, check=True, capture_output=True)
     buffer = io.BytesIO()
     Image.open(picture).crop((0, 0, width, height)).save(buffer, "png")
