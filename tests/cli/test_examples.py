@@ -48,7 +48,7 @@ def _has_gpu() -> bool:
 
 
 def _in_help(text: str) -> list[str]:
-    return re.findall(r"^    (ordinalrbm .*)$", text, re.MULTILINE)
+    return re.findall(r"^    (ordinalrbm .*)$", re.sub(r"\\\n +", "", text), re.MULTILINE)
 
 
 def _in_page(page: Path) -> list[str]:

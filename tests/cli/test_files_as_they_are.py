@@ -61,7 +61,7 @@ def test_columns_are_named_and_other_names_change_nothing(tmp_path):
     succeed_here("fit", "r.csv", *QUICK, cwd=tmp_path)
     one = learnt(tmp_path).predict_proba(1, [101, 102])
     write(tmp_path, named("wer", "was genau", "wie").assign(rating=1, user=2, item=3))
-    columns = ["--user", "wer", "--item", "was genau", "--rating", "wie"]
+    columns = ["--user-column", "wer", "--item-column", "was genau", "--rating-column", "wie"]
     succeed_here("fit", "r.csv", *QUICK, *columns, cwd=tmp_path)
     assert (learnt(tmp_path).predict_proba(1, [101, 102]) == one).all()
 
@@ -72,30 +72,32 @@ def test_named_columns_in_every_command_that_reads_ratings(tmp_path):
     write(tmp_path, frame.iloc[-60:], "later.csv")
     write(tmp_path, frame[["wer", "was"]].head(3), "pairs.csv")
     write(tmp_path, frame.head(3).assign(wer=9001), "new.csv")
-    short = ["--user", "wer", "--item", "was", "--rating", "wie"]
     long = ["--user-column", "wer", "--item-column", "was", "--rating-column", "wie"]
-    succeed_here("fit", "r.csv", *QUICK, *short, cwd=tmp_path)
+    succeed_here("fit", "r.csv", *QUICK, *long, cwd=tmp_path)
     test = ["evaluate", "m.orbm", "--data", "later.csv", "--json"]
-    assert json.loads(succeed_here(*test, *short, cwd=tmp_path).stdout)["hidden"] == 60
-    succeed_here("predict", "m.orbm", "pairs.csv", *short[:4], "--out", "p.csv", cwd=tmp_path)
+    assert json.loads(succeed_here(*test, *long, cwd=tmp_path).stdout)["hidden"] == 60
+    succeed_here("predict", "m.orbm", "pairs.csv", *long[:4], "--out", "p.csv", cwd=tmp_path)
     assert len(pd.read_csv(tmp_path / "p.csv")) == 3
     best = ["recommend", "m.orbm", "--users", "9001", "--ratings", "new.csv", *long]
     assert "Placed 1 new user" in succeed_here(*best, cwd=tmp_path).stderr
     page = ["report", "r.csv", "--epochs", 1, "--user", "17", *long, "--out", "p.html"]
     succeed_here(*page, cwd=tmp_path)
     assert (tmp_path / "p.html").exists()
-    scores = ["evaluate", "r.csv", *short, "--time", "when", "--epochs", 1, "--min-ratings", 16]
+    scores = ["evaluate", "r.csv", *long, "--time-column", "when", "--epochs", 1, "--min-ratings", 16]
     assert "the last ratings of each user" in succeed_here(*scores, cwd=tmp_path).stderr
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--user", "wer"], "'r.csv' has no column 'item', only ['wer', 'was', 'wie', 'when']"),
-        (["--user", "nobody"], "'r.csv' has no column 'nobody', only"),
-        (["--user", "wer", "--item", "wer", "--rating", "wie"], "'wer' cannot be the user and the item"),
-        (["--time", "when", "--survey"], "--time-column changes nothing here"),
-        (["--survey", "--user", "wer"], "--user-column changes nothing here"),
+        (["--user-column", "wer"], "'r.csv' has no column 'item', only ['wer', 'was', 'wie', 'when']"),
+        (["--user-column", "nobody"], "'r.csv' has no column 'nobody', only"),
+        (
+            ["--user-column", "wer", "--item-column", "wer", "--rating-column", "wie"],
+            "'wer' cannot be the user and the item",
+        ),
+        (["--time-column", "when", "--survey"], "--time-column changes nothing here"),
+        (["--survey", "--user-column", "wer"], "--user-column changes nothing here"),
     ],
 )
 def test_wrong_names(options, sentence, tmp_path):
@@ -108,7 +110,7 @@ def test_two_columns_for_one_role(tmp_path):
     sentence = refused("fit", "r.csv", *QUICK, cwd=tmp_path)
     assert "'stars' and 'score' could both be the rating" in sentence
     assert "--rating-column stars, or --survey if it is a survey." in sentence
-    succeed_here("fit", "r.csv", *QUICK, "--rating", "stars", cwd=tmp_path)
+    succeed_here("fit", "r.csv", *QUICK, "--rating-column", "stars", cwd=tmp_path)
     assert learnt(tmp_path).scales_.labels == (1, 2, 3, 4, 5)
 
 
@@ -338,7 +340,7 @@ def test_side_tables(shop):
 def test_side_tables_find_ids_by_the_name_that_ratings_have(shop):
     for name in ("r.csv", "people.csv"):
         write(shop, pd.read_csv(shop / name).rename(columns={"customer_id": "wer"}), name)
-    how = ["--users", "people.csv", "--user", "wer"]
+    how = ["--users", "people.csv", "--user-column", "wer"]
     succeed_here("fit", "r.csv", *QUICK, *how, cwd=shop)
     assert len(learnt(shop).users_) == 60
 

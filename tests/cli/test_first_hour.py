@@ -11,8 +11,10 @@ import pyreadstat
 import pytest
 from program import found, names_in, run, run_here, succeed_here
 from small_files import LEVELS, QUESTIONS, survey_frame
+from typer.testing import CliRunner
 
 import ordinalrbm as orbm
+from ordinalrbm import cli
 from ordinalrbm.files.survey import read_survey
 
 QUICK = ["--epochs", 1]
@@ -64,7 +66,10 @@ def test_questions_are_chosen(files):
     ("options", "said"),
     [
         (["--questions", "Q7*"], "--questions 'Q7*' matches no question (did you mean 'q"),
-        (["--questions", "regoin"], "--questions 'regoin' matches no question; give names"),
+        (
+            ["--questions", "regoin"],
+            "--questions 'regoin' matches no question; give names or patterns with *,",
+        ),
         (["--questions", "country"], "--questions names 'country', which has the role"),
         (["--exclude", "storry"], "--exclude 'storry' matches no column (did you mean 'story'?)"),
         (["--exclude", "q*"], "--exclude leaves no question"),
@@ -228,6 +233,10 @@ def test_help_is_in_sections(files):
 
 def test_colour_is_for_terminals(tmp_path):
     assert "\x1b" not in run("fit", "--help", cwd=tmp_path).stdout
+    terminal = CliRunner().invoke(cli.app, ["fit", "--help"], color=True).stdout
+    assert "\x1b[36m--questions COLUMNS\x1b[0m" in terminal and "\x1b[1mSurvey\x1b[0m:" in terminal
+    plain = CliRunner().invoke(cli.app, ["fit", "--help"], color=True, env={"NO_COLOR": "1"}).stdout
+    assert "\x1b" not in plain
 
 
 def test_timings_add_up(files):

@@ -217,7 +217,6 @@ def test_report_shows_every_kind(mixed):
         "Numbers: ",
         "Background that shifts",
         "are linear in",
-        "Loadings of categories and numbers",
         "Party voted for: Red",
     ):
         assert words in page, words

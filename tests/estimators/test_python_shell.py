@@ -9,6 +9,7 @@ from small_surveys import NAMES, frame, small
 
 import ordinalrbm as orbm
 from ordinalrbm import DataError
+from ordinalrbm.matrix.predict import expected_utility
 
 WORDS = ["never", "sometimes", "often", "always"]
 HOSTILE = "<script>alert('x')</script>"
@@ -112,6 +113,14 @@ def test_background_that_a_frame_lacks_is_missing():
     np.testing.assert_array_equal(model.transform(frame()), model.transform(without))
 
 
+def test_answers_are_predicted_from_background_alone():
+    X = frame().assign(party=np.tile(["red", "green", "red"], 50), sex=np.tile(["f", "m"], 75))
+    model = orbm.CumulativeRBM(1, nominal=["party"], background=["sex"], n_epochs=2, random_state=0).fit(X)
+    found = model.predict(X[["sex"]])
+    assert list(found) == list(X) and found.notna().all(axis=None)
+    assert (found["party"] == "red").all()
+
+
 @pytest.mark.parametrize("columns", [["mood", "weather"], ["weather"], NAMES[::-1]], ids=str)
 def test_other_columns_are_refused(fitted, columns):
     X = frame().assign(weather=1.0)[columns]
@@ -139,13 +148,13 @@ def test_components_and_thresholds_make_the_predictions(units, tmp_path):
 def test_weights_and_biases_of_ratings_make_the_utilities():
     users, items = np.divmod(np.arange(60), 6)
     ratings = (users, items, 1 + (users + items) % 3)
-    model = orbm.MatrixCumulativeRBM(2, 3, n_epochs=2, random_state=0).fit(ratings)
-    assert model.item_weights_.shape == (6, 2) and model.user_weights_.shape == (10, 3)
-    utility = model.item_biases_[1] + model.user_biases_[4]
-    utility += (
-        model.item_weights_[1] @ model.user_factors_[4] + model.user_weights_[4] @ model.item_factors_[1]
+    model = orbm.MatrixCumulativeRBM(2, 3, n_epochs=2, calibrate=False, random_state=0).fit(ratings)
+    utility = model.item_biases_ + model.user_biases_[:, None]
+    utility = (
+        utility + model.user_factors_ @ model.item_weights_.T + model.user_weights_ @ model.item_factors_.T
     )
-    assert np.isfinite(utility)
+    expected = expected_utility(model.model_, model.ratings_.cells(users, items))
+    np.testing.assert_allclose(utility[users, items], expected, atol=1e-5)
 
 
 # ---- how results look -------------------------------------------------------------------------------

@@ -226,7 +226,7 @@ def test_what_is_no_frame(table: object) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("a.xlsx", "x", r"ending that is not known; known are \.sav, .* and \.parquet\."),
+        ("a.ods", "x", r"ending that is not known; known are \.sav, .* and \.parquet\."),
         ("a.csv", "", "is empty"),
         ("a.csv", "\n\n", "is empty"),
         ("a.csv", "sep=;\n\n", "is empty"),

@@ -58,6 +58,7 @@ def test_no_text_in_a_workbook_is_a_formula(tmp_path):
     assert [cell.value for cell in sheet["A"]] == ["=2+2", "=1+1", "@x", "#N/A"]
     assert {cell.data_type for cell in sheet["A"]} == {"s"}
     assert [cell.value for cell in sheet["B"]] == ["n", 1, 2, None]
+    assert sheet["B2"].number_format in ("0", "General")  # as in the table, and not 1.00
 
 
 @pytest.mark.parametrize("ending", ["xlsx", "docx", "tex"])

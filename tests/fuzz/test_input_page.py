@@ -111,6 +111,9 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "a row without any answer": lambda: fit([[1, 2], [None, None], [2, 1]]),
     "a level between others that nobody chose": lambda: column([1, 2, 5]),
     "stored zeros of a sparse matrix": lambda: fit(STORED_ZERO),
+    "a data frame that lacks some columns of the model: these are unanswered": lambda: fit(F).transform(
+        F[["a"]]
+    ),
     "an array for a model of a frame": lambda: fit(F).transform(F.to_numpy()),
     "more than 100 levels": lambda: column(np.arange(101)),
     "zeros that fill blocks or diagonals of a sparse matrix": lambda: fit(BLOCKS),
@@ -128,10 +131,11 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "two columns with one name": lambda: fit(pd.DataFrame(A, columns=["a", "a"])),
     "column names of which some are text and some are not": lambda: fit(pd.DataFrame(A, columns=["a", 1])),
     "other columns than those learnt": lambda: fit(F).transform(F.rename(columns={"a": "c"})),
-    "another number of columns": lambda: fit(A).transform(A[:, :1]),
+    "another number of columns, in an array": lambda: fit(A).transform(A[:, :1]),
     "no rows": lambda: fit(A[:0]),
     "no columns": lambda: fit(A[:, :0]),
     "one dimension, or three": lambda: fit(A[0]),
+    "the name of a file": lambda: fit("survey.sav"),
     "rows of unequal length": lambda: fit([[1, 2], [1]]),
     "a cell stored twice in a sparse matrix": lambda: fit(
         sp.coo_array(([1, 2], ([0, 0], [0, 0])), shape=(1, 1))

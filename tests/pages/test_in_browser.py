@@ -214,6 +214,32 @@ def test_tables_can_be_sorted_and_questions_found(opened):
     assert opened.run(shown) == 1
 
 
+def test_folded_questions_are_found(browser, tmp_path):
+    whole = survey(answers(60, 14))
+    path = tmp_path / "long.html"
+    path.write_text(pages.survey_page(fitted(whole), whole), encoding="utf-8")
+    browser.open(path)
+    browser.wait_for(READY)
+    shown = (
+        "return [...document.querySelectorAll('.frequency')].filter((f) => f.checkVisibility())"
+        ".map((f) => f.dataset.name)"
+    )
+    before = browser.run(shown)
+    assert len(before) == 8
+    (hidden, *_) = sorted({f"q{k}" for k in range(10)} - set(before))
+    find = (
+        "const f = document.querySelector('[data-questions]');"
+        "f.value = arguments[0]; f.dispatchEvent(new Event('input'))"
+    )
+    browser.run(find, hidden.upper())
+    assert hidden in browser.run(shown) and len(browser.run(shown)) < 8
+    browser.run(find, "")
+    assert browser.run(shown) == before
+    browser.run("document.querySelector('.frequency summary').click()")
+    assert browser.run("return document.querySelectorAll('.frequency[open] .bars tbody tr').length") >= 5
+    assert browser.errors() == []
+
+
 def test_figures_can_be_saved(opened):
     opened.run(
         "window.saved = [];"

@@ -12,7 +12,6 @@ from scipy.stats import t as student_t
 from small_pages import answers, fitted, rater, ratings, survey
 
 from ordinalrbm import evaluate, pages
-from ordinalrbm.data.ratings import encode
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.hidden import restored, score_hidden, without
 from ordinalrbm.pages import ratings as rating_sections
@@ -25,13 +24,11 @@ from ordinalrbm.pages.points import (
     UNKNOWN,
     Described,
     among_landmarks,
-    most_unusual,
     place,
     point_map,
     response_curves,
     variable_of,
 )
-from ordinalrbm.plots.questions import Curves
 
 # Hidden answers
 
@@ -215,13 +212,6 @@ def test_response_curves_are_the_models_probabilities():
             assert between == pytest.approx(at_bias[i, k], abs=0.02)
 
 
-def test_the_most_unusual_curves_have_uneven_thresholds():
-    x = np.linspace(-3, 3, 7)
-    flat = np.full((7, 3), 1 / 3)
-    even, uneven = (Curves("q", list("abc"), x, flat, at) for at in ([-1.0, 0.0, 1.0], [-1.0, -0.9, 1.0]))
-    assert most_unusual([even, uneven], 1) == [uneven]
-
-
 # What was found
 
 
@@ -249,11 +239,10 @@ def test_bars_diverge_from_the_middle():
     (battery,), folded = batteries(found, ["a", "b"])
     assert folded == [] and [one.name for one in battery.legend] == agree[::-1]
     first, second = battery.first
-    assert (first.short, first.net, second.net) == ("a", 0.75, -2 / 3)
+    assert (first.short, first.net, second.net) == ("a", 0.75, pytest.approx(-2 / 3))
     # Left of the middle: of a half of a quarter, of b two thirds and half of one; that is the widest.
-    width = 5 / 6 + 7 / 8
-    assert battery.middle == pytest.approx(5 / 6 / width)
-    assert (first.start, second.start) == (pytest.approx((5 / 6 - 1 / 8) / width), 0.0)
+    assert (first.left, second.left) == (pytest.approx(1 / 8), pytest.approx(5 / 6))
+    assert (battery.left, battery.width) == (second.left, pytest.approx(5 / 6 + 7 / 8))
     assert second.missing == 0.25
 
 
@@ -262,18 +251,10 @@ def test_bars_diverge_from_the_middle():
 
 def test_scores_of_ratings_are_those_of_evaluate():
     test = ratings().iloc[1::2]
-    section = rating_sections._score(rater(), test)
+    section = rating_sections._score(rater(), test, rating_sections._titles(rater().ratings_))
     predicted = rater().predict_proba(test["user"].to_numpy(), test["item"].to_numpy())
     assert section["model"] == evaluate.score(predicted, test["rating"].to_numpy())
-    given = encode(rater().ratings_, test)
-    learnt = ratings().iloc[::2]
-    whole = (learnt["rating"].value_counts().reindex([1, 2, 3, 4]) + 0.5).to_numpy()
-    usual = []
-    for item in given.column:
-        own = learnt[learnt["item"] == rater().items_.labels[item]]["rating"].value_counts()
-        counts = own.reindex([1, 2, 3, 4], fill_value=0).to_numpy() + 3 * whole / whole.sum()
-        usual.append(counts / counts.sum())
-    judged = evaluate.score(np.array(usual), test["rating"].to_numpy())
+    judged = evaluate.score_model(rater(), test).ratings["biases"]
     assert section["usual"]["nll"] == pytest.approx(judged["nll"])
 
 

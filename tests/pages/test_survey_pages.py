@@ -176,7 +176,7 @@ def test_codes_alone_make_a_page_that_reads_well(usual):
 def test_texts_stand_where_codes_stood(usual):
     model, whole, _, held_out = usual
     html = pages.survey_page(model, whole, held_out=held_out)
-    for name in ("answers", "factors", "hidden", "appendix"):
+    for name in ("answers", "factors", "hidden"):
         section = html.split(f'<section id="{name}">')[1].split("</section>")[0]
         assert '<bdi>How often do you read?</bdi> <small class="code">q0</small>' in section
 

@@ -29,7 +29,8 @@ Examples:
   ordinalrbm fit survey.sav --schema schema.toml -o survey.orbm -k 20
   ordinalrbm fit survey.sav -o a.orbm --include region --background country
   ordinalrbm fit ratings.csv -o films.orbm --model ensemble
-  ordinalrbm fit orders.csv --user who --item what --rating mark
+  ordinalrbm fit orders.csv --user-column who --item-column what \\
+      --rating-column mark
   ordinalrbm fit ratings.csv -o films.orbm --users people.csv --scale 1..5
   ordinalrbm fit ratings.csv -o films.orbm --checkpoint steps
   torchrun --nproc-per-node=4 -m ordinalrbm fit ratings/ -o films.orbm"""
@@ -116,7 +117,8 @@ def fit(
 
 
 def _learn(material: inputs.Material, settings: Settings, rank: int | None, patience: timedelta) -> Any:
-    from ordinalrbm.cli.learning import learn
+    with stage("loading libraries"):
+        from ordinalrbm.cli.learning import learn
 
     if rank is not None and material.survey is not None:
         raise DataError(

@@ -186,16 +186,16 @@ class Settings(SurveySettings):
 # ---- columns of ratings -----------------------------------------------------------------------
 
 
-def _column(of: str, *names: str) -> Any:
-    return option("COLUMN", f"The column of {of}.", *names)
+def _column(of: str) -> Any:
+    return option("COLUMN", f"The column of {of}.")
 
 
 @dataclass(frozen=True)
 class PairColumns:
     """Which columns of a table of pairs are which; None is found by its name."""
 
-    user_column: Annotated[str | None, _column("users", "--user-column", "--user")] = None
-    item_column: Annotated[str | None, _column("items", "--item-column", "--item")] = None
+    user_column: Annotated[str | None, _column("users")] = None
+    item_column: Annotated[str | None, _column("items")] = None
 
     def layout(self, options: dict[str, str] | None = None, **more: Any) -> Layout:
         """How to read a file with these columns; further arguments are those of `Layout`."""
@@ -218,8 +218,8 @@ _DUPLICATES = (
 class RatingColumns(PairColumns):
     """Which columns of a file of ratings are which."""
 
-    rating_column: Annotated[str | None, _column("ratings", "--rating-column", "--rating")] = None
-    time_column: Annotated[str | None, _column("times", "--time-column", "--time")] = None
+    rating_column: Annotated[str | None, _column("ratings")] = None
+    time_column: Annotated[str | None, _column("times")] = None
     duplicates: Annotated[Duplicates, typer.Option(help=_DUPLICATES)] = Duplicates.ERROR
 
     def to_learn(self, scale: str | None, needs_times: bool) -> Layout:
@@ -242,16 +242,6 @@ class RatingColumns(PairColumns):
             needs_times=self.duplicates is Duplicates.LAST,
             has_own_scales=scale is None,
         )
-
-
-@dataclass(frozen=True)
-class LongRatingColumns(RatingColumns):
-    """The same where --user or --users are ids of users: only the long names."""
-
-    user_column: Annotated[str | None, _column("users", "--user-column")] = None
-    item_column: Annotated[str | None, _column("items", "--item-column")] = None
-    rating_column: Annotated[str | None, _column("ratings", "--rating-column")] = None
-    time_column: Annotated[str | None, _column("times", "--time-column")] = None
 
 
 COLUMN_OPTIONS = ("user_column", "item_column", "rating_column", "time_column", "duplicates")

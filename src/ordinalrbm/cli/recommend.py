@@ -10,7 +10,7 @@ import typer
 
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.options import LongRatingColumns, flag, option, out_option, refuse
+from ordinalrbm.cli.options import RatingColumns, flag, option, out_option, refuse
 from ordinalrbm.cli.output import Output, counted, results_table
 from ordinalrbm.errors import DataError
 
@@ -41,7 +41,7 @@ def recommend(
     n: Annotated[int, option("N", "Items per user.", "-n", "--number", min=1)] = 10,
     out: Annotated[Path | None, out_option(f"{_FORMATS}; by default a table is printed.")] = None,
     ratings: Annotated[Path | None, option("DATA", _NEW)] = None,
-    columns: LongRatingColumns,
+    columns: RatingColumns,
     score: Annotated[Score, typer.Option(help=_SCORE)] = Score.EXPECTED,
     liked: Annotated[str | None, option("LABEL", "From which rating on something is liked.")] = None,
     item_names: options.ItemNamesOption = None,
@@ -85,7 +85,7 @@ def recommend(
     output.result({"recommendations": best.to_dict("records")}, table, text=more)
 
 
-def _with_newcomers(model: Any, path: Path, columns: LongRatingColumns, output: Output) -> RatingModel:
+def _with_newcomers(model: Any, path: Path, columns: RatingColumns, output: Output) -> RatingModel:
     from ordinalrbm.files.formats import read
     from ordinalrbm.files.ratings import checked_ratings
 

@@ -13,7 +13,7 @@ import typer
 import ordinalrbm as orbm
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.options import LongRatingColumns, Settings, flag, option, out_option, refuse
+from ordinalrbm.cli.options import RatingColumns, Settings, flag, option, out_option, refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.paths import beside
@@ -61,7 +61,7 @@ def report(
     data: Annotated[Path | None, option("DATA", "With a model: what to show it on.")] = None,
     shown: Shown,
     settings: Settings,
-    columns: LongRatingColumns,
+    columns: RatingColumns,
     telling: options.Telling,
 ) -> None:
     """Write a page about a survey or ratings, for a browser.
@@ -133,7 +133,11 @@ def _survey_page(model: orbm.CumulativeRBM, survey: Survey, tables: Path | None,
 
 def _title(about: str) -> str:
     """What a table of the page is called, by where on the page it is."""
-    words = re.sub(r"^groups variables (.*) tests$", r"groups by \1", about).replace("_", " ")
+    words = (
+        re.sub(r"^groups variables (.*) tests$", r"groups by \1", about)
+        .replace("_", " ")
+        .removesuffix(" table")
+    )
     return words[:1].upper() + words[1:]
 
 
@@ -202,12 +206,7 @@ def _example(about: Shown, model: RatingModel, named: pd.DataFrame | None) -> di
 
 
 def _of_model(
-    ctx: typer.Context,
-    path: Path,
-    data: Path | None,
-    columns: LongRatingColumns,
-    about: Shown,
-    output: Output,
+    ctx: typer.Context, path: Path, data: Path | None, columns: RatingColumns, about: Shown, output: Output
 ) -> str:
     from ordinalrbm.pages import model_page, ratings_page
 

@@ -104,7 +104,9 @@ def _survey(answers: np.ndarray, settings: dict[str, Any], folder: Path) -> None
             age=np.arange(len(answers)) * 0.5,
             country=np.resize(["k", "l"], len(answers)),
         )
-    model = orbm.CumulativeRBM(2, **_FEW, **settings).fit(table, np.linspace(0.5, 2, len(table)))
+    model = orbm.CumulativeRBM(2, **_FEW, **settings).fit(
+        table, sample_weight=np.linspace(0.5, 2, len(table))
+    )
     model.predict_proba(table)
     model.impute(table, n_draws=2, random_state=0)
     model.score(table)

@@ -154,13 +154,6 @@ def paired_differences(
     ``one`` and ``other`` are what each of them expected, (n, L), ``level`` what was answered (from 0),
     ``row`` whose answers they are, and ``values`` those of the levels. Standard errors take the
     answers of one person for a cluster.
-
-    Examples
-    --------
-    >>> sure, vague = np.array([[0.9, 0.1]] * 4), np.array([[0.5, 0.5]] * 4)
-    >>> table = paired_differences(vague, sure, np.zeros(4, int), np.arange(4), np.array([1.0, 2.0]))
-    >>> table.loc["nll", "difference"].round(3).item()
-    -0.588
     """
     first, second = (_losses(found, level, values) for found in (one, other))
     lines = {}

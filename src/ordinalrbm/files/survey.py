@@ -560,12 +560,6 @@ def select(schema: Schema, questions: Sequence[str] = (), exclude: Sequence[str]
 
     Education, income and the like, by which people can be compared, become background where they are
     not among the questions that are named.
-
-    Examples
-    --------
-    >>> schema = Schema(tuple(Column(name, "ordinal") for name in ("q1", "q2", "p1")))
-    >>> select(schema, ["q*"], ["q2"]).names("ordinal")
-    ['q1']
     """
     ordinal, every = schema.names("ordinal"), [column.name for column in schema.columns]
     wanted = set(_matching(schema, questions, ordinal, "questions")) if questions else set(ordinal)
@@ -597,10 +591,13 @@ def _matching(schema: Schema, texts: Sequence[str], among: Sequence[str], how: s
                 "schema, or leave it out."
             )
         if not own:
-            near = did_you_mean(entry.strip("*"), among, 0.5)
+            near, what = (
+                did_you_mean(entry.strip("*"), among, 0.5),
+                "column" if how == "exclude" else "question",
+            )
             raise DataError(
-                f"{how} {entry!r} matches no {'column' if how == 'exclude' else 'question'}{near}; give "
-                "names or patterns with *, with commas between."
+                f"{how} {entry!r} matches no {what}{near}; give names or patterns with *, with commas "
+                f"between, such as {', '.join(among[:3])}."
             )
         found += own
     return found

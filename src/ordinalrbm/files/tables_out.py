@@ -107,9 +107,9 @@ def sheets(reading: Any) -> list[PrintedTable]:
     ]
 
 
-def of_frame(title: str, frame: pd.DataFrame, note: str = "") -> PrintedTable:
-    """A table with the columns of a frame; floats have two digits."""
-    formats = [{"f": "r", "i": "d", "u": "d"}.get(kind.kind, "") for kind in frame.dtypes]
+def of_frame(title: str, frame: pd.DataFrame, note: str = "", floats: str = "r") -> PrintedTable:
+    """A table with the columns of a frame; floats have two digits, unless another format is given."""
+    formats = [{"f": floats, "i": "d", "u": "d"}.get(kind.kind, "") for kind in frame.dtypes]
     rows = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
     return PrintedTable(title, list(map(str, frame)), rows, formats, note)
 
@@ -152,17 +152,7 @@ def _note(reading: Any) -> str:
 
 
 def write_tables(path: str | Path, tables: Sequence[PrintedTable]) -> None:
-    r"""Write tables to one file, whose ending is .xlsx, .docx or .tex.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> table = PrintedTable("Drinks", ["item", "mean"], [["tea & milk", 0.5]], ["", "r"])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_tables(Path(folder) / "a.tex", [table])
-    ...     print((Path(folder) / "a.tex").read_text().splitlines()[6])
-    tea \& milk & .50 \\
-    """
+    """Write tables to one file, whose ending is .xlsx, .docx or .tex."""
     target = Path(path)
     writers: dict[str, Callable[[Path, Sequence[PrintedTable]], None]]
     writers = {".xlsx": write_workbook, ".docx": _write_word, ".tex": _write_latex}

@@ -242,13 +242,7 @@ def _writer(
 
 
 def valid_names(columns: Sequence[str], kind: Format) -> dict[str, str]:
-    """New names for columns whose own are no names of variables in SPSS or Stata; none twice.
-
-    Examples
-    --------
-    >>> valid_names(["Q 1", "q_1", "2nd", "to"], "dta")
-    {'Q 1': 'Q_1_2', '2nd': 'v2nd', 'to': 'to_'}
-    """
+    """New names for columns whose own are no names of variables in SPSS or Stata; none twice."""
     most, others = (_STATA_NAME, "") if kind == "dta" else (_SPSS_NAME, ".$#@")
     legal = {name: _legal(name, most, others) for name in columns}
     used, new = set(), {}
@@ -334,10 +328,10 @@ def _table_writer(target: Path, frame: pd.DataFrame, escape_formulas: bool) -> C
     kind = check_table_format(target)
     if kind == "parquet":
         return lambda file: frame.to_parquet(file, index=False)
-    if kind == "xlsx":
-        sheet = tables_out.of_frame(target.stem, frame)
-        return lambda file: tables_out.write_workbook(file, [sheet])
     plain = pd.DataFrame({name: as_whole(frame[name]) for name in frame.columns}, index=frame.index)
+    if kind == "xlsx":
+        sheet = tables_out.of_frame(target.stem, plain, floats="")
+        return lambda file: tables_out.write_workbook(file, [sheet])
     if escape_formulas:
         plain = _without_formulas(plain)
 

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-import numpy as np
-
 from ordinalrbm.pages.frequencies import Frequencies, Level, direction
 
 _MOST_SHOWN = 18  # questions before one opens anything, in at most so many batteries
@@ -22,13 +20,12 @@ _FEWEST_WORDS = 3  # that open all questions of a battery, and name it
 
 
 class Bar(NamedTuple):
-    """A question with the pieces of its bar, as shares of the battery's width."""
+    """A question, its share left of the middle of the scale, and that above the middle less that below."""
 
     frequencies: Frequencies
     short: str
-    start: float
-    pieces: list[tuple[Level, float]]
-    net: float  # share above the middle less share below it
+    left: float
+    net: float
 
     @property
     def missing(self) -> float:
@@ -41,7 +38,8 @@ class Battery(NamedTuple):
 
     heading: str
     legend: list[Level]
-    middle: float  # where the middle of the scale is, as a share of the width
+    left: float  # the largest share left of the middle
+    width: float  # what the bars take together, in shares
     first: list[Bar]
     between: list[Bar]  # folded away, in their place between the others
     last: list[Bar]
@@ -70,36 +68,20 @@ def batteries(found: Sequence[Frequencies], short: Sequence[str]) -> tuple[list[
 
 
 def _battery(names: tuple[str, ...], found: list[Frequencies], short: list[str]) -> Battery:
-    turned = direction(names) < 0
-    bars, sides = [], []
+    step, half = (-1 if direction(names) < 0 else 1), len(names) // 2
+    bars = []
     for one, text in zip(found, short, strict=True):
-        levels = one.levels[::-1] if turned else one.levels
-        shares = np.array([level.share for level in levels])
-        below, above = shares[: len(shares) // 2].sum(), shares[(len(shares) + 1) // 2 :].sum()
-        sides.append((below, above, shares.sum()))
-        bars.append(Bar(one._replace(levels=levels), text, below, [], float(above - below)))
-    reach = [0.5 * (whole + below - above) for below, above, whole in sides]
-    left = max(reach)
-    width = max(left + max(s[2] - r for s, r in zip(sides, reach, strict=True)), 1e-9)
-    placed = [
-        bar._replace(
-            start=float(left - own) / width,
-            pieces=[(level, level.share / width) for level in bar.frequencies.levels if level.share > 0],
-        )
-        for bar, own in zip(bars, reach, strict=True)
-    ]
-    placed.sort(key=lambda bar: -bar.net)
-    cut = len(placed) if len(placed) <= _MOST_OF_ONE else _HIGHEST
-    rest = placed[cut:]
-    legend = bars[0].frequencies.levels
-    return Battery(
-        _opening([one.label.text for one in found]) or f"{legend[0].name} … {legend[-1].name}",
-        legend,
-        float(left) / width,
-        placed[:cut],
-        rest[:-_LOWEST],
-        rest[-_LOWEST:] if rest else [],
-    )
+        levels = one.levels[::step]
+        below, above = (sum(level.share for level in side) for side in (levels[:half], levels[-half:]))
+        whole = sum(level.share for level in levels)
+        bars.append(Bar(one._replace(levels=levels), text, (whole + below - above) / 2, above - below))
+    bars.sort(key=lambda bar: -bar.net)
+    cut = len(bars) if len(bars) <= _MOST_OF_ONE else _HIGHEST
+    left, legend = max(bar.left for bar in bars), bars[0].frequencies.levels
+    heading = _opening([one.label.text for one in found]) or f"{legend[0].name} … {legend[-1].name}"
+    width = left + max(1.0 - bar.left for bar in bars)
+    rest = bars[cut:]
+    return Battery(heading, legend, left, width, bars[:cut], rest[:-_LOWEST], rest[-_LOWEST:])
 
 
 def _opening(texts: list[str]) -> str:

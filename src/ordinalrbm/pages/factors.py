@@ -35,21 +35,6 @@ class MovedQuestion(NamedTuple):
     medians: tuple[float, float] | None = None  # of a number, instead
 
 
-class Pole(NamedTuple):
-    """Answers at one end of a factor."""
-
-    answers: tuple[str, ...]  # questions with their answers
-
-    @property
-    def plain(self) -> str:
-        """All of them on one line."""
-        return " and ".join(f"“{answer}”" for answer in self.answers)
-
-    def __html__(self) -> str:
-        """On a page: text that runs from right to left stays by itself."""
-        return Markup(" and ").join(Markup("“<bdi>{}</bdi>”").format(answer) for answer in self.answers)
-
-
 class NamedFactor(NamedTuple):
     """A rotated factor."""
 
@@ -59,8 +44,8 @@ class NamedFactor(NamedTuple):
     full: str  # both in one
     short: str  # the same for lists
     explained: float  # share of the total variance of the utilities
-    low: Pole  # what people at either end answer to the strongest questions
-    high: Pole
+    low: Markup  # what people at either end answer to the strongest questions
+    high: Markup
     ends: list[tuple[str, list[MovedQuestion]]]  # questions with a heading, the strongest first
     rests: np.ndarray  # (Q,) shares of the questions in its squared loadings, of all categories
 
@@ -94,7 +79,7 @@ def _named(reading: FactorReading, factor: str, labels: Mapping[str, Label]) -> 
     )
 
 
-def _pole(reading: FactorReading, factor: str, texts: Mapping[str, str], sign: int) -> Pole:
+def _pole(reading: FactorReading, factor: str, texts: Mapping[str, str], sign: int) -> Markup:
     """What people at one end of a factor answer; of plain numbers, whether they are high or low."""
     parts = []
     strongest = list(reading.strongest(factor, _AT_A_POLE).items())[:_AT_A_POLE]
@@ -104,7 +89,7 @@ def _pole(reading: FactorReading, factor: str, texts: Mapping[str, str], sign: i
         levels = reading.ends(item, factor).columns.tolist() if is_scale else []
         answer = answer_at(levels, sign * loading) or ("high" if sign * loading > 0 else "low")
         parts.append(printable(with_answer(brief(short.get(item, item)), cut(answer, _SHORT))))
-    return Pole(tuple(parts))
+    return Markup(" and ").join(Markup("“<bdi>{}</bdi>”").format(part) for part in parts)
 
 
 def factor_table(

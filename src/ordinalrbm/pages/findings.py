@@ -1,93 +1,20 @@
-"""The first screen of a survey's page: what was found, in words and as a heat map."""
+"""The first screen of a survey's page: which questions go together."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
-from markupsafe import Markup
-from matplotlib import colormaps
-from matplotlib.colors import to_hex
 from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 from ordinalrbm.estimators.factor_analysis import FactorReading
-from ordinalrbm.pages.factors import NamedFactor
-from ordinalrbm.pages.page import brief, shown
+from ordinalrbm.pages.page import brief
 from ordinalrbm.plots.style import shortened
 
 MOST_ROWS = 40
-_N_FACTORS_TOLD = 2
-_STEPS = 10  # shades of a correlation to either side of zero
-_LABEL_WIDTH, _LETTERS = 200, 32
-_SIDE, _SMALLEST_CELL, _LARGEST_CELL = 520, 13, 30
-_SELF = "#8a8a8a"  # of the diagonal
-
-
-# ---- in words ---------------------------------------------------------------------------------
-
-
-def sentences(
-    facts: Mapping[str, Any],
-    factors: Sequence[NamedFactor],
-    closest: tuple[str, str, float] | None,
-    hidden: Mapping[str, Any] | None,
-    leader: Mapping[str, Any] | None,
-) -> list[Markup]:
-    """Three to five sentences: who answered, factors, the closest pair, predictions and groups."""
-    found = [
-        Markup("{:,} respondents answered {:,} question{}; {} of all possible answers were given.").format(
-            facts["n_rows"],
-            facts["n_questions"],
-            "" if facts["n_questions"] == 1 else "s",
-            shown(facts["share_answered"], ".0%"),
-        )
-    ]
-    if factors:
-        told = [
-            Markup("{} ({} of total variance) runs from {} to {}").format(
-                one.name, shown(one.explained, ".0%"), one.low, one.high
-            )
-            for one in factors[:_N_FACTORS_TOLD]
-        ]
-        found.append(Markup("Respondents differ most on these factors: {}.").format(Markup("; ").join(told)))
-    if closest is not None:
-        *pair, r = closest
-        found.append(
-            Markup("The most closely related questions are <bdi>{}</bdi> and <bdi>{}</bdi> (r = {}).").format(
-                *pair, shown(r, ".2f")
-            )
-        )
-    if hidden is not None:
-        whole = hidden["overall"]
-        found.append(
-            Markup(
-                "From a person’s other answers the model predicts {} of hidden answers exactly; always "
-                "giving a question’s most common answer gets {} right (n = {:,})."
-            ).format(
-                shown(whole["model_hits"], ".0%"), shown(whole["usual_hits"], ".0%"), int(whole["count"])
-            )
-        )
-    if leader is not None:
-        found.append(
-            Markup(
-                "Of the background variables, {} separates respondents most: it explains {} of the "
-                "variance of {} (95% CI {} to {}), with <bdi>{}</bdi> highest and <bdi>{}</bdi> lowest."
-            ).format(
-                leader["label"],
-                shown(leader["test"].omega, ".1%"),
-                leader["factor"],
-                shown(leader["test"].low, ".1%"),
-                shown(leader["test"].high, ".1%"),
-                leader["highest"],
-                leader["lowest"],
-            )
-        )
-    return found
-
-
-# ---- what goes together -----------------------------------------------------------------------
+_LETTERS = 32  # of a label
 
 
 class Related(NamedTuple):
@@ -145,29 +72,3 @@ def _tree(correlation: np.ndarray, *, ordered: bool = False) -> np.ndarray:
     distance = np.clip(1.0 - correlation, 0.0, None)
     np.fill_diagonal(distance, 0.0)
     return linkage(squareform(distance, checks=False), "average", optimal_ordering=ordered)
-
-
-def heat_map(related: Related) -> dict[str, object] | None:
-    """The picture of correlations, as paths of one colour each; None of fewer than two questions."""
-    n = len(related.texts)
-    if n < 2:
-        return None
-    cell = int(np.clip(_SIDE / n, _SMALLEST_CELL, _LARGEST_CELL))
-    step = np.rint(related.correlation * _STEPS).astype(int)
-    paths: dict[str, list[str]] = {}
-    for (i, j), k in np.ndenumerate(step):
-        colour = _SELF if i == j else _shade(k / _STEPS)
-        paths.setdefault(colour, []).append(f"M{_LABEL_WIDTH + j * cell} {i * cell}h{cell}v{cell}h-{cell}z")
-    return {
-        "cell": cell,
-        "left": _LABEL_WIDTH,
-        "size": n * cell,
-        "labels": related.texts,
-        "paths": {colour: "".join(parts) for colour, parts in paths.items()},
-        "legend": [(value / 10, _shade(value / 10)) for value in range(-10, 11, 2)],
-        "values": np.round(related.correlation, 2).tolist(),
-    }
-
-
-def _shade(correlation: float) -> str:
-    return to_hex(colormaps["RdBu"](0.5 + 0.45 * correlation))

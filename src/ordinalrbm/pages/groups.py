@@ -25,7 +25,7 @@ from ordinalrbm.files.survey import REASONS
 from ordinalrbm.pages.factors import NamedFactor
 from ordinalrbm.pages.page import Label, Table, join_labels, packed_json
 from ordinalrbm.schema.schema import Column, Schema
-from ordinalrbm.schema.vocabulary import name_words, words_of
+from ordinalrbm.schema.vocabulary import PHRASES, name_words, words_of
 from ordinalrbm.stats.pooling import rubin
 from ordinalrbm.stats.welch import (
     ALPHA,
@@ -46,21 +46,10 @@ _COLUMNS = ["factor", "group", "count", "mean", "standard_error", "difference", 
 N_FILLINGS = 10
 _ROUNDING = 1e-9
 _NOTHING_TO_FILL = [REASONS.index(sort) for sort in ("not asked", "not applicable")]
-MOST_SHOWN = 12
-_PANELS = 4
+MOST_SHOWN = 8
+_PANELS = 3
 # What readers look for first, by words in names and short labels; and what is not about the respondent.
-_DEMOGRAPHICS = tuple(
-    words_of(words)
-    for words in (
-        "sex gender geschlecht sexe sexo genre",
-        "age ages aged born birth alter geburtsjahr edad idade",
-        "education educational schooling degree qualification bildung bildungsabschluss diplome educacion",
-        "region country province state urban rural location census land bundesland canton pays",
-        "income earnings einkommen revenu ingresos",
-        "employment employed occupation job beruf emploi",
-        "marital married religion religious race ethnic ethnicity",
-    )
-)
+_DEMOGRAPHICS = tuple(map(words_of, PHRASES["names"]["demographic"]))
 _NOT_OF_PEOPLE = words_of("interviewer interview psu")
 _SHORT_LABEL = 8  # words; a longer one is a question that happens to hold such a word
 _FEW_GROUPS = 8  # stand in the order of the file; more, by their means
@@ -466,14 +455,9 @@ def _leader(one: _Tested, factors: list[NamedFactor], labels: dict[str, Label]) 
         "label": labels[one.means.grouping.name],
         "factor": factors[k].name,
         "test": test,
-        "lowest": _in_words(own["group"].iloc[0]),
-        "highest": _in_words(own["group"].iloc[-1]),
+        "lowest": own["group"].iloc[0],
+        "highest": own["group"].iloc[-1],
     }
-
-
-def _in_words(group: str) -> str:
-    """The name of a group; a code by itself is no name."""
-    return group if any(c.isalpha() for c in group) else f"group {group}"
 
 
 def _tested(people: Compared, found: list[Grouping], factors: list[NamedFactor]) -> list[_Tested]:
@@ -633,8 +617,7 @@ def _banner(
         )
     untested = sum(row["size"][0] is None for row in rows)
     heads = list(zip(means.grouping.groups, means.grouping.counts.tolist(), strict=True))
-    data = {"groups": heads, "rows": rows}
-    return {"groups": heads, "data": packed_json(data), "n_untested": untested}
+    return {"data": packed_json({"groups": heads, "rows": rows}), "n_untested": untested}
 
 
 def _rounded(values: np.ndarray) -> list[float | None]:

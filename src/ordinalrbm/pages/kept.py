@@ -33,7 +33,7 @@ def keep(content: object, about: str = "") -> None:
         for name, part in content.items():
             keep(part, " ".join(f"{about} {getattr(label, 'plain', label)} {name}".split()))
     elif isinstance(content, tuple) and len(content) == 2 and isinstance(content[0], str):
-        keep(content[1], f"{about} {content[0]}")
+        keep(content[1], content[0])  # a title
     elif isinstance(content, list | tuple):
         for part in content:
             keep(part, about)

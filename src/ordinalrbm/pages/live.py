@@ -26,18 +26,18 @@ def live_model(
     model: CumulativeRBM,
     names: Sequence[str],
     labels: Mapping[str, Label],
-    curves: Mapping[str, Curves],
-    on_map: Mapping[str, int],
-    people: Observations,
+    curves: Sequence[Curves] = (),
+    people: Observations | None = None,
+    on_map: Mapping[str, int] | None = None,
 ) -> dict[str, object]:
     """What the script needs: parameters, questions, and the answers of the people on the map.
 
     ``names`` are those of the questions; answers on ordered scales are in the map's variables,
     whose places ``on_map`` has.
     """
-    own, level = model.model_, people.to_dense()
-    plan, bounds = own.layout, own.thresholds
-    numbers = iter(np.asarray(getattr(people, "numbers", np.zeros((0, 0)))).T)
+    own, plan, bounds = model.model_, model.model_.layout, model.model_.thresholds
+    numbers = iter(getattr(people, "numbers", np.zeros((0, 0))).T)
+    middles = {curve.name: curve.middle for curve in curves}
     questions: list[dict[str, object]] = []
     scales: dict[tuple[int, tuple[str, ...]], int] = {}
     for i, (name, j) in enumerate(zip(names, model.questionnaire_.questions, strict=True)):
@@ -52,13 +52,13 @@ def live_model(
             "first": first,
             "scale": scales.setdefault((kind, levels), len(scales)),
             "bounds": bounds[first, 1 : 1 + n_bounds].tolist(),
-            "map": on_map.get(name, -1) if kind == ORDINAL and n_levels <= _MOST_LEVELS else -1,
+            "map": (on_map or {}).get(name, -1) if kind == ORDINAL and n_levels <= _MOST_LEVELS else -1,
+            "middle": middles.get(name),
         }
-        if name in curves:
-            one["middle"] = curves[name].middle
-        if kind == NOMINAL and n_levels <= _MOST_LEVELS:
-            one["given"] = packed(np.where(level[:, i] < 0, 255, level[:, i]).astype(np.uint8))
-        elif kind == NUMERIC:
+        if people is not None and kind == NOMINAL and n_levels <= _MOST_LEVELS:
+            level = people.to_dense()[:, i]
+            one["given"] = packed(np.where(level < 0, 255, level).astype(np.uint8))
+        elif people is not None and kind == NUMERIC:
             one["given"] = packed(next(numbers).astype(np.float32))
         questions.append(one)
     parts = (own.weights, own.bias, own.factor_bias, own.slopes, own.factor_slopes)
@@ -70,7 +70,7 @@ def live_model(
         "shares": own.style_weights.tolist(),
         "shape": [*own.weights.shape, own.n_covariates],
         "parameters": packed(np.concatenate([np.ravel(part) for part in parts]).astype(np.float32)),
-        "covariates": packed(np.ravel(people.covariates).astype(np.float32)) if own.n_covariates else "",
+        "covariates": "" if people is None else packed(np.ravel(people.covariates).astype(np.float32)),
         "questions": questions,
         "scales": [_scale(kind, levels) for kind, levels in scales],
     }

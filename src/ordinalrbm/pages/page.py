@@ -35,7 +35,7 @@ from ordinalrbm.runtime.printable import printable, printable_json
 from ordinalrbm.schema.schema import Schema
 
 _SCRIPTS = ("charts.js", "map.js")
-_SURVEY_SCRIPTS = ("live.js", "groups.js")
+_MORE_SCRIPTS = {"survey.html.j2": ("live.js", "groups.js"), "model.html.j2": ("live.js",)}
 # What could end a script or start a tag, and the two line ends that old JavaScript chokes on.
 _UNSAFE = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 _SMALLEST_P = 0.001  # worth telling
@@ -130,8 +130,7 @@ def left_out_table(left_out: tuple[LeftOut, ...]) -> list[tuple[str, Table]]:
 
 def render(template: str, title: str, model: Any = None, **content: object) -> str:
     """The page of a template, which every file can hold; of a model, with how learning went."""
-    own = _SURVEY_SCRIPTS if template == "survey.html.j2" else ()
-    scripts = [Markup(_file(name)) for name in (*_SCRIPTS, *own)]
+    scripts = [Markup(_file(name)) for name in (*_SCRIPTS, *_MORE_SCRIPTS.get(template, ()))]
     page = _environment().get_template(template)
     html = page.render(
         version=__version__,
@@ -248,7 +247,15 @@ def _environment() -> Environment:
     environment.filters["json"] = as_json
     environment.filters["shown"] = shown
     environment.filters["labelled"] = _labelled
+    environment.filters["sortable"] = _sortable
     return environment
+
+
+def _sortable(value: Any) -> str:
+    """A number that tables are sorted by, in few digits; nothing where it is not known."""
+    if value is None or value != value:  # NaN
+        return ""
+    return str(float(f"{value:.6g}") if isinstance(value, float) else value)
 
 
 def _labelled(svg: Markup, label: str) -> Markup:

@@ -17,8 +17,7 @@ from scipy.special import ndtr
 
 from ordinalrbm.data.tables import as_table
 from ordinalrbm.estimators.survey import CumulativeRBM
-from ordinalrbm.pages.frequencies import level_colours
-from ordinalrbm.pages.page import Label, packed
+from ordinalrbm.pages.page import packed
 from ordinalrbm.plots.maps import row_positions
 from ordinalrbm.plots.questions import Curves
 from ordinalrbm.plots.style import printable
@@ -31,7 +30,7 @@ _PLACES = 65_535  # of a coordinate: two bytes
 _MOST = (0.005, 0.995)
 _FAR_OUT = 3.0  # times as wide as most of the values
 MOST_POINTS = 100_000
-_MOST_CODES = 2_500_000  # of all variables together: about a megabyte on the page
+_MOST_CODES = 1_500_000  # of all variables together: more than half a megabyte on the page
 N_LANDMARKS = 8_000
 # Up to here t-SNE takes about as long as with landmarks.
 MOST_WITHOUT_LANDMARKS = 10_000
@@ -43,7 +42,6 @@ _JITTER = 0.35
 _N_POINTS = 33
 _BEYOND = 1.5  # how far a curve goes on beyond the outermost threshold, in standard deviations
 _MIDDLE = (0.1, 0.9)
-_SMALL = (200, 100)  # width and height of a small chart, in its own units
 
 
 # ---- places -----------------------------------------------------------------------------------
@@ -265,42 +263,6 @@ def response_curves(model: CumulativeRBM, names: list[str], people: Any = None) 
         probability = _probabilities(parameters, bounds, utility)
         curves.append(Curves(name, levels, utility, probability, inner.tolist(), middle))
     return curves
-
-
-def most_unusual(curves: Sequence[Curves], most: int) -> list[Curves]:
-    """Curves whose levels are least evenly spaced, or of which some level is nowhere the likeliest."""
-
-    def oddity(one: Curves) -> float:
-        gaps = np.log(np.maximum(np.diff(one.thresholds), _NEVER_ZERO))
-        never = len(one.levels) - np.unique(one.probability.argmax(axis=1)).size
-        return never / len(one.levels) + (float(gaps.std()) if gaps.size else 0.0)
-
-    return sorted(curves, key=lambda one: -oddity(one))[:most]
-
-
-def small_chart(curves: Curves, label: Label) -> dict[str, object]:
-    """Response curves of a question as shapes; matplotlib would need half a second for each.
-
-    Levels are (name, colour, points of a polygon), thresholds and the middle are given by their x.
-    """
-    width, height = _SMALL
-    low, high = curves.utility[0], curves.utility[-1]
-
-    def across(utility: Any) -> Any:
-        return (utility - low) / (high - low) * width
-
-    x = across(curves.utility)
-    above = curves.probability.cumsum(axis=1)
-    levels = []
-    for k, (level, colour) in enumerate(zip(curves.levels, level_colours(curves.levels), strict=True)):
-        upper, lower = above[:, k], above[:, k] - curves.probability[:, k]
-        # Round the polygon: along its upper edge, and back along its lower one.
-        corners = [*zip(x, upper, strict=True), *zip(x[::-1], lower[::-1], strict=True)]
-        points = " ".join(f"{a:.0f},{(1 - b) * height:.1f}" for a, b in corners)
-        levels.append((level, colour, points))
-    marks = [round(float(across(t)), 1) for t in curves.thresholds]
-    middle = curves.middle and [round(float(across(m)), 1) for m in curves.middle]
-    return {"label": label, "levels": levels, "thresholds": marks, "middle": middle}
 
 
 def _probabilities(model: VectorModel, bounds: np.ndarray, utility: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.evaluate import reliability, score
 from ordinalrbm.evaluate.baselines import DampedBiases
 from ordinalrbm.evaluate.hidden import in_training, level_values
+from ordinalrbm.evaluate.metrics import MEASURES
 from ordinalrbm.evaluate.model_scores import score_model
 from ordinalrbm.files.survey import LeftOut
 from ordinalrbm.pages.frequencies import levels_of
@@ -30,8 +31,6 @@ from ordinalrbm.words import item_vectors
 _MOST_SCORED = 200_000
 _MOST_RANKED_FOR = 2_000  # users
 _LONG_TAIL = (0.01, 0.1, 0.2, 0.5)  # shares of the items, the most rated first
-# An item with few ratings is expected to be rated like all others: so many of theirs are added.
-_BORROWED = 3.0
 _ENOUGH_TEST_RATINGS, _FEW_TEST_RATINGS = 10, 3
 _N_BEST_AND_WORST = 8
 _N_RECOMMENDED = 5
@@ -39,15 +38,6 @@ _MOST_OWN_RATINGS = 12
 _N_REASONS = 5
 _WORTH_NAMING = 0.0005  # less is shown as zero
 _N_FACTORS_TOLD, _N_ENDS, _N_FACTORS_ON_MAP = 6, 6, 12
-_MEASURES = {
-    "rmse": "root mean squared error (of the mean)",
-    "mae": "mean absolute error (of the mode)",
-    "mae_median": "mean absolute error (of the median)",
-    "accuracy": "accuracy (of the mode)",
-    "nll": "negative log-likelihood per rating, nats",
-    "rps": "ranked probability score",
-    "calibration": "calibration error",
-}
 
 
 def ratings_page(
@@ -99,7 +89,7 @@ def ratings_page(
     check_is_fitted(model, "ratings_")
     say = progress or (lambda text: None)
     known = model.ratings_
-    titles = _Titles(known, item_names)
+    titles = _titles(known, item_names)
     say("scoring test ratings")
     scores = None if test is None else _score(model, test, titles)
     say("explaining an example")
@@ -131,42 +121,27 @@ def ratings_page(
     )
 
 
-class _Titles:
-    """What items are called: their titles where these are known, else their ids."""
-
-    def __init__(self, known: Ratings, names: Mapping[Any, Any] | pd.Series | None) -> None:
-        self._known = known
-        # Ids in a file of titles may be text where those of the ratings are numbers.
-        given = {} if names is None else names.items()
-        self._names = {str(item): str(name) for item, name in dict(given).items() if name == name}
-
-    def of(self, items: Iterable[Any]) -> list[str]:
-        """Titles of some ids."""
-        return [self._names.get(str(item), str(item)) for item in items]
-
-    def at(self, places: np.ndarray) -> list[str]:
-        """Titles of items by their places."""
-        return self.of(self._known.items.take(places))
+def _titles(known: Ratings, names: Mapping[Any, Any] | pd.Series | None = None) -> np.ndarray:
+    """(items,) what items are called: their titles where these are known, else their ids."""
+    # Ids in a file of titles may be text where those of the ratings are numbers.
+    given = {} if names is None else {str(i): str(name) for i, name in names.items() if name == name}
+    ids = map(str, known.items.take(np.arange(known.n_items)))
+    return np.array([given.get(item, item) for item in ids], dtype=object)
 
 
 def _long_tail(known: Ratings) -> dict[str, object]:
     """How unequally ratings are spread over items."""
     counts = np.sort(known.observations.column_counts)[::-1]
-    total = np.cumsum(counts) / max(counts.sum(), 1)
     heads = [(share, max(1, round(share * counts.size))) for share in _LONG_TAIL]
-    rows = [(share, n, float(total[n - 1])) for share, n in heads]
+    rows = [(share, n, counts[:n].sum() / counts.sum()) for share, n in heads]
     head = ("most-rated items", "how many", "share of all ratings")
-    return {
-        "table": Table(head, rows, (".0%", ",d", ".0%")),
-        "median": float(np.median(counts)),
-        "of_tenth": rows[1],
-    }
+    return {"table": Table(head, rows, (".0%", ",d", ".0%")), "median": np.median(counts), "tenth": rows[1]}
 
 
 # Scores
 
 
-def _score(model: RatingModel, test: pd.DataFrame, titles: _Titles | None = None) -> dict[str, object] | None:
+def _score(model: RatingModel, test: pd.DataFrame, titles: np.ndarray) -> dict[str, object] | None:
     known = model.ratings_
     given = encode(known, test)
     learnt = in_training(known, given.row, given.column)
@@ -177,13 +152,10 @@ def _score(model: RatingModel, test: pd.DataFrame, titles: _Titles | None = None
     user, item = test["user"].to_numpy()[scored], test["item"].to_numpy()[scored]
     column, level = given.column[scored], given.level[scored].astype(np.intp)
     predicted = model.predict_proba(user, item)
-    usual = _usual(known)[column]  # the last one, -1, is that of an unknown item
-    values = level_values(known)
-    biases = DampedBiases().fit(known).predict_proba(user, item)
-    own, of_biases, others = (score(p, values[level], values) for p in (predicted, biases, usual))
-    measures = [(label, own[name], of_biases[name], others[name]) for name, label in _MEASURES.items()]
-    titles = _Titles(known, None) if titles is None else titles
-    fewest, items = _items_tables(titles, column, values[level], predicted @ values, usual @ values)
+    values, biases = level_values(known), DampedBiases().fit(known).predict_proba(user, item)
+    own, usual = (score(shares, values[level], values) for shares in (predicted, biases))
+    measures = [(label, own[name], usual[name]) for name, label in MEASURES.items()]
+    fewest, items = _items_tables(titles, column, values[level], predicted @ values, biases @ values)
     figure = plots.calibration(reliability(predicted, values[level], values))
     return {
         "n_ratings": scored.size,
@@ -191,12 +163,8 @@ def _score(model: RatingModel, test: pd.DataFrame, titles: _Titles | None = None
         "n_unknown": int(((given.row[scored] < 0) | (column < 0)).sum()),
         "n_learnt": int(learnt.sum()),
         "model": own,
-        "usual": others,
-        "table": Table(
-            ("measure", "model", "user and item biases", "item’s own ratings"),
-            measures,
-            ("", ".3f", ".3f", ".3f"),
-        ),
+        "usual": usual,
+        "table": Table(("measure", "model", "biases of user and item"), measures, ("", ".3f", ".3f")),
         "ranking": _ranking(model, test.iloc[usable]),
         "calibration": drawing(figure, "calibration"),
         "items": items,
@@ -217,21 +185,8 @@ def _ranking(model: RatingModel, test: pd.DataFrame) -> dict[str, object] | None
     return {"table": Table(head, rows, ("", ".3f", ".3f", ".0%")), "protocol": first.protocol}
 
 
-def _usual(known: Ratings) -> np.ndarray:
-    """(items + 1, L): each item's own distribution; at the end that of an item nobody knows."""
-    counts = count_levels(known.observations).astype(np.float64)
-    n_levels = known.observations.n_levels
-    shares = np.zeros((known.n_items + 1, counts.shape[1]))
-    for length in np.unique(n_levels):
-        same = n_levels == length
-        total = counts[same].sum(axis=0) + 0.5 * (np.arange(counts.shape[1]) < length)
-        shares[:-1][same] = counts[same] + _BORROWED * total / total.sum()
-        shares[-1] += total
-    return shares / shares.sum(axis=1, keepdims=True)
-
-
 def _items_tables(
-    titles: _Titles, column: np.ndarray, right: np.ndarray, expected: np.ndarray, usual: np.ndarray
+    titles: np.ndarray, column: np.ndarray, right: np.ndarray, expected: np.ndarray, usual: np.ndarray
 ) -> tuple[int, list[tuple[str, Table]]]:
     """Best and worst predicted items, among those with enough test ratings, and what is enough."""
     errors = {"model": np.abs(expected - right), "usual": np.abs(usual - right)}
@@ -243,12 +198,12 @@ def _items_tables(
     if (by_item["count"] >= fewest).sum() < 2 * _N_BEST_AND_WORST:
         fewest = _FEW_TEST_RATINGS
     by_item = by_item[by_item["count"] >= fewest].sort_values("model", kind="stable")
-    by_item.index = titles.at(by_item.index.to_numpy())
+    by_item.index = titles[by_item.index]
     half = min(_N_BEST_AND_WORST, len(by_item) // 2)
     if not half:
         return fewest, []
     ends = {"Best predicted": by_item.head(half), "Worst predicted": by_item.tail(half)[::-1]}
-    head = ("item", "test ratings", "mean rating", "error", "error, item’s mean")
+    head = ("item", "test ratings", "mean rating", "error", "error, biases")
     formats = ("", ",d", ".2f", ".2f", ".2f")
     return fewest, [
         (name, Table(head, list(some.itertuples(name=None)), formats)) for name, some in ends.items()
@@ -259,7 +214,7 @@ def _items_tables(
 
 
 def example_of(
-    model: Any, user: Any = None, *, n_items: int = _N_RECOMMENDED, titles: _Titles | None = None
+    model: Any, user: Any = None, *, n_items: int = _N_RECOMMENDED, titles: np.ndarray | None = None
 ) -> dict[str, Any] | None:
     """One user, by default one with a usual number of ratings: these, what is recommended, and why.
 
@@ -276,17 +231,14 @@ def example_of(
     best = model.recommend([user], n=n_items)
     if best.empty:
         return None
-    titles = _Titles(known, None) if titles is None else titles
+    titles = _titles(known) if titles is None else titles
     recommended = _recommended(model, user, best, titles)
     first = recommended.rows[0][0]
     why = model.explain(user, best["item"].iloc[0], n=_N_REASONS)
     own = _own_ratings(known, user, titles)
-    reasons = [
-        (name, label_name(r), float(e))
-        for name, (_, r, e) in zip(
-            titles.of(why.ratings.iloc[:, 0]), why.ratings.itertuples(index=False), strict=True
-        )
-    ]
+    speaking = titles[known.lookup(why.ratings.iloc[:, 0], "item")]
+    given, effects = map(label_name, why.ratings.iloc[:, 1]), why.ratings.iloc[:, 2].astype(float)
+    reasons = list(zip(speaking, given, effects, strict=True))
     factors = [
         (" ".join([*of, f"factor {k}"]), float(value), float(part))
         for *of, k, value, part in why.factors.itertuples(index=False)
@@ -304,20 +256,21 @@ def example_of(
     }
 
 
-def _own_ratings(known: Ratings, user: Any, titles: _Titles) -> list[tuple[str, str]]:
+def _own_ratings(known: Ratings, user: Any, titles: np.ndarray) -> list[tuple[str, str]]:
     items, levels = known.observations.row(int(known.lookup(user, "user")[0]))
     order = np.argsort(-levels.astype(np.int64), kind="stable")
     labels = known.decode(levels[order], items[order])
-    return [(name, label_name(r)) for name, r in zip(titles.at(items[order]), labels, strict=True)]
+    return [(name, label_name(r)) for name, r in zip(titles[items[order]], labels, strict=True)]
 
 
-def _recommended(model: RatingModel, user: Any, best: pd.DataFrame, titles: _Titles) -> Table:
-    scales = [model.ratings_.scale_of(i) for i in model.ratings_.lookup(best["item"], "item")]
+def _recommended(model: RatingModel, user: Any, best: pd.DataFrame, titles: np.ndarray) -> Table:
+    places = model.ratings_.lookup(best["item"], "item")
+    scales = [model.ratings_.scale_of(i) for i in places]
     users, items = [user] * len(best), best["item"].to_numpy()
     shares, means = model.predict_proba(users, items), model.predict(users, items)
     # The most likely rating, and how likely at least that one is.
     rows = []
-    lines = zip(titles.of(items), best["score"], means, shares, scales, strict=True)
+    lines = zip(titles[places], best["score"], means, shares, scales, strict=True)
     for name, rank_by, expected, share, scale in lines:
         top = int(share[: scale.n_levels].argmax())
         likely = label_name(scale.labels[top])
@@ -345,7 +298,7 @@ class Items(NamedTuple):
         return cls(vectors, names, order[spread[order] > 1e-6].tolist())
 
 
-def _points(known: Ratings, items: Items, rows: np.ndarray, titles: _Titles) -> Described:
+def _points(known: Ratings, items: Items, rows: np.ndarray, titles: np.ndarray) -> Described:
     """Names, what to colour points by, and what to tell of each: how it is rated, and how often."""
     counts = count_levels(known.observations)[rows]
     total = counts.sum(axis=1)
@@ -362,11 +315,11 @@ def _points(known: Ratings, items: Items, rows: np.ndarray, titles: _Titles) -> 
         for k in items.order[:_N_FACTORS_ON_MAP]
     ]
     variables = [one for one in found if one is not None]
-    shown = [shortened(name, 80) for name in titles.at(rows)]
+    shown = [shortened(name, 80) for name in titles[rows]]
     return Described(shown, variables, range(min(2, len(variables))))
 
 
-def _factor_ends(known: Ratings, items: Items, titles: _Titles) -> list[tuple[str, list[str], list[str]]]:
+def _factor_ends(known: Ratings, items: Items, titles: np.ndarray) -> list[tuple[str, list[str], list[str]]]:
     """The strongest factors, with the items at both ends; only items that many have rated."""
     count = known.observations.column_counts
     often = np.flatnonzero(count >= min(np.median(count), _ENOUGH_TEST_RATINGS))
@@ -376,6 +329,6 @@ def _factor_ends(known: Ratings, items: Items, titles: _Titles) -> list[tuple[st
         number = min(_N_ENDS, len(order) // 2)
         if number:
             ends = (order[:number], order[::-1][:number])
-            low, high = map(titles.at, ends)
+            low, high = (titles[end].tolist() for end in ends)
             found.append((items.names[k], low, high))
     return found

@@ -20,21 +20,12 @@ from ordinalrbm.evaluate import hidden as hiding
 from ordinalrbm.files.survey import REASONS, Survey
 from ordinalrbm.pages.batteries import batteries
 from ordinalrbm.pages.factors import N_FACTORS_TOLD, NamedFactor, factor_table, loadings_table, named_factors
-from ordinalrbm.pages.findings import Related, heat_map, sentences
-from ordinalrbm.pages.frequencies import Frequencies, direction, frequencies, level_colours, summary_of
+from ordinalrbm.pages.findings import MOST_ROWS, Related
+from ordinalrbm.pages.frequencies import direction, frequencies, summary_of
 from ordinalrbm.pages.groups import Compared, Grouping, group_sections, grouping_of
 from ordinalrbm.pages.live import live_model, worth_asking
 from ordinalrbm.pages.page import Label, Progress, Table, labels_of, left_out_table, render, texts_of
-from ordinalrbm.pages.points import (
-    Described,
-    Variable,
-    map_section,
-    most_unusual,
-    response_curves,
-    small_chart,
-    some_of,
-    variable_of,
-)
+from ordinalrbm.pages.points import Described, Variable, map_section, response_curves, some_of, variable_of
 from ordinalrbm.pages.ratings import ratings_page
 from ordinalrbm.plots.questions import Curves
 from ordinalrbm.plots.style import shortened
@@ -46,7 +37,6 @@ _ENOUGH_ROWS = 4_000
 _SHARE_HIDDEN_AFTERWARDS = 0.1
 _TOLD_ANSWERS, _TOLD_BACKGROUND = 4, 6
 _N_ERRORS = 8  # questions whose errors are shown at once
-_N_CURVES = 6
 _MOST_LOADINGS = 16  # rows; a longer table starts folded
 _SHORT = 90  # letters of a question in a list
 
@@ -119,7 +109,8 @@ def survey_page(
     say(f"placing {rows.size:,} respondents on a map")
     leader = groups["leader"]
     described = partial(about.points, leader and leader["name"])
-    the_map: Any = map_section(rows, about.scores, described, "respondents", random_state, about.n_variables)
+    n_variables = len(about.names) + survey.background.shape[1] + len(factors)
+    the_map: Any = map_section(rows, about.scores, described, "respondents", random_state, n_variables)
     say("drawing")
     some = survey.table.subset(some_of(rows, _ENOUGH_ROWS, random_state))
     curves = response_curves(model, about.names, some)
@@ -130,16 +121,17 @@ def survey_page(
         "n_silent": len(answered) - rows.size,
     }
     related = about.related()
-    merged = related.merged()
-    shown, folded = batteries(about.frequencies, [about.short[name] for name in about.names])
+    asked = [labels[name] for name in about.names]
+    given = frequencies(survey.encoded, asked, about.weight, survey.no_answers)
+    shown, folded = batteries(given, [about.short[name] for name in about.names])
     return render(
         "survey.html.j2",
         title or f"{_in_words(survey.name)}: what {len(answered):,} respondents answered",
         model,
         facts=facts,
-        findings=sentences(facts, factors, related.closest, hidden, leader),
-        heat=heat_map(merged),
-        is_merged=len(merged.texts) < len(related.texts),
+        closest=related.closest,
+        heat=related.merged(),
+        is_merged=len(related.texts) > MOST_ROWS,
         batteries=shown,
         folded=folded,
         others=about.other_kinds() if survey.chosen.columns else None,
@@ -152,9 +144,7 @@ def survey_page(
         groups=groups,
         hidden=hidden,
         live=about.live(curves, the_map),
-        curves=[small_chart(one, labels[one.name]) for one in most_unusual(curves, _N_CURVES)],
         n_curves=len(curves),
-        scales=about.scales(),
         left_out=_left_out(survey),
         unanswered=model.unanswered,
         is_sampled=model.inference == "mcmc",
@@ -247,10 +237,8 @@ def model_page(model: Any, *, title: str | None = None) -> str:
     if not isinstance(model, CumulativeRBM):
         return ratings_page(model, title=title)
     reading = model.factor_solution()
-    labels = labels_of([str(name) for name in reading.loadings.index], reading.questions)
-    known = model.questionnaire_
-    names = zip(column_names(model), known.kinds, strict=True)
-    curves = response_curves(model, [name for name, kind in names if kind == "ordinal"])
+    known, every = model.questionnaire_, column_names(model)
+    labels = labels_of([*map(str, reading.loadings.index), *every], reading.questions)
     return render(
         "model.html.j2",
         title or "Model",
@@ -258,7 +246,7 @@ def model_page(model: Any, *, title: str | None = None) -> str:
         n_questions=len(known.questions),
         n_factors=model.model_.n_factors,
         factors=named_factors(reading, labels)[:N_FACTORS_TOLD],
-        curves=[small_chart(one, labels[one.name]) for one in curves],
+        live=live_model(model, [every[j] for j in known.questions], labels),
     )
 
 
@@ -305,17 +293,6 @@ class _Sections:
         asked = [*self.names, *self.survey.chosen.numeric]
         return in_short({name: self.labels[name].text for name in asked}, _SHORT)
 
-    @cached_property
-    def frequencies(self) -> list[Frequencies]:
-        """What was answered to the questions on ordered scales."""
-        asked = [self.labels[name] for name in self.names]
-        return frequencies(self.survey.encoded, asked, self.weight, self.survey.no_answers)
-
-    @property
-    def n_variables(self) -> int:
-        """How many ways there are to colour the map."""
-        return len(self.names) + self.survey.background.shape[1] + len(self.factors)
-
     def related(self) -> Related:
         """How questions are correlated, by the model."""
         scales = zip(self.names, self.survey.encoded.scales, strict=True)
@@ -330,30 +307,19 @@ class _Sections:
 
     def live(self, curves: list[Curves], the_map: dict[str, Any] | None) -> dict[str, object]:
         """The model for the page's script, with the answers of those on the map."""
-        rows, on_map = np.zeros(1, dtype=np.int64), {}  # somebody, whom no card shows
+        every = getattr(self.model, "feature_names_in_", self.names)
+        names = [str(every[j]) for j in self.model.questionnaire_.questions]
+        people, on_map = None, {}
         if the_map is not None:
-            rows, variables = the_map["rows"], the_map["data"]["variables"]
+            variables = the_map["data"]["variables"]
             on_map = {v["column"]: k for k, v in enumerate(variables) if v["section"] == "Answers"}
-        known = self.model.questionnaire_
-        people = known.encode(as_table(self.survey.table.subset(rows)))
-        every = column_names(self.model) if self.survey.chosen.columns else self.names
-        names = [every[j] for j in known.questions]
-        found = live_model(self.model, names, self.labels, {c.name: c for c in curves}, on_map, people)
+            table = as_table(self.survey.table.subset(the_map["rows"]))
+            people = self.model.questionnaire_.encode(table)
+        found = live_model(self.model, names, self.labels, curves, people, on_map)
         return found | {"ask": worth_asking(self.reading, names)}
 
-    def scales(self) -> list[dict[str, object]]:
-        """Scales, their colours, and the questions that use them."""
-        short = self.short
-        questions: dict[tuple[str, ...], list[str]] = {}
-        for name, scale in zip(self.names, self.survey.encoded.scales, strict=True):
-            questions.setdefault(tuple(map(str, scale.labels)), []).append(short[name])
-        return [
-            {"levels": list(zip(levels, level_colours(levels), strict=True)), "questions": asked}
-            for levels, asked in questions.items()
-        ]
-
     def other_kinds(self) -> dict[str, object]:
-        """Categories and how often they were chosen, numbers in short, and loadings of both."""
+        """Categories and how often they were chosen, and numbers in short."""
         survey, labels = self.survey, self.labels
         chosen, learnt = survey.chosen, list(self.model.feature_names_in_)
         scales = [self.model.scales_[learnt.index(name)] for name in chosen.nominal]
@@ -375,16 +341,8 @@ class _Sections:
         return {
             "categories": categories,
             "numbers": Table(head, numbers, ("", ",d", *[".5g"] * 7)),
-            "loadings": self._loadings_of(chosen.asked),
             "background": [labels[name] for name in chosen.background],
         }
-
-    def _loadings_of(self, questions: list[str]) -> Table:
-        loadings, question = self.reading.loadings, self.reading.question
-        told = [factor.name for factor in self.factors[:N_FACTORS_TOLD]]
-        own = [name for name in loadings.index if question(name) in questions]
-        rows = [(self.labels[name], *loadings.loc[name, told]) for name in own]
-        return Table(("category or number", *told), rows, ("", *["+.2f"] * len(told)))
 
     def hidden(self, held_out: Cells | None) -> dict[str, object] | None:
         """How well hidden answers are predicted."""
@@ -403,7 +361,8 @@ class _Sections:
         return {
             "overall": scores.overall,
             "table": _hidden_table(lines, self.labels),
-            "errors": _errors(lines.head(_N_ERRORS), self.labels),
+            "errors": [(self.labels[str(name)], line) for name, line in lines.head(_N_ERRORS).iterrows()],
+            "largest": float(lines[["model_error", "usual_error"]].max(axis=None)) or 1.0,
             "learnt_from": learnt_from,
             "n_rows": rows.size,
             "n_left_aside": held_out.row.size - asked.row.size,
@@ -463,21 +422,6 @@ def _hide_some(answers: Encoded, random_state: int) -> Cells:
     is_hidden = np.zeros(given.n_entries, dtype=bool)
     is_hidden[entries[chosen]] = True
     return hiding.cells_of(given, is_hidden)
-
-
-def _errors(lines: pd.DataFrame, labels: dict[str, Label]) -> list[dict[str, object]]:
-    """Errors of the model and of the usual answer as places on a line, in percent."""
-    most = float(lines[["model_error", "usual_error"]].max(axis=None)) or 1.0
-    return [
-        {
-            "label": labels[str(name)],
-            "model": 100.0 * line["model_error"] / most,
-            "usual": 100.0 * line["usual_error"] / most,
-            "gain": line["gain"],
-            "count": int(line["count"]),
-        }
-        for name, line in lines.iterrows()
-    ]
 
 
 def _hidden_table(lines: pd.DataFrame, labels: dict[str, Label]) -> Table:

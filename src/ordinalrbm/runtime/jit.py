@@ -68,8 +68,13 @@ def compiled(*, parallel: bool = False) -> Callable[[Callable], Callable]:
     return decorate
 
 
+# Not the functions that become part of them.
+_kernels: set[Any] = set()
+
+
 def _dispatcher(function: Callable, **options: Any) -> Any:
     dispatcher = numba.njit(fastmath=FUSED, nogil=True, **_COMMON, **options)(function)
+    _kernels.add(dispatcher)
     with suppress(RuntimeError):  # no folder can be written to: compiled again each time
         dispatcher._cache = _Cache(function)
     return dispatcher
@@ -220,21 +225,37 @@ def inlined_sum(function: Callable) -> Callable:
     return numba.njit(fastmath=REORDERED, forceinline=True, **_COMMON)(function)
 
 
+# What kernels are for, by the beginning of their modules' names, and about how long they take.
+_PARTS = {
+    "ordinalrbm.engine.gibbs": ("surveys", "a minute"),
+    "ordinalrbm.engine.mean_field": ("surveys", "a minute"),
+    "ordinalrbm.engine.annealing": ("surveys", "a minute"),
+    "ordinalrbm.engine": ("ratings", "a minute"),
+    "ordinalrbm.matrix": ("ratings", "a minute"),
+    "ordinalrbm.": ("tables", "a quarter of a minute"),
+}
+
+
 class _Announcement(event.Listener):
-    """Prints once per process that kernels are being compiled."""
+    """Prints that kernels are being compiled, once per process for each of their parts."""
 
     def __init__(self) -> None:
-        self.said = False
+        self.is_silent = False
+        self.said: set[str] = set()
 
     def on_start(self, happening: event.Event) -> None:
         dispatcher = (happening.data or {}).get("dispatcher")
         module = getattr(getattr(dispatcher, "py_func", None), "__module__", None) or ""
-        if not self.said and module.startswith("ordinalrbm."):
-            self.said = True
-            kept = "once; kept on disk for the next time"
-            if cache_folder(dispatcher) is None:
-                kept = "each time anew: NUMBA_CACHE_DIR may name a folder to keep it in"
-            print_to_stderr(f"ordinalrbm: compiling the sampler for this machine ({kept}) ...")
+        part, long = next(
+            (found for name, found in _PARTS.items() if module.startswith(name)), ("all", "a minute")
+        )
+        if self.is_silent or part in self.said or dispatcher not in _kernels:
+            return
+        self.said.add(part)
+        kept = "once on this machine; `ordinalrbm doctor --compile` does all at once"
+        if cache_folder(dispatcher) is None:
+            kept = "each time: set NUMBA_CACHE_DIR to a folder that can be written to, to keep them"
+        print_to_stderr(f"ordinalrbm: compiling the kernels of {part}, about {long} ({kept}) ...")
 
     def on_end(self, happening: event.Event) -> None:
         pass
@@ -252,4 +273,4 @@ def print_to_stderr(text: str) -> None:
 
 def compile_silently() -> None:
     """Print no note when compiling, for programs that should be quiet."""
-    _announcement.said = True
+    _announcement.is_silent = True

@@ -11,13 +11,7 @@ def split_sheet(path: Path) -> tuple[Path, str | None]:
 
 
 def beside(path: Path, ending: str) -> Path:
-    """The name of a result in the folder of the data.
-
-    Examples
-    --------
-    >>> beside(Path("a/survey.csv.gz"), "-report.html").as_posix()
-    'a/survey-report.html'
-    """
+    """The name of a result in the folder of the data: a/b.csv.gz gives a/b-report.html."""
     file, sheet = split_sheet(path)
     name = file.name if file.is_dir() else Path(file.name.removesuffix(".gz")).stem
     return file.with_name(f"{name}{f'-{sheet}' if sheet else ''}{ending}")

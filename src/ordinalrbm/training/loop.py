@@ -55,14 +55,14 @@ class Calls:
         _calls.reset(self._before)
 
     def stops(self, learner: Learner) -> bool:
-        """Call it after an epoch; returns whether learning is to stop, if there is a model."""
+        """Call it after an epoch, in the first of several processes; returns whether all are to stop."""
         if self.callback is None:
             return False
         callback, line = self.callback, learner.history[-1]
         rate = float(getattr(line, "learning_rate", np.nan))
         epoch = Epoch(line.epoch, float(line.validation), rate, line.seconds)
         among = process_group.current() or process_group.ALONE
-        self.has_stopped = among.broadcast_object(lambda: bool(callback(epoch))) and learner.has_model
+        self.has_stopped = among.broadcast_object(lambda: bool(callback(epoch)))
         return self.has_stopped
 
 

@@ -241,7 +241,7 @@ def side(
     if model.kind.size:
         observations, known = in_columns(observations, model.layout, unknown)
     if unanswered == "latent":
-        observations, known = _with_unknown(observations, known, unknown)
+        observations, known = _with_unknown(observations, known, unknown, bool(model.kind.size))
     view = observations.column_view
     this = Side(
         row_start=observations.row_start,
@@ -297,14 +297,14 @@ def in_columns(answers: Observations, plan: Layout, unknown: int) -> tuple[Obser
 
 
 def _with_unknown(
-    observations: Observations, known: np.ndarray, unknown: int
+    observations: Observations, known: np.ndarray, unknown: int, is_mixed: bool
 ) -> tuple[Observations, np.ndarray]:
     """Fill every gap with the level of unknown answers."""
     shape, cells = (observations.n_rows, observations.n_columns), (rows_of(observations), observations.column)
     level = np.full(shape, unknown, dtype=level_type(unknown))
     level[cells] = observations.level
     filled = _every_column(*shape, level.reshape(-1), observations.n_levels)
-    if not known.size:
+    if not is_mixed:
         return filled, known
     everything = np.full(shape, np.nan, dtype=np.float32)
     everything[cells] = known

@@ -49,6 +49,8 @@ const ordinalrbm = {};
     save(new Blob([text], { type: "image/svg+xml" }), button.dataset.file + ".svg");
   }
 
+  ordinalrbm.saveDrawing = saveDrawing;
+
   function valueOf(row, column) {
     const cell = row.cells[column];
     if (cell.dataset.value === undefined) return cell.textContent;
@@ -90,10 +92,51 @@ const ordinalrbm = {};
     }
   }
 
-  // The heat map tells the pair of questions under the pointer, or under a mark that arrow keys move.
-  function tellPairs(svg) {
-    const { labels, values, cell, left } = ordinalrbm.read("heat");
-    const mark = svg.querySelector(".heat-mark"), pair = document.querySelector(".heat-pair");
+  // Questions wherever they are folded away; what was folded before one looked for something is so again.
+  function findQuestions(input) {
+    const wanted = input.value.trim().toLowerCase();
+    const list = document.getElementById(input.dataset.questions);
+    for (const one of list.querySelectorAll(".more")) one.open = wanted !== "";
+    for (const one of list.querySelectorAll(".frequency")) {
+      one.hidden = !one.dataset.name.toLowerCase().includes(wanted);
+    }
+    for (const one of list.querySelectorAll(".battery")) one.hidden = !one.querySelector(".frequency:not([hidden])");
+  }
+
+  const SVG = "http://www.w3.org/2000/svg";
+  ordinalrbm.draw = function (svg, tag, attributes, text = "") {
+    const made = document.createElementNS(SVG, tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    made.textContent = text;
+    svg.append(made);
+    return made;
+  };
+
+  // From red over white to blue, as ColorBrewer has them: −1 to +1.
+  const REDS_TO_BLUES = ["#8c0c25", "#bc2d35", "#da6955", "#f5aa89", "#fcdfcf", "#f7f6f6", "#d7e8f1", "#a2cde3", "#5ca3cb", "#2a71b2", "#0f437b"];
+  function colourOf(correlation) {
+    const place = (correlation + 1) * 5, low = Math.min(Math.floor(place), 9);
+    const parts = [1, 3, 5].map((at) => {
+      const [a, b] = [low, low + 1].map((k) => parseInt(REDS_TO_BLUES[k].slice(at, at + 2), 16));
+      return Math.round(a + (b - a) * (place - low));
+    });
+    return `rgb(${parts.join(",")})`;
+  }
+
+  // The heat map, which tells the pair of questions under the pointer, or under a mark that arrow keys move.
+  function drawHeat(svg) {
+    const { labels, values } = ordinalrbm.read("heat"), { draw } = ordinalrbm;
+    const left = 200, cell = Math.min(Math.max(Math.floor(520 / labels.length), 13), 30), size = cell * labels.length;
+    svg.setAttribute("viewBox", `0 0 ${left + size} ${size}`);
+    svg.style.width = `${left + size}px`;
+    labels.forEach((label, i) => {
+      draw(svg, "text", { x: left - 6, y: i * cell + cell / 2, dy: ".35em", "text-anchor": "end", "font-size": Math.min(cell - 2, 12), fill: "currentColor" }, label);
+      values[i].forEach((r, j) => draw(svg, "rect", { x: left + j * cell, y: i * cell, width: cell, height: cell, fill: i === j ? "#8a8a8a" : colourOf(r) }));
+    });
+    const mark = draw(svg, "rect", { width: cell, height: cell, fill: "none", stroke: "#000", "stroke-width": 2, visibility: "hidden" });
+    const steps = Array.from({ length: 11 }, (_, k) => Object.assign(document.createElement("i"), { style: `background:${colourOf(k / 5 - 1)}` }));
+    document.querySelector(".heat-legend").append(ordinalrbm.element("span", "", "−1"), ...steps, ordinalrbm.element("span", "", "+1"));
+    const pair = document.querySelector(".heat-pair");
     let [row, column] = [0, 0];
     function tell(i, j) {
       [row, column] = [i, j].map((k) => Math.min(Math.max(k, 0), labels.length - 1));
@@ -104,15 +147,15 @@ const ordinalrbm = {};
       pair.replaceChildren(ordinalrbm.element("bdi", "", labels[row]), " and ", ordinalrbm.element("bdi", "", labels[column]), `: r = ${r}`);
     }
     svg.addEventListener("pointermove", (event) => {
-      const place = svg.getBoundingClientRect(), scale = svg.viewBox.baseVal.width / place.width;
+      const place = svg.getBoundingClientRect(), scale = (left + size) / place.width;
       const x = (event.clientX - place.left) * scale - left, y = (event.clientY - place.top) * scale;
       if (x >= 0) tell(Math.floor(y / cell), Math.floor(x / cell));
     });
     svg.addEventListener("keydown", (event) => {
-      const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-      if (!steps[event.key]) return;
+      const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+      if (!moves[event.key]) return;
       event.preventDefault();
-      tell(row + steps[event.key][0], column + steps[event.key][1]);
+      tell(row + moves[event.key][0], column + moves[event.key][1]);
     });
   }
 
@@ -140,7 +183,10 @@ const ordinalrbm = {};
   for (const input of document.querySelectorAll(".finder")) {
     input.addEventListener("input", () => find(input));
   }
-  for (const svg of document.querySelectorAll("svg.heat")) tellPairs(svg);
+  for (const input of document.querySelectorAll("[data-questions]")) {
+    input.addEventListener("input", () => findQuestions(input));
+  }
+  for (const svg of document.querySelectorAll("svg.heat")) drawHeat(svg);
   for (const button of document.querySelectorAll("button.copy")) {
     button.addEventListener("click", () => copy(button));
   }

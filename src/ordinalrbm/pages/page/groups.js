@@ -47,11 +47,14 @@
     async start() {
       const bytes = await ordinalrbm.unpack(ordinalrbm.read(this.root.dataset.means));
       this.data = JSON.parse(new TextDecoder().decode(bytes));
-      for (const select of [this.a, this.b]) select.addEventListener("change", () => this.show());
+      [this.a, this.b].forEach((select, place) => {
+        select.append(...this.data.groups.map(([name, count], g) => new Option(`${name} (${count.toLocaleString("en")})`, g)));
+        select.selectedIndex = place;
+        select.addEventListener("change", () => this.show());
+      });
       this.more.addEventListener("click", () => { this.all = true; this.show(); });
       const table = this.root.querySelector(".pair-table");
       table.addEventListener("toggle", () => { if (table.open) this.fill(table); });
-      this.b.selectedIndex = this.b.selectedIndex === this.a.selectedIndex ? 1 : this.b.selectedIndex;
       this.show();
       this.root.dataset.ready = "yes";
     }

@@ -452,53 +452,88 @@
     }
   }
 
-  // ---- response curves of all questions
+  // ---- response curves
+
+  // Shares of the people up to a level of a question, whose latent response is at a point.
+  function under(model, one, m, point) {
+    if (m < 0 || m >= one.bounds.length) return m < 0 ? 0 : 1;
+    return model.stretches.reduce((sum, c, g) => sum + model.shares[g] * below(c * one.bounds[m] - point), 0);
+  }
+
+  // Where thresholds are for somebody with a usual style, and points from one end to the other.
+  function along(model, one) {
+    const usual = Math.exp(model.stretches.reduce((sum, c, g) => sum + model.shares[g] * Math.log(c), 0));
+    const inner = one.bounds.map((bound) => usual * bound);
+    const marks = inner.concat(one.middle ?? []), [low, high] = marks.length ? [Math.min(...marks) - 1.5, Math.max(...marks) + 1.5] : [-1.5, 1.5];
+    return { inner, low, high, points: Array.from({ length: 33 }, (_, i) => low + ((high - low) * i) / 32) };
+  }
+
+  // Uneven thresholds, and levels that are nowhere the likeliest.
+  function oddity(model, one) {
+    const { inner, points } = along(model, one), n = one.bounds.length + 1;
+    const gaps = inner.slice(1).map((bound, m) => Math.log(Math.max(bound - inner[m], 1e-6)));
+    const mean = gaps.reduce((sum, x) => sum + x, 0) / (gaps.length || 1);
+    const spread = Math.sqrt(gaps.reduce((sum, x) => sum + (x - mean) ** 2, 0) / (gaps.length || 1));
+    const likeliest = points.map((point) => {
+      const shares = Array.from({ length: n }, (_, m) => under(model, one, m, point) - under(model, one, m - 1, point));
+      return shares.indexOf(Math.max(...shares));
+    });
+    return spread + 1 - new Set(likeliest).size / n;
+  }
 
   function curve(model, one) {
-    const scale = model.scales[one.scale], usual = Math.exp(model.stretches.reduce((sum, c, g) => sum + model.shares[g] * Math.log(c), 0));
-    const inner = one.bounds.map((bound) => usual * bound), marks = [...inner, ...(one.middle ?? [])];
-    const low = Math.min(...marks, 0) - 1.5, high = Math.max(...marks, 0) + 1.5, points = 33;
-    const across = (utility) => ((utility - low) / (high - low)) * 200;
-    const under = (m, utility) => (m < 0 ? 0 : m >= one.bounds.length ? 1 : model.stretches.reduce((sum, c, g) => sum + model.shares[g] * below(c * one.bounds[m] - utility), 0));
+    const scale = model.scales[one.scale], { inner, low, high, points } = along(model, one);
+    const across = (point) => (((point - low) / (high - low)) * 200).toFixed(1);
     const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    svg.setAttribute("viewBox", "-1 -1 202 110");
-    svg.setAttribute("role", "img");
-    svg.setAttribute("aria-label", one.text);
-    const draw = (tag, attributes) => {
-      const made = document.createElementNS(svg.namespaceURI, tag);
-      for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-      svg.append(made);
-    };
-    const at = Array.from({ length: points }, (_, i) => low + ((high - low) * i) / (points - 1));
-    scale.levels.forEach((_, m) => {
-      const corner = (utility, edge) => `${across(utility).toFixed(0)},${(100 - 100 * under(edge, utility)).toFixed(1)}`;
-      const corners = [...at.map((u) => corner(u, m)), ...at.toReversed().map((u) => corner(u, m - 1))];
-      draw("polygon", { fill: scale.colours[m], points: corners.join(" ") });
+    for (const [name, value] of Object.entries({ viewBox: "-1 -1 202 110", role: "img", "aria-label": one.text })) svg.setAttribute(name, value);
+    scale.levels.forEach((level, m) => {
+      const corner = (point, edge) => `${across(point)},${(100 - 100 * under(model, one, edge, point)).toFixed(1)}`;
+      const corners = [...points.map((point) => corner(point, m)), ...points.toReversed().map((point) => corner(point, m - 1))];
+      ordinalrbm.draw(ordinalrbm.draw(svg, "polygon", { fill: scale.colours[m], points: corners.join(" ") }), "title", {}, level);
     });
-    for (const bound of inner) draw("path", { d: `M${across(bound).toFixed(1)} 0V100`, stroke: "#fff", "stroke-dasharray": "3 2" });
-    if (one.middle) draw("path", { d: `M${across(one.middle[0]).toFixed(1)} 106.5H${across(one.middle[1]).toFixed(1)}`, stroke: "currentColor", "stroke-width": 3 });
-    const figure = element("figure", "small", element("p", "name", ...label(one)), svg, ends(scale));
+    for (const bound of inner) {
+      ordinalrbm.draw(svg, "path", { d: `M${across(bound)} 0V100`, stroke: "#fff", "stroke-dasharray": "3 2" });
+      ordinalrbm.draw(svg, "path", { d: `M${across(bound)} 100v4`, stroke: "currentColor" });
+    }
+    if (one.middle) ordinalrbm.draw(svg, "path", { d: `M${across(one.middle[0])} 106.5H${across(one.middle[1])}`, stroke: "currentColor", "stroke-width": 3 });
+    const save = Object.assign(element("button", "save", "Save SVG"), { type: "button", ariaLabel: `Save the curves of ${one.text} as SVG` });
+    save.dataset.file = "response-curves";
+    save.addEventListener("click", () => ordinalrbm.saveDrawing(save));
+    const figure = element("figure", "small", element("p", "name", ...label(one)), svg, ends(scale), save);
     figure.dataset.name = `${one.text} ${one.code}`;
     return figure;
+  }
+
+  // The most unusual ones at once, all of them on demand; or all, where nothing is folded away.
+  function showCurves(model) {
+    const asked = model.questions.filter((one) => one.kind === ORDINAL && one.bounds.length);
+    const [some, all] = ["curves", "all-curves"].map((id) => document.getElementById(id));
+    if (some) {
+      const odd = new Map(asked.map((one) => [one, oddity(model, one)]));
+      const first = asked.toSorted((a, b) => odd.get(b) - odd.get(a)).slice(0, Number(some.dataset.most));
+      some.append(...first.map((one) => curve(model, one)));
+    }
+    const fill = () => { if (!all.firstChild) all.append(...asked.map((one) => curve(model, one))); };
+    const folded = all?.closest("details");
+    if (folded) folded.addEventListener("toggle", fill);
+    else if (all) fill();
   }
 
   async function start() {
     const data = ordinalrbm.read("live");
     const model = new Model(data, new Float32Array((await unpack(data.parameters)).buffer));
     ordinalrbm.live = model;
+    showCurves(model);
     const map = document.querySelector('[data-map="people"]');
     if (map) ordinalrbm.card = new Card(model, map);
+    if (!document.querySelector(".live")) return;
     new Trial(model);
-    const curves = document.querySelector(".all-curves");
-    curves?.addEventListener("toggle", () => {
-      const box = document.getElementById("all-curves");
-      if (!box.firstChild) box.append(...model.questions.filter((one) => one.kind === ORDINAL).map((one) => curve(model, one)));
-    });
     document.getElementById("try").dataset.ready = "yes";
   }
 
   start().catch((error) => {
-    document.querySelector(".live-note").textContent = "This browser cannot run the model; please try a newer one.";
+    const note = document.querySelector(".live-note");
+    if (note) note.textContent = "This browser cannot run the model; please try a newer one.";
     console.error(error);
   });
 })();

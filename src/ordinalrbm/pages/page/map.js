@@ -58,7 +58,7 @@
     const known = codes.filter((code) => code !== UNKNOWN).sort();
     const low = known[Math.floor(known.length * 0.01)];
     const high = Math.max(known[Math.ceil(known.length * 0.99) - 1], low + 1);
-    const count = Math.min(CLASSES, high - low + 1);
+    const count = Math.min(CLASSES, high - low + 1), areTwo = new Set(known).size === 2;
     const of = new Uint8Array(256).fill(UNKNOWN);
     const first = [], last = [];
     for (let code = 0; code < UNKNOWN; code++) {
@@ -74,7 +74,7 @@
     for (let k = 0; k < count; k++) {
       const from = first[k] === undefined ? "" : numberText(variable, first[k]);
       const to = first[k] === undefined ? "" : numberText(variable, last[k]);
-      classes.push({ label: from === to ? from || "nobody" : `${from} to ${to}`, colour: count === 2 ? KINDS[k] : shade(count > 1 ? k / (count - 1) : 0.5) });
+      classes.push({ label: from === to ? from || "nobody" : `${from} to ${to}`, colour: areTwo ? KINDS[Number(k > 0)] : shade(count > 1 ? k / (count - 1) : 0.5) });
     }
     return { of, classes };
   }
