@@ -363,6 +363,8 @@ def report_screens(folder: Path) -> dict[str, bytes]:
     page = folder / "report.html"
     background_scales = "knowledge,interest,Household*,Education"
     _command("report", str(folder / "food.csv"), "--exclude", background_scales, "-o", str(page), "--quiet")
+    as_ratings(answers).to_csv(folder / "cuisines.csv", index=False)
+    _command("report", str(folder / "cuisines.csv"), "-o", str(folder / "ratings.html"), "--quiet")
     screens = {
         "report": (1280, 800, "", False),
         "report-dark": (1280, 800, "", True),
@@ -371,6 +373,7 @@ def report_screens(folder: Path) -> dict[str, bytes]:
         "report-factors": (1280, 540, "#factors", False),
         "report-groups": (1280, 740, "#groups", False),
         "report-try": (1280, 700, "#try", False),
+        "report-ratings": (1280, 670, "#example", False, "ratings.html"),
     }
     with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=folder)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -390,7 +393,14 @@ def _command(*arguments: str) -> None:
 
 
 def _screen(
-    browser: str, folder: Path, address: str, width: int, height: int, section: str, is_dark: bool
+    browser: str,
+    folder: Path,
+    address: str,
+    width: int,
+    height: int,
+    section: str,
+    is_dark: bool,
+    page: str = "report.html",
 ) -> bytes:
     # Windows of Chromium are 500 pixels wide at least: a phone is a frame in one. Sections move until
     # all is drawn.
@@ -398,7 +408,7 @@ def _screen(
     place = f"frames[0].document.querySelector('{section}')"
     scroll = f"setTimeout(() => {place}.scrollIntoView({{behavior: 'instant'}}), 2000)"
     (folder / "frame.html").write_text(
-        f'<body style="margin: 0"><iframe src="report.html" style="{style}"></iframe>'
+        f'<body style="margin: 0"><iframe src="{page}" style="{style}"></iframe>'
         f"<script>{scroll if section else ''}</script>"
     )
     dark = ["--blink-settings=preferredColorScheme=0"] if is_dark else []
