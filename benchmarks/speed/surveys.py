@@ -78,7 +78,7 @@ def main() -> None:
     options = parser.parse_args()
     frame = load(options.data)
     print(f"{options.data}, {min(options.rows, len(frame)):,} rows, {frame.shape[1]} questions")
-    print(f"  {'':28}{'MAE':>8}{'less by':>18}{'NLL':>8}{'wall s':>9}{'CPU s':>9}")
+    print(f"  {'':28}{'MAE':>8}{'than ours':>18}{'NLL':>8}{'wall s':>9}{'CPU s':>9}")
     base: dict[str, Any] = {}
     for name in METHODS:
         found = alone(run, name, options.data, options.rows)
