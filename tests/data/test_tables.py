@@ -231,12 +231,17 @@ def test_duplicated_names_are_named():
 
 
 @pytest.mark.parametrize(
-    "one_dimensional", [np.array([1.0, 2.0]), [1, 2, 3], pd.Series([1, 2]), pl.Series([1, 2]), 5, "text"]
+    "one_dimensional", [np.array([1.0, 2.0]), [1, 2, 3], pd.Series([1, 2]), pl.Series([1, 2]), 5]
 )
 def test_two_dimensions_are_needed(one_dimensional):
     with pytest.raises(ValueError, match=r"Expected 2D array, got .* array instead") as caught:
         as_table(one_dimensional)
     assert "Reshape your data either using array.reshape(-1, 1)" in str(caught.value)
+
+
+def test_the_name_of_a_file_is_no_table():
+    with pytest.raises(ValueError, match=r"to read a file, give ordinalrbm\.read_survey\('a\.sav'\)"):
+        as_table("a.sav")
 
 
 def test_other_shapes():

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 from ordinalrbm.data.observations import Cells
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate import compare_factor_numbers
-from ordinalrbm.evaluate.model_scores import _compared, _error
+from ordinalrbm.evaluate.model_scores import _compared, clustered_error
 
 SEEN = []
 
@@ -70,9 +70,9 @@ def test_errors_are_those_of_people_drawn_again():
     total, count = np.bincount(row, values), np.bincount(row)
     again = rng.integers(0, 300, (4_000, 300))
     means = total[again].sum(axis=1) / count[again].sum(axis=1)
-    assert _error(values, row) == pytest.approx(means.std(), rel=0.05)
+    assert clustered_error(values, row) == pytest.approx(means.std(), rel=0.05)
     # Answers of one person go together: taken for independent, the error were half of it.
-    assert _error(values, np.arange(row.size)) < 0.7 * means.std()
+    assert clustered_error(values, np.arange(row.size)) < 0.7 * means.std()
 
 
 def test_weights_and_progress_are_passed_on():
