@@ -50,7 +50,7 @@ def test_two_processes_write_the_model_of_one(folder):
     both = torchrun(*fit, "--out", "two.orbm", cwd=folder)
     assert both.returncode == 0, both.stderr
     assert both.stdout.count("The model is in two.orbm") == 1
-    assert both.stderr.count("Learnt in") == 1
+    assert both.stderr.count("Done in") == 1
     assert_same_predictions(folder / "two.orbm", folder / "one.orbm")
 
 
