@@ -83,6 +83,7 @@ class Telling:
         return Output(as_json=self.json, quiet=self.quiet, silent=silent)
 
 
+_FOR_READINGS = (".xlsx", ".docx", ".tex", ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 _ESCAPED = "In .csv and .tsv, put ' before text that a spreadsheet would take for a formula."
 
 
@@ -103,6 +104,10 @@ class Writing(Telling):
         from ordinalrbm.files import tables_out
         from ordinalrbm.schema.source import format_of
 
+        if printed and out is not None and not out.name.lower().endswith(_FOR_READINGS):
+            raise DataError(
+                f"File '{out}' cannot hold loadings; write to .xlsx, .docx, .tex, .csv or .parquet."
+            )
         is_printed = printed and out is not None and tables_out.is_printed(out)
         if out is None or is_printed or format_of(out) not in ("csv", "tsv"):
             refuse(ctx, ("escape_formulas",), "it is for --out with a .csv or .tsv file")
