@@ -18,7 +18,7 @@ from ordinalrbm.cli.output import Output, results_table
 from ordinalrbm.cli.process import own_rank, own_threads, process_group, read_timeout
 from ordinalrbm.engine.gpu.device import initialising_device
 from ordinalrbm.errors import DataError
-from ordinalrbm.runtime.paths import beside
+from ordinalrbm.runtime.paths import result_path
 from ordinalrbm.runtime.timing import stage, timings
 
 _EXAMPLES = """\b
@@ -147,7 +147,7 @@ def _tell(model: Any, path: Path, seconds: float, stages: dict[str, float], outp
 
 def _target(data: Path, out: Path | None, write_schema: Path | None) -> Path:
     if write_schema is None:
-        return out or beside(data, ".orbm")
+        return out or result_path(data, ".orbm")
     if out is not None:
         raise DataError("--write-schema stops before learning; leave out --out.")
     return write_schema

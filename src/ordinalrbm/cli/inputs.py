@@ -25,7 +25,7 @@ from ordinalrbm.cli.options import (
 )
 from ordinalrbm.cli.output import Output, counted
 from ordinalrbm.errors import DataError
-from ordinalrbm.runtime.paths import beside, split_sheet
+from ordinalrbm.runtime.paths import result_path, split_sheet
 from ordinalrbm.runtime.timing import stage
 from ordinalrbm.storage.atomic import check_writable
 
@@ -67,7 +67,7 @@ def written_like(data: Path, ending: str) -> Path:
     file = split_sheet(data)[0]
     suffixes = "".join(file.suffixes[-2:] if file.name.lower().endswith(".gz") else file.suffixes[-1:])
     known = {"": ".parquet", ".por": ".sav", ".xpt": ".sav", ".orbm": ".sav"}
-    return beside(data, ending + known.get(suffixes.lower(), suffixes))
+    return result_path(data, ending + known.get(suffixes.lower(), suffixes))
 
 
 def _check_there(path: Path) -> None:

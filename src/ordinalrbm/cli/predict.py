@@ -11,7 +11,7 @@ import ordinalrbm as orbm
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import PairColumns, Rule, flag, out_option, refuse
-from ordinalrbm.runtime.paths import beside
+from ordinalrbm.runtime.paths import result_path
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,7 +55,7 @@ def predict(
     an order the most likely one is named, of numbers the mean. Of ratings, one line for each line
     of a table with the columns user and item; whoever is unknown is predicted like the average.
     """
-    out = out or beside(data, "-predictions.csv")
+    out = out or result_path(data, "-predictions.csv")
     inputs.check_files(model, data, out=out)
     output = writing.begin(ctx, out)
     from ordinalrbm.files.writing import write_table

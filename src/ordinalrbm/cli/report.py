@@ -16,7 +16,7 @@ from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import RatingColumns, Settings, flag, option, out_option, refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
-from ordinalrbm.runtime.paths import beside
+from ordinalrbm.runtime.paths import result_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,7 +70,7 @@ def report(
     respondents, the factors in words, response curves, and how groups differ; for ratings,
     calibration, items, and a user explained. The page needs no network.
     """
-    out = out or beside(target, "-report.html")
+    out = out or result_path(target, "-report.html")
     for written in (out, shown.tables):
         inputs.check_files(target, data, settings.schema, settings.users, settings.items, out=written)
     if shown.tables is not None:

@@ -10,7 +10,7 @@ def split_sheet(path: Path) -> tuple[Path, str | None]:
     return (Path(found[1]), found[2]) if found else (path, None)
 
 
-def beside(path: Path, ending: str) -> Path:
+def result_path(path: Path, ending: str) -> Path:
     """The name of a result in the folder of the data: a/b.csv.gz gives a/b-report.html."""
     file, sheet = split_sheet(path)
     name = file.name if file.is_dir() else Path(file.name.removesuffix(".gz")).stem
