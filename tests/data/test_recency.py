@@ -6,7 +6,8 @@ import polars
 import pytest
 
 from ordinalrbm.data.ratings import merged, read_ratings
-from ordinalrbm.data.recency import OLDEST, recency_rank
+from ordinalrbm.data.recency import NO_TIME, NOW, OLDEST, Times, ages, from_stored, times_of, to_arrays
+from ordinalrbm.storage.reader import Stored
 
 
 def made_up(n_users=12, n_items=40, seed=0):
@@ -51,7 +52,7 @@ def test_many_ratings_are_shared_by_threads():
 
 
 def test_what_is_old_is_as_old_as_a_byte_can_tell():
-    found = recency_rank(np.zeros(400, dtype=int), np.arange(400))
+    found = ages(np.array([0, 400]), np.arange(400))
     assert found.tolist() == [min(399 - k, OLDEST) for k in range(400)]
 
 
@@ -123,3 +124,25 @@ def test_new_users_and_items_are_as_recent_as_they_say():
     both, _, _ = merged(read_ratings(known), rest, "refuse")
     found = both.to_frame().assign(age=both.age).sort_values(["user", "item"])
     assert found["age"].tolist() == counted(pd.concat([known, rest]))
+
+
+@pytest.mark.parametrize(
+    "values", [[], [5, NO_TIME, NOW, 10**18 + 5], [7], [-(2**62), 2**62], [3, 9, 6, NOW]]
+)
+def test_times_survive_files(values):
+    times = Times(np.array(values, dtype=np.int64), "whole")
+    again = from_stored(Stored(to_arrays(times), {}), len(values))
+    assert again.clock == "whole"
+    assert again.value.tolist() == values
+
+
+def test_times_of_one_clock_can_be_compared():
+    days = pd.to_datetime(pd.Series(["2024-01-01", "2024-01-02"]))
+    nanoseconds, clock = times_of(days)
+    assert clock == "dates"
+    assert times_of(days.dt.as_unit("s"), clock).value.tolist() == nanoseconds.tolist()
+    assert times_of([1.0, 2.0], clock) is None
+    fractions, clock = times_of([-1.5, -0.25, 0.0, 0.25, 3.5])
+    assert clock == "fraction" and (np.diff(fractions) > 0).all()
+    assert fractions[1] < times_of([0], clock).value[0] < fractions[3]
+    assert times_of([2.75], "whole").value.tolist() == [2]

@@ -29,7 +29,7 @@ import pandas as pd
 
 from ordinalrbm.data.columns import Column, Ids, mapped, read_text, shown
 from ordinalrbm.data.observations import Cells, Observations, is_any_twice, level_type, starts
-from ordinalrbm.data.recency import add_to_rank, ages_by_cell, recency_rank
+from ordinalrbm.data.recency import NOW, Times, ages, times_by_cell, times_of
 from ordinalrbm.data.scales import MANY_LEVELS, MAX_LEVELS, OFF_SCALE, Scale, check_labels, shorten
 from ordinalrbm.data.triples import COLUMNS, Part, Triples, as_triples
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
@@ -171,13 +171,17 @@ class Ratings(Catalogue):
     """
 
     observations: Observations
-    # How many ratings its user has given since each, in their order; None without times.
-    age: np.ndarray | None = None
+    times: Times | None = None  # in the order of the observations
 
     @classmethod
-    def of(cls, known: Catalogue, observations: Observations, age: np.ndarray | None = None) -> Ratings:
+    def of(cls, known: Catalogue, observations: Observations, times: Times | None = None) -> Ratings:
         """Ratings on the users, items and scales of a catalogue."""
-        return cls(known.users, known.items, known.scales, known.default_scale, observations, age)
+        return cls(known.users, known.items, known.scales, known.default_scale, observations, times)
+
+    @property
+    def age(self) -> np.ndarray | None:
+        """How many ratings its user has given since each, in their order; None without times."""
+        return None if self.times is None else ages(self.observations.row_start, self.times.value)
 
     @property
     def n_ratings(self) -> int:
@@ -204,7 +208,7 @@ class RemoteRatings(Ratings):
     def __init__(self, whole: Ratings) -> None:
         for name in ("users", "items", "scales", "default_scale"):
             object.__setattr__(self, name, getattr(whole, name))
-        object.__setattr__(self, "age", None)
+        object.__setattr__(self, "times", None)
 
     def have_rated(self, rows: np.ndarray) -> np.ndarray:
         """Whether each user has a rating: all whose ids the processes have read."""
@@ -316,10 +320,11 @@ def read_ratings(
         return _of_own_users(known, cells, among)
     with stage("by user and item"):
         observations = _by_user_and_item(known, cells, table)
-    if table.time is None:
-        return Ratings.of(known, observations)
-    with stage("how recent each is"):
-        return Ratings.of(known, observations, ages_by_cell(observations, cells, table.time))
+    with stage("when each was given"):
+        times = None if table.time is None else times_of(table.time)
+        if times is not None:
+            times = Times(times_by_cell(observations, cells, times.value), times.clock)
+    return Ratings.of(known, observations, times)
 
 
 def _own_table(data: Any, columns: Sequence[str] | None, among: Alone | Group) -> Triples:
@@ -414,15 +419,15 @@ def _encode_with_new(known: Catalogue, table: Triples) -> tuple[Cells, Ids, Ids]
     return _without_gaps(cells) if table.is_sparse else cells, new_users, new_items
 
 
-def encode_with_new_users(known: Catalogue, data: Any) -> tuple[Cells, Ids, np.ndarray]:
-    """Cells of ratings, new users after the known ones, new items at −1; new users; ages."""
+def encode_with_new_users(known: Ratings, data: Any) -> tuple[Cells, Ids, np.ndarray]:
+    """Cells of ratings, new users after the known ones, new items at −1; new users; times."""
     small = _encode_small(known, data)
     if small is not None:
-        return *small, np.zeros(small[0].row.size, dtype=np.uint8)
+        return *small, np.full(small[0].row.size, NOW)
     table = as_triples(data)
     cells, new_users, _ = _encode_with_new(known, table)
     column = np.where(cells.column < known.n_items, cells.column, -1)
-    return cells._replace(column=column), new_users, _ages_of_new(cells, table)
+    return cells._replace(column=column), new_users, _times_of_new(known, table)
 
 
 _FEW = 64  # ratings that a service may bring at once
@@ -758,27 +763,27 @@ def merged(
     new, new_users, new_items = _encode_with_new(known, table)
     _check_new(known, new, new_items, policy)
     wider = _widened(known, new_users, new_items)
-    old, age = wider.observations, known.age
+    old, times = wider.observations, known.times
+    before = np.zeros(0, dtype=np.int64) if times is None else times.value
     if policy == "replace":
         stays, replaced = np.ones(old.n_entries, dtype=bool), old.search(new.row, new.column)
         stays[replaced[replaced >= 0]] = False
-        old, age = old.select(stays), None if age is None else age[stays]
+        old, before = old.select(stays), before[stays] if before.size else before
     both = old.insert(new)
-    if age is not None:  # old ratings are older by as many as are new
-        newer = np.bincount(new.row, minlength=both.n_rows)
+    if times is not None:
         is_old, entry = np.ones(both.n_entries, dtype=bool), both.search(new.row, new.column)
         is_old[entry] = False
-        ages = np.empty(both.n_entries, dtype=np.uint8)
-        ages[is_old] = add_to_rank(age, newer[both.cells().row[is_old]])
-        ages[entry] = _ages_of_new(new, table)
-        age = ages
-    return Ratings.of(wider, both, age), np.unique(new.row), np.unique(new.column)
+        value = np.empty(both.n_entries, dtype=np.int64)
+        value[is_old], value[entry] = before, _times_of_new(known, table)
+        times = times._replace(value=value)
+    return Ratings.of(wider, both, times), np.unique(new.row), np.unique(new.column)
 
 
-def _ages_of_new(new: Cells, table: Triples) -> np.ndarray:
-    """Among new ratings alone; without times they are all of the same age."""
-    found = None if table.time is None else recency_rank(new.row, table.time)
-    return np.zeros(new.row.size, dtype=np.uint8) if found is None else found
+def _times_of_new(known: Ratings, table: Triples) -> np.ndarray:
+    """When new ratings were given; without times, or with others than the known have, now."""
+    clock = None if known.times is None else known.times.clock
+    found = None if table.time is None else times_of(table.time, clock)
+    return np.full(len(table), NOW) if found is None else found.value
 
 
 def with_ids(known: Ratings, users: Ids | None, items: Ids | None, *, is_learnt: bool = False) -> Ratings:
@@ -810,7 +815,7 @@ def _widened(known: Ratings, new_users: Ids, new_items: Ids) -> Ratings:
     wider = Catalogue(known.users.with_new(new_users), known.items.with_new(new_items), scales, common)
     old = known.observations
     start = np.concatenate([old.row_start, np.full(len(new_users), old.n_entries)])
-    return Ratings.of(wider, Observations(start, old.column, old.level, wider.level_counts()), known.age)
+    return Ratings.of(wider, Observations(start, old.column, old.level, wider.level_counts()), known.times)
 
 
 def _check_new(known: Ratings, new: Cells, new_items: Ids, policy: str) -> None:

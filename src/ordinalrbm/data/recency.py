@@ -1,9 +1,9 @@
-"""How recent a rating is among those of its user: how many the user has given since."""
+"""When ratings were given, and how recent each is: how many its user has given since."""
 
 from __future__ import annotations
 
 import datetime
-from typing import Any
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -13,71 +13,117 @@ from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.errors import DataError, DataTypeError
 from ordinalrbm.runtime.blocks import each_block
 from ordinalrbm.runtime.jit import compiled
+from ordinalrbm.storage.reader import Stored, wrong
 
 OLDEST = 255  # ages are kept in one byte; what is older is as old as this
-_NO_TIME = np.iinfo(np.int64).min  # before all others
+NO_TIME = np.iinfo(np.int64).min  # of a rating without one: before all others
+NOW = np.iinfo(np.int64).max  # of new ratings without a time: after all others
+
+# What times were given as: dates, whole numbers, or numbers with a fraction. Times are kept as
+# int64 in their order: nanoseconds, the numbers, or the bits of the numbers.
+Clock = Literal["dates", "whole", "fraction"]
 
 
-def recency_rank(user: np.ndarray, times: Any) -> np.ndarray | None:
-    """How many ratings their users have given later, 255 at most; None if times cannot be read.
+class Times(NamedTuple):
+    """Times of ratings, ``NO_TIME`` where there is none."""
 
-    Times are a help and no more, so that a column of them that makes no sense is left alone. A
-    rating whose time is missing is as old as can be, and the others keep their ages.
+    value: np.ndarray  # int64
+    clock: Clock
+
+
+def times_of(given: Any, clock: Clock | None = None) -> Times | None:
+    """Times of each rating; None if they cannot be read.
+
+    Times are a help and no more, so that a column of them that makes no sense is left alone. With
+    a clock, they are of this kind, which other times must be compared with.
     """
-    time = _read(times)
-    if time is None:
+    series = pd.Series(given)
+    known = series.notna().to_numpy()
+    if not known.any():
         return None
-    order = np.argsort(user, kind="stable")
-    begins = np.flatnonzero(np.diff(user[order], prepend=-1))
-    found = np.empty(time.size, dtype=np.uint8)
-    found[order] = _numbers_of_later(np.append(begins, time.size), time[order])
-    return found
+    try:
+        read = as_times(series if known.all() else series[known])
+    except DataError:
+        return None
+    time, is_date = _numbers(read), pd.api.types.is_datetime64_any_dtype(read.dtype)
+    own: Clock = "dates" if is_date else "whole" if _are_whole(time) else "fraction"
+    clock = clock or own
+    if (clock == "dates") != is_date:
+        return None
+    found = np.full(known.size, NO_TIME)
+    found[known] = _in_order(time.astype(np.float64)) if clock == "fraction" else _whole(time)
+    return Times(found, clock)
 
 
-def ages_by_cell(observations: Observations, cells: Cells, times: Any) -> np.ndarray | None:
-    """Ages in the order of observations; times are in that of the cells these were made of."""
-    time = _read(times)
-    if time is None:
+def to_arrays(times: Times) -> dict[str, np.ndarray]:
+    """For a model file: in the largest unit that tells them apart, in four bytes if these are enough."""
+    kept, least, unit = times.value, 0, 0  # in the unit of zero, as they are
+    is_plain = (kept != NO_TIME) & (kept != NOW)
+    plain = kept[is_plain]
+    if plain.size and int(plain.max()) - int(plain.min()) < NOW:
+        least = int(plain.min())
+        unit = max(int(np.gcd.reduce(plain - least)), 1)
+        kept = np.where(kept == NOW, -2, -1)
+        kept[is_plain] = (plain - least) // unit
+        if kept.max() <= np.iinfo(np.int32).max:
+            kept = kept.astype(np.int32)
+    return {"time": kept, "time_unit": np.array([least, unit, get_args(Clock).index(times.clock)])}
+
+
+def from_stored(stored: Stored, n_ratings: int) -> Times | None:
+    """From a model file; older ones have ages."""
+    if "age" in stored:
+        return Times(-stored.checked_array("age", np.uint8, (n_ratings,)).astype(np.int64), "whole")
+    if "time" not in stored:
         return None
+    kept = stored.checked_array("time", (np.int32, np.int64), (n_ratings,)).astype(np.int64)
+    least, unit, clock = map(int, stored.checked_array("time_unit", np.int64, (3,)))
+    clocks, last = get_args(Clock), least + unit * int(kept.max(initial=0))
+    if unit < 0 or clock not in range(len(clocks)) or not NO_TIME <= last <= NOW:
+        raise wrong("time_unit", "is out of range")
+    if unit:
+        value = least + unit * np.maximum(kept, 0)
+        value[kept == -1], value[kept == -2] = NO_TIME, NOW
+        kept = value
+    return Times(kept, clocks[clock])
+
+
+def _are_whole(time: np.ndarray) -> bool:
+    return time.dtype.kind in "iu" or bool((np.abs(time) < 2**53).all() and (time == np.floor(time)).all())
+
+
+def _whole(time: np.ndarray) -> np.ndarray:
+    if time.dtype == np.uint64:  # some of which are beyond int64
+        return (time ^ np.uint64(2**63)).view(np.int64)
+    return np.floor(time).astype(np.int64) if time.dtype.kind == "f" else time.astype(np.int64)
+
+
+def _in_order(time: np.ndarray) -> np.ndarray:
+    """Whole numbers in the order of these: the bits of a double, those of negative ones turned."""
+    bits = (time + 0.0).view(np.int64)
+    return bits ^ ((bits >> 63) & np.iinfo(np.int64).max)
+
+
+def times_by_cell(observations: Observations, cells: Cells, time: np.ndarray) -> np.ndarray:
+    """Times in the order of observations, given in that of the cells these were made of."""
     by_cell = np.empty_like(time)
 
     def put(block: slice) -> None:
         by_cell[observations.search(cells.row[block], cells.column[block])] = time[block]
 
     each_block(put, time.size)
-    return _numbers_of_later(observations.row_start, by_cell)
+    return by_cell
 
 
-def add_to_rank(age: np.ndarray, by: np.ndarray) -> np.ndarray:
-    """Ages after so many newer ratings."""
-    return np.minimum(age.astype(np.int64) + by, OLDEST).astype(np.uint8)
-
-
-def _read(times: Any) -> np.ndarray | None:
-    """Whole numbers in the order of the times, ``_NO_TIME`` where there is none."""
-    given = pd.Series(times)
-    known = given.notna().to_numpy()
-    if not known.any():
-        return None
-    try:
-        time = read_times(given if known.all() else given[known])
-    except DataError:
-        return None
-    if time.dtype != np.int64:
-        time = np.unique(time, return_inverse=True)[1].astype(np.int64)
-    found = np.full(known.size, _NO_TIME)
-    found[known] = time
-    return found
-
-
-def _numbers_of_later(row_start: np.ndarray, time: np.ndarray) -> np.ndarray:
+def ages(row_start: np.ndarray, time: np.ndarray) -> np.ndarray:
+    """How many ratings its user has given after each, 255 at most; without a time that many."""
     n_rows, found = row_start.size - 1, np.empty(time.size, dtype=np.uint8)
 
     def count(rows: slice) -> None:
         _count_later(row_start[rows.start : rows.stop + 1], time, found)
 
     each_block(count, n_rows, time.size // max(n_rows, 1))
-    found[time == _NO_TIME] = OLDEST
+    found[time == NO_TIME] = OLDEST
     return found
 
 
@@ -96,9 +142,12 @@ def _count_later(row_start, time, found):
 
 def read_times(values: Any, where: str = "Row", remedy: str = "") -> np.ndarray:
     """Numbers in the order of the times; as `as_times` takes them."""
-    times = as_times(values, where, remedy)
+    return _numbers(as_times(values, where, remedy))
+
+
+def _numbers(times: pd.Series) -> np.ndarray:
     if pd.api.types.is_datetime64_any_dtype(times.dtype):
-        return times.astype("int64").to_numpy()
+        return times.dt.as_unit("ns").astype("int64").to_numpy()
     if pd.api.types.is_integer_dtype(times.dtype):
         return times.to_numpy(dtype=np.int64 if times.max() < 2**63 else np.uint64)
     return times.to_numpy(dtype=np.float64)

@@ -13,6 +13,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from ordinalrbm.data import recency
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import (
     Catalogue,
@@ -700,8 +701,8 @@ class RatingModel(Serving, BaseEstimator):
         arrays, header = kept_ratings(self, self.ratings_)
         seen = self.ratings_.observations
         arrays |= {f"seen.{part}": array for part, array in seen.to_arrays().items()}
-        if self.ratings_.age is not None:
-            arrays["age"] = self.ratings_.age
+        if self.ratings_.times is not None:
+            arrays |= recency.to_arrays(self.ratings_.times)
         arrays |= {"n_levels": seen.n_levels, **self._model_arrays()}
         arrays |= side_features.to_arrays(self._features)
         of_demand = self.demand_.to_arrays(seen)
@@ -721,10 +722,8 @@ class RatingModel(Serving, BaseEstimator):
         if abs(sum(model.share for model in estimator.models_) - 1.0) > _ROUNDING:
             raise DataError("the shares of its models do not add up to one")
         seen = Observations.from_stored(stored.under("seen."), n_users, n_levels)
-        age = None
-        if "age" in stored:
-            age = stored.checked_array("age", np.uint8, (seen.n_entries,))
-        estimator._set_ratings(Ratings.of(catalogue, seen, age))
+        times = recency.from_stored(stored, seen.n_entries)
+        estimator._set_ratings(Ratings.of(catalogue, seen, times))
         estimator.demand_ = Demand.from_stored(stored.under("demand."), seen)
         return estimator
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from ordinalrbm.data import frames
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings, as_list, encode_with_new_users
-from ordinalrbm.data.recency import add_to_rank
+from ordinalrbm.data.recency import ages
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.side_features import SideFeatures, lines_or_none
 from ordinalrbm.estimators.validation import check_choice, check_whole
@@ -489,7 +489,7 @@ def _labels(given: Any) -> np.ndarray:
 
 def _new_ratings(known: Ratings, data: RatingsLike) -> _NewRatings:
     """A new rating of an item replaces an old one; items that are not known are left out."""
-    cells, new_users, age = encode_with_new_users(known, data)
+    cells, new_users, time = encode_with_new_users(known, data)
     who, index = np.unique(cells.row, return_inverse=True)
     old = np.flatnonzero(who < len(known.users))
     earlier = known.observations.take_rows(who[old])
@@ -504,10 +504,8 @@ def _new_ratings(known: Ratings, data: RatingsLike) -> _NewRatings:
         row[first], column[first], level[first], who.size, len(known.items), known.observations.n_levels
     )
     labels = np.concatenate([known.users.labels, new_users.labels])[who]
-    if known.age is None:
+    if known.times is None:
         return _NewRatings(who, labels, observations, None)
-    of_old = np.repeat(np.bincount(index, minlength=who.size)[old], earlier.row_counts)
     entries = [slice(*known.observations.row_start[d : d + 2]) for d in who[old]]
-    before = np.concatenate([known.age[:0], *(known.age[own] for own in entries)])
-    every = np.concatenate([age, add_to_rank(before, of_old)])
-    return _NewRatings(who, labels, observations, every[first])
+    every = np.concatenate([time, *(known.times.value[own] for own in entries)])
+    return _NewRatings(who, labels, observations, ages(observations.row_start, every[first]))
