@@ -26,6 +26,7 @@ METHODS: dict[str, Any] = {
     "variational": {},
     "variational, features": {},
     "sampled": {"posterior": "sampled"},
+    "sampled, no drift": {"posterior": "sampled", "drift": "none"},
     "sampled, features": {"posterior": "sampled"},
 }
 PUBLISHED = {
@@ -80,7 +81,7 @@ def scores(
     model.fit(train, validation=validation, **features)
     seconds = time.perf_counter() - begun
     values = np.sort(train["rating"].unique()).astype(float)
-    found = model.predict_proba(test["user"], test["item"])
+    found = model.predict_proba(test["user"], test["item"], test["timestamp"])
     figures = orbm.evaluate.score(found, test["rating"].to_numpy(float), values)
     return figures | {"seconds": seconds}, chain_of(model)
 

@@ -10,6 +10,7 @@ answer for the same work (``nonzero``, ``argsort``).
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -66,6 +67,8 @@ class Observations:
     # Kinds of columns and covariates of rows, which only answers to surveys have: questionnaire.Answers.
     kind = np.zeros(0, dtype=np.int8)
     covariates = np.zeros((0, 0), dtype=np.float32)
+    # What is added to the mean utility of each answer, (entries,) float32; nothing if it is empty.
+    offset = np.zeros(0, dtype=np.float32)
     _transposed: Observations | None = field(default=None, init=False, repr=False)
     # Whether that is kept once it is made: of what is learnt from, which is seen by rows and by
     # columns again and again.
@@ -156,6 +159,12 @@ class Observations:
         entry = np.empty(self.n_entries, dtype=np.int32 if is_short else np.int64)
         _fill_column_view(self.row_start, self.column, column_start[:-1].copy(), row, entry)
         return ColumnView(column_start, row, entry)
+
+    def with_offset(self, offset: np.ndarray) -> Observations:
+        """The same answers, with something added to the mean utility of each."""
+        found = copy.copy(self)
+        object.__setattr__(found, "offset", offset)
+        return found
 
     def cells(self) -> Cells:
         rows = np.repeat(np.arange(self.n_rows), self.row_counts)

@@ -779,6 +779,15 @@ def merged(
     return Ratings.of(wider, both, times), np.unique(new.row), np.unique(new.column)
 
 
+def times_of_cells(known: Ratings, data: Any) -> np.ndarray | None:
+    """Times of further ratings, in the order in which :func:`encode` has them; None without."""
+    if known.times is None or isinstance(data, Part):
+        return None
+    table = as_triples(data)
+    found = None if table.time is None else times_of(table.time, known.times.clock)
+    return None if found is None else found.value
+
+
 def _times_of_new(known: Ratings, table: Triples) -> np.ndarray:
     """When new ratings were given; without times, or with others than the known have, now."""
     clock = None if known.times is None else known.times.clock

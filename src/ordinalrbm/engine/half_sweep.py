@@ -145,20 +145,20 @@ def _work(this: FactorPosterior) -> _Work:
 
 @compiled(parallel=True)
 def _half_sweep(answers, this, other, prior, spread, values, work, found):
-    row_start, column, level = answers
+    row_start, column, level, offset = answers
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
-        _half_sweep_row(
-            column[entries], level[entries], this, other, prior, spread, values, work, found, np.int64(d)
-        )
+        own = column[entries], level[entries], offset[entries]
+        _half_sweep_row(own, this, other, prior, spread, values, work, found, np.int64(d))
 
 
 @inlined
-def _half_sweep_row(column, level, this, other, prior, spread, values, work, cutpoints_variance, d):
+def _half_sweep_row(answers, this, other, prior, spread, values, work, cutpoints_variance, d):
     thread = numba.get_thread_id()
     slope, ridge, diagonal = work.slope[thread], work.ridge[thread], work.diagonal[thread]
     move, mean, variance = work.move[thread], this.mean[d], this.variance[d]
-    _gather(column, level, this, other, prior.precision, values, slope, ridge, diagonal, work.tile[thread], d)
+    column = answers[0]
+    _gather(answers, this, other, prior.precision, values, slope, ridge, diagonal, work.tile[thread], d)
     if prior.mean.size > 0:
         _towards(prior.mean[d], prior.precision, slope)
     _solve(column, other.mean, slope, ridge, diagonal, work.direction[thread], work.image[thread], move)
@@ -167,7 +167,7 @@ def _half_sweep_row(column, level, this, other, prior, spread, values, work, cut
         _keep_variances(prior.precision, diagonal, variance)
     if prior.cutpoints_precision.size > 1 and prior.cutpoints_precision[1] < np.inf:
         _square(mean, work.square[thread])
-        _move_gaps(column, level, this, other, prior, work, cutpoints_variance, thread, d)
+        _move_gaps(answers, this, other, prior, work, cutpoints_variance, thread, d)
 
 
 @inlined
@@ -181,17 +181,18 @@ def _keep_variances(precision, diagonal, variance):
 
 
 @inlined
-def _gather(column, level, this, other, precision, values, slope, ridge, diagonal, tile, d):
+def _gather(answers, this, other, precision, values, slope, ridge, diagonal, tile, d):
     """Slope of the log posterior at the current mean, ridge, and diagonal of the system.
 
     Answers add pull times feature, the features' variances, and squared features.
     """
+    column, level, offset = answers
     mean, at, low, high, pull = this.mean[d], tile[0], tile[1], tile[2], tile[5]
     for a in range(mean.size):
         slope[a], diagonal[a], ridge[a] = 0.0, 0.0, precision[a]
     for first in range(0, column.size, _TILE):
         some = column[first : first + _TILE]
-        _cell_means(some, mean, other.mean, at)
+        _cell_means(some, mean, other.mean, offset[first : first + _TILE], at)
         if values.size > 0:
             for e in range(some.size):
                 pull[e] = values[level[first + e]] - at[e]
@@ -216,9 +217,11 @@ def _towards(expected, precision, slope):
 
 
 @inlined
-def _cell_means(column, mean, features, at):
+def _cell_means(column, mean, features, offset, at):
     for e in range(column.size):
         at[e] = _cell_mean(mean, features[column[e]])
+    for e in range(offset.size):
+        at[e] += offset[e]
 
 
 @inlined_sum
@@ -381,7 +384,7 @@ def cell_variance(square, variance, features, features_variance):
 
 
 @inlined
-def _move_gaps(column, level, this, other, prior, work, cutpoints_variance, thread, d):
+def _move_gaps(answers, this, other, prior, work, cutpoints_variance, thread, d):
     """One Newton step on the log gaps; the first threshold is left to the bias.
 
     What is not known about a cell's mean widens the utility here, as it does in predictions.
@@ -397,20 +400,21 @@ def _move_gaps(column, level, this, other, prior, work, cutpoints_variance, thre
         for m in range(first[g], first[g + 1]):
             slope[g] += share * precision[m] * (centre[m] - cutpoints[m])
             system[g, g] += share * precision[m]
-    _add_to_gaps(column, level, this, other, work, thread, d)
+    _add_to_gaps(answers, this, other, work, thread, d)
     diagonal = work.gaps[thread, 1]
     _newton(system, slope, diagonal, first, cutpoints, this.gaps[d], cutpoints_variance[d])
 
 
 @inlined
-def _add_to_gaps(column, level, this, other, work, thread, d):
+def _add_to_gaps(answers, this, other, work, thread, d):
     """Add a row's answers to the slope and the system of its log gaps."""
+    column, level, offset = answers
     tile = work.tile[thread]
     at, low, high, at_low, at_high, scale = tile[0], tile[1], tile[2], tile[3], tile[4], tile[5]
     square, variance, others, variances = work.square[thread], this.variance[d], other.mean, other.variance
     for first in range(0, column.size, _TILE):
         some = column[first : first + _TILE]
-        _cell_means(some, this.mean[d], other.mean, at)
+        _cell_means(some, this.mean[d], other.mean, offset[first : first + _TILE], at)
         # Bounds in standard deviations of what is known.
         _set_bounds(some, level[first : first + _TILE], this, other, d, at, low, high)
         for e in range(some.size):
@@ -513,7 +517,7 @@ def _squared_errors(answers, this, other, values, work, total):
 
 @inlined
 def _squared_error(answers, d, this, other, values, work):
-    column, level = answers_of(answers, d)
+    column, level, _ = answers_of(answers, d)
     square = work.square[numba.get_thread_id()]
     _square(this.mean[d], square)
     total = 0.0
@@ -536,9 +540,8 @@ def _gather_rows(answers, this, other, precision, values, work, sums, ridge):
 
 @inlined
 def _gather_row(answers, d, this, other, precision, values, work, sums, ridge):
-    column, level = answers_of(answers, d)
     slope, diagonal, tile = sums[d, 0], sums[d, 1], work.tile[numba.get_thread_id()]
-    _gather(column, level, this, other, precision, values, slope, ridge[d], diagonal, tile, d)
+    _gather(answers_of(answers, d), this, other, precision, values, slope, ridge[d], diagonal, tile, d)
 
 
 @compiled(parallel=True)
@@ -556,13 +559,12 @@ def _sum_gaps(answers, this, other, first, work, system):
 
 @inlined
 def _sum_gaps_of_row(answers, d, this, other, work, found):
-    column, level = answers_of(answers, d)
     thread = numba.get_thread_id()
     slope, system = work.gaps[thread, 0], work.system[thread]
     slope[:] = 0.0
     system[:] = 0.0
     _square(this.mean[d], work.square[thread])
-    _add_to_gaps(column, level, this, other, work, thread, d)
+    _add_to_gaps(answers_of(answers, d), this, other, work, thread, d)
     found[:] = system
     found[:, 0] = slope
 

@@ -26,6 +26,7 @@ from numba import prange
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import philox
 from ordinalrbm.engine.base import Answers
+from ordinalrbm.engine.drift import BinViews
 from ordinalrbm.engine.normal import double, next_inaccurate, single
 from ordinalrbm.engine.philox import Purpose, split_seed, stream
 from ordinalrbm.engine.side import Array, row_view
@@ -150,6 +151,22 @@ class GibbsEngine(ABC):
         """Sums over all answers for the draw of the thresholds."""
 
     @abstractmethod
+    def bin_sums(
+        self,
+        answers: Answers,
+        this: DrawnSide,
+        other: DrawnSide,
+        thresholds: Array,
+        bins: BinViews,
+        sweep: Sweep,
+    ) -> np.ndarray:
+        """Sums over bins of drawn utilities less their means without offsets, (bins,) on the host."""
+
+    @abstractmethod
+    def with_offsets(self, answers: Answers, level: np.ndarray, bin_of: Array) -> Answers:
+        """Answers with the level of its bin on top of the mean of each."""
+
+    @abstractmethod
     def row_sums(self, numbers: Array) -> RowSums:
         """Sums over the lines of a table, in float64, on the host."""
 
@@ -196,6 +213,14 @@ class CpuGibbs(GibbsEngine):
         squares, work = np.zeros((*slope.shape, 2)), _work(answers, this)
         _threshold_sums(row_view(answers), this, other, thresholds, ends, work, total, slope, squares)
         return ThresholdSums(float(total.sum()), slope.sum(axis=0), squares.sum(axis=0))
+
+    def bin_sums(self, answers, this, other, thresholds, bins, sweep):
+        work, words, found = _work(answers, this), _words(sweep), np.zeros(bins.bins.n)
+        _bin_sums(row_view(answers), bins.of_rows, this, other, thresholds, words, work, found)
+        return found
+
+    def with_offsets(self, answers, level, bin_of):
+        return answers.with_offset(level[bin_of])
 
     def array(self, values, like):
         return values.astype(np.float32)
@@ -251,25 +276,16 @@ def _work(answers: Observations, this: DrawnSide) -> _Work:
 
 @compiled(parallel=True)
 def _draw_rows(answers, this, other, thresholds, means, precision, words, work):
-    row_start, column, level = answers
+    row_start, column, level, offset = answers
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
-        _draw_row(
-            column[entries],
-            level[entries],
-            this,
-            other,
-            thresholds,
-            means,
-            precision,
-            words,
-            work,
-            np.int64(d),
-        )
+        own = column[entries], level[entries], offset[entries]
+        _draw_row(own, this, other, thresholds, means, precision, words, work, np.int64(d))
 
 
 @inlined
-def _draw_row(column, level, this, other, thresholds, prior_mean, precision, words, work, d):
+def _draw_row(answers, this, other, thresholds, prior_mean, precision, words, work, d):
+    column, level, shift = answers
     thread = numba.get_thread_id()
     system, right = work.system[thread], work.solution[thread]
     uniform, features = work.uniform[thread], work.features[thread]
@@ -285,7 +301,7 @@ def _draw_row(column, level, this, other, thresholds, prior_mean, precision, wor
     for first in range(0, column.size, _TILE):
         some, of_some = column[first : first + _TILE], level[first : first + _TILE]
         n = some.size
-        _gather(some, other.factors, own, features, numbers)
+        _gather(some, other.factors, own, shift[first : first + _TILE], features, numbers)
         _set_bounds(some, of_some, this, other, thresholds, d, numbers)
         _draw_utilities(n, uniform[first : first + n], numbers)
         _add_answers(features, numbers[5], n, system, right)
@@ -295,10 +311,10 @@ def _draw_row(column, level, this, other, thresholds, prior_mean, precision, wor
 
 
 @inlined
-def _gather(column, factors, own, features, numbers):
+def _gather(column, factors, own, shift, features, numbers):
     """Features of the columns side by side, a one before them; what is beyond the last is zero.
 
-    Fills in the offset (what the column adds by itself) and the mean of each cell.
+    Fills in the offset (what the column adds by itself, and the shift) and the mean of each cell.
     """
     offset, mean, width = numbers[0], numbers[1], own.size
     n = column.size
@@ -309,6 +325,9 @@ def _gather(column, factors, own, features, numbers):
             features[a, e] = source[a]
         offset[e] = source[0]
         mean[e] = offset[e] + own[0] + dot(own[1:], source[1:])
+    for e in range(shift.size):
+        offset[e] += shift[e]
+        mean[e] += shift[e]
     for e in range(n, -(-n // _AT_A_TIME) * _AT_A_TIME):
         features[:, e] = np.float32(0.0)
 
@@ -431,24 +450,53 @@ def _draw_gaussian(lower, right, uniform, found):
         found[a] = new - _OVERRELAXED * found[a]
 
 
+# ---- what is left for a bin of answers --------------------------------------------------------
+
+
+@compiled(parallel=True)
+def _bin_sums(answers, bin_of, this, other, thresholds, words, work, found):
+    row_start, column, level, offset = answers
+    for d in prange(row_start.size - 1):
+        entries = slice(row_start[d], row_start[d + 1])
+        own = column[entries], level[entries], offset[entries]
+        _add_to_bins(own, bin_of[entries], this, other, thresholds, words, work, found, np.int64(d))
+
+
+@inlined
+def _add_to_bins(answers, bin_of, this, other, thresholds, words, work, found, d):
+    column, level, shift = answers
+    thread = numba.get_thread_id()
+    uniform, features, numbers = work.uniform[thread], work.features[thread], work.numbers[thread]
+    philox.fill_uniforms(uniform, column.size, d, words.sweep, words.utility, words.key0, words.key1)
+    offset, mean, drawn = numbers[0], numbers[1], numbers[5]
+    for first in range(0, column.size, _TILE):
+        some, of_some = column[first : first + _TILE], level[first : first + _TILE]
+        n = some.size
+        _gather(some, other.factors, this.factors[d], shift[first : first + _TILE], features, numbers)
+        _set_bounds(some, of_some, this, other, thresholds, d, numbers)
+        _draw_utilities(n, uniform[first : first + n], numbers)
+        for e in range(n):
+            found[bin_of[first + e]] += drawn[e] - (mean[e] - offset[e]) + shift[first + e]
+
+
 # ---- widths -----------------------------------------------------------------------------------
 
 
 @compiled(parallel=True)
 def _move_widths(answers, this, other, thresholds, precision, words, work, taken):
-    row_start, column, level = answers
+    row_start, column, level, offset = answers
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
-        taken[d] = _move_width(
-            column[entries], level[entries], this, other, thresholds, precision, words, work, np.int64(d)
-        )
+        own = column[entries], level[entries], offset[entries]
+        taken[d] = _move_width(own, this, other, thresholds, precision, words, work, np.int64(d))
 
 
 @inlined
-def _move_width(column, level, this, other, thresholds, precision, words, work, d):
+def _move_width(answers, this, other, thresholds, precision, words, work, d):
+    column, level, shift = answers
     thread = numba.get_thread_id()
     uniform = work.uniform[thread]
-    _set_means(column, this.factors[d], other.factors, work.mean[thread])
+    _set_means(column, this.factors[d], other.factors, shift, work.mean[thread])
     philox.fill_uniforms(uniform, 2, d, words.sweep, words.width, words.key0, words.key1)
     choice, chance = uniform[0], uniform[1]
     here = np.log(np.float64(this.width[d]))
@@ -469,10 +517,12 @@ def _move_width(column, level, this, other, thresholds, precision, words, work, 
 
 
 @inlined
-def _set_means(column, own, factors, mean):
+def _set_means(column, own, factors, shift, mean):
     for e in range(column.size):
         source = factors[column[e]]
         mean[e] = own[0] + source[0] + dot(own[1:], source[1:])
+    for e in range(shift.size):
+        mean[e] += shift[e]
 
 
 @inlined
@@ -531,21 +581,21 @@ def _measure(n, numbers):
 
 @compiled(parallel=True)
 def _threshold_sums(answers, this, other, thresholds, ends, work, total, slope, squares):
-    row_start, column, level = answers
+    row_start, column, level, offset = answers
     for part in prange(ends.size - 1):
         for d in range(ends[part], ends[part + 1]):
             entries, sums = slice(row_start[d], row_start[d + 1]), (slope[part], squares[part])
-            total[part] += _add_to_thresholds(
-                column[entries], level[entries], this, other, thresholds, work, sums, np.int64(d)
-            )
+            own = column[entries], level[entries], offset[entries]
+            total[part] += _add_to_thresholds(own, this, other, thresholds, work, sums, np.int64(d))
 
 
 @inlined
-def _add_to_thresholds(column, level, this, other, thresholds, work, sums, d):
+def _add_to_thresholds(answers, this, other, thresholds, work, sums, d):
+    column, level, shift = answers
     slope, squares = sums
     thread = numba.get_thread_id()
     numbers, mean = work.numbers[thread], work.mean[thread]
-    _set_means(column, this.factors[d], other.factors, mean)
+    _set_means(column, this.factors[d], other.factors, shift, mean)
     total = 0.0
     for first in range(0, column.size, _TILE):
         n = min(_TILE, column.size - first)

@@ -145,14 +145,14 @@ def empty_statistics(side: Side) -> Statistics:
     return Statistics(*found)
 
 
-def row_view(answers: Observations) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where rows begin, columns and levels, for kernels that need no more of the answers."""
-    return answers.row_start, answers.column, answers.level
+def row_view(answers: Observations) -> tuple[np.ndarray, ...]:
+    """Where rows begin, columns, levels and offsets, for kernels that need no more of the answers."""
+    return answers.row_start, answers.column, answers.level, answers.offset
 
 
 @inlined
 def answers_of(view, row):
-    """Columns and levels of a row."""
-    row_start, column, level = view
+    """Columns, levels and offsets of a row."""
+    row_start, column, level, offset = view
     entries = slice(row_start[row], row_start[row + 1])
-    return column[entries], level[entries]
+    return column[entries], level[entries], offset[entries]

@@ -21,13 +21,20 @@ from ordinalrbm.estimators.side_features import check_weights
 from ordinalrbm.estimators.validation import keep_parameters, settings_of
 from ordinalrbm.matrix import gibbs_learner, variational_learner
 from ordinalrbm.matrix.cpu import CPU
-from ordinalrbm.matrix.draws import Draws
+from ordinalrbm.matrix.draws import DrawnDrift, Draws
 from ordinalrbm.matrix.explain import adding_up
 from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gibbs_learner import SampledSettings
 from ordinalrbm.matrix.predict import all_known, expected_utility
-from ordinalrbm.matrix.prepare import Fitted, TrainingData, with_cells
+from ordinalrbm.matrix.prepare import (
+    NO_TIMES,
+    Fitted,
+    RatingTimes,
+    TrainingData,
+    times_with_cells,
+    with_cells,
+)
 from ordinalrbm.matrix.protocol import ChangedRatings, ExplainedCell, GaussianPosterior
 from ordinalrbm.matrix.top_n import Vectors, as_shares, lines_of, vectors_of
 from ordinalrbm.matrix.variational import Precisions
@@ -185,6 +192,11 @@ class OrdinalMF(_FactorModel):
         Of the priors of biases, factors and log gaps, where a utility has variance one: fixed for
         "point", where learning begins for "variational". None means 20 for the factors of "point",
         else 1.
+    drift : {"auto", "none"}, default="auto"
+        Whether a user's bias drifts with time, where ratings have times: levels of about eight
+        ratings each, in the user's own order, follow an autoregressive process whose variance and
+        persistence are learnt. Predictions are for now, which is after the user's last rating, or
+        for the ``times`` that they are asked for. Not for "point".
     n_averaged : int, default=1
         Over how many of the last epochs predictions are averaged; 1 keeps the best epoch alone.
 
@@ -221,6 +233,7 @@ class OrdinalMF(_FactorModel):
     _choices: ClassVar = {
         "posterior": ("variational", "sampled", "point"),
         "refit": ("held-out", "all", "none"),
+        "drift": ("auto", "none"),
     }
     n_draws: int
     rated_sets: bool
@@ -248,6 +261,7 @@ class OrdinalMF(_FactorModel):
         n_averaged: int = 1,
         demand_factors: int = 64,
         validation_fraction: float = 0.05,
+        drift: Literal["auto", "none"] = "auto",
     ) -> None:
         keep_parameters(self, locals())
 
@@ -277,9 +291,20 @@ class OrdinalMF(_FactorModel):
         precisions = Precisions(self.bias_precision, 1.0, self.gap_precision)
         settings = settings_of(SampledSettings, self, precisions=precisions, seed=seed)
         observations, validation = data.observations, data.validation
+        times = data.times if self._drifts(data) else NO_TIMES
         if self.refit == "all" and validation is not None:
-            observations, validation = with_cells(observations, validation), None
-        return gibbs_learner.fit(observations, validation, settings, checkpoints, data.tables)
+            whole = with_cells(observations, validation)
+            parts = [(observations.cells(), times.ratings), (validation, times.validation)]
+            times = RatingTimes(times_with_cells(whole, parts))
+            observations, validation = whole, None
+        return gibbs_learner.fit(observations, validation, settings, checkpoints, data.tables, times)
+
+    def _drifts(self, data: TrainingData) -> bool:
+        return self.drift == "auto" and data.times.ratings is not None
+
+    def _drift(self) -> DrawnDrift | None:
+        posterior = self._posteriors[-1]
+        return posterior.drift if isinstance(posterior, Draws) and posterior.drift.is_any else None
 
     @property
     def draws_(self) -> Draws:
@@ -411,10 +436,10 @@ class GaussianMF(_FactorModel):
         ascending = (np.diff(values) > 0).all()
         self._values = values if ascending else np.arange(1.0, values.size + 1.0)
 
-    def _point(self, cells: Cells, rule: Rule) -> np.ndarray:
+    def _point(self, cells: Cells, rule: Rule, time: np.ndarray | None = None) -> np.ndarray:
         values, labels = self.model_.values, self.ratings_.cold_start_scale().values
         if rule != "mean" or not values.size:
-            return super()._point(cells, rule)
+            return super()._point(cells, rule, time)
         with threads(self.n_jobs):
             model = self.model_ if all_known(cells) else self._models_with_unknown()[-1]
             utility = expected_utility(model, self._at_the_end(cells))

@@ -23,6 +23,7 @@ from ordinalrbm.data.ratings import (
     gather_on_rank_0,
     merged,
     read_given,
+    times_of_cells,
 )
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.gpu.device import initialising_device, working_on_named
@@ -58,6 +59,8 @@ from ordinalrbm.training.loop import Callback, Calls
 
 _ROUNDING = 1e-3
 # What is kept for the next call, and follows from the rest; and the lock of those who update.
+# Cells that are predicted together for other times than now, where each has a row of its own.
+_CELLS_AT_A_TIME = 20_000
 _KEPT = ("_on_device", "_worths", "_kept_others", "_kept_vectors", "_updating")
 
 
@@ -68,6 +71,11 @@ class _Read(NamedTuple):
     given: Cells | None
     among: process_group.Group | process_group.Alone  # processes that share the ratings
     seed: int
+    given_time: np.ndarray | None  # of validation ratings
+
+
+def _some(cells: Cells, which: np.ndarray) -> Cells:
+    return Cells(*(part[which] for part in cells))
 
 
 class _Trained(NamedTuple):
@@ -302,14 +310,15 @@ class RatingModel(Serving, BaseEstimator):
             )
         with among.raise_on_all_ranks():
             memory.check_ratings(known.observations, *self._fit_sizes())
-        return _Read(known, given, among, seed)
+        time = None if validation is None else times_of_cells(known, validation)
+        return _Read(known, given, among, seed, time)
 
     def _train(self, read: _Read, checkpoints: Checkpoints) -> _Trained:
-        known, given, among, seed = read
+        known, given, among, seed = read[:4]
         with threads(self.n_jobs), working_on_named(self.device):
             with stage("held out and in random order"):
                 data = prepare(known, given, self._held_out(), seed, among)
-                data = data.with_tables(self._features.tables)
+                data = data.with_tables(self._features.tables).with_times(known, given, read.given_time)
             choices = data if known.observations.n_levels.min() > 1 else as_choices(data, known)
             with ThreadPoolExecutor(1) as aside:  # many random numbers take their time
                 first = aside.submit(self._first_demand, choices, seed)
@@ -408,7 +417,7 @@ class RatingModel(Serving, BaseEstimator):
     # ---- predictions ----------------------------------------------------------------------------
 
     @reading
-    def predict_proba(self, users: Any, items: Any) -> np.ndarray:
+    def predict_proba(self, users: Any, items: Any, times: Any = None) -> np.ndarray:
         """Distribution of the rating that each user would give to each item, pair by pair.
 
         Parameters
@@ -416,6 +425,10 @@ class RatingModel(Serving, BaseEstimator):
         users, items : array-like of ids of the same length, or a single id that stands for all
             Of whom nothing is known is predicted from the item's ratings, from what the user thinks
             of the average item, or from the ratings as a whole.
+        times : array-like of the same length, or a single time, optional
+            When each rating would be given, as numbers or dates like the timestamps that were
+            learnt from. By default now, after the user's last rating. Only models whose biases
+            drift (:class:`OrdinalMF`) make a difference.
 
         Returns
         -------
@@ -434,15 +447,16 @@ class RatingModel(Serving, BaseEstimator):
         [1.0, 1.0, 1.0]
         """
         check_is_fitted(self, "models_")
-        return self._distribution(self.ratings_.cells(users, items))
+        cells = self.ratings_.cells(users, items)
+        return self._distribution(cells, self._read_times(times, cells))
 
     @reading
-    def predict(self, users: Any, items: Any, rule: Rule = "mean") -> np.ndarray:
+    def predict(self, users: Any, items: Any, rule: Rule = "mean", *, times: Any = None) -> np.ndarray:
         """One predicted rating per pair.
 
         Parameters
         ----------
-        users, items : as in :meth:`predict_proba`
+        users, items, times : as in :meth:`predict_proba`
         rule : {"mean", "mode", "median"}
             The mean has the smallest squared error and is a number: of the labels when these are
             numbers, otherwise of their positions 1..L. The median has the smallest absolute error,
@@ -459,7 +473,8 @@ class RatingModel(Serving, BaseEstimator):
         """
         check_is_fitted(self, "models_")
         check_choice("rule", rule, get_args(Rule))
-        return self._point(self.ratings_.cells(users, items), rule)
+        cells = self.ratings_.cells(users, items)
+        return self._point(cells, rule, self._read_times(times, cells))
 
     @reading
     def score(self, ratings: Any, y: Any = None) -> float:
@@ -486,12 +501,27 @@ class RatingModel(Serving, BaseEstimator):
         True
         """
         check_is_fitted(self, "models_")
-        cells = encode(self.ratings_, ratings)
-        found = np.take_along_axis(self._distribution(cells), cells.level[:, None].astype(np.intp), axis=1)
+        cells, time = encode(self.ratings_, ratings), times_of_cells(self.ratings_, ratings)
+        distribution = self._distribution(cells, time)
+        found = np.take_along_axis(distribution, cells.level[:, None].astype(np.intp), axis=1)
         return float(np.log(np.maximum(found, SMALLEST_PROBABILITY)).mean())
 
-    def _point(self, cells: Cells, rule: Rule) -> np.ndarray:
-        distribution = self._distribution(cells)
+    def _read_times(self, times: Any, cells: Cells) -> np.ndarray | None:
+        """Times of cells, if there are any and the model knows of times."""
+        if times is None or self.ratings_.times is None:
+            return None
+        given = [times] if np.ndim(times) == 0 else times
+        found = recency.times_of(given, self.ratings_.times.clock)
+        if found is None or found.value.size not in (1, cells.row.size):
+            kind = "dates" if self.ratings_.times.clock == "dates" else "numbers"
+            raise DataError(
+                f"times must be {kind}, as the timestamps that were learnt from, one for each of the "
+                f"{cells.row.size:,} pairs or one for all; got {times!r:.80}."
+            )
+        return np.broadcast_to(found.value, cells.row.shape)
+
+    def _point(self, cells: Cells, rule: Rule, time: np.ndarray | None = None) -> np.ndarray:
+        distribution = self._distribution(cells, time)
         if rule == "mean":
             return self.ratings_.expected(distribution, cells.column)
         return self.ratings_.decode(point(distribution, rule), cells.column)
@@ -729,10 +759,16 @@ class RatingModel(Serving, BaseEstimator):
 
     # ---- inside ---------------------------------------------------------------------------------
 
-    def _distribution(self, cells: Cells) -> np.ndarray:
+    def _distribution(self, cells: Cells, time: np.ndarray | None = None) -> np.ndarray:
         width = max(scale.n_levels for scale in self.ratings_.distinct()[0])
         if not cells.row.size:
             return np.zeros((0, width))
+        bins = None if time is None else self._bins_at(cells, time)
+        if bins is not None and (bins >= 0).any():
+            found, drifts = np.empty((bins.size, width)), bins >= 0
+            found[~drifts] = self._distribution(_some(cells, ~drifts))
+            found[drifts] = self._distribution_at(_some(cells, drifts), bins[drifts])[:, :width]
+            return found
         some_unknown = min(cells.row.min(), cells.column.min()) < 0
         asked = cells
         if some_unknown:
@@ -744,6 +780,32 @@ class RatingModel(Serving, BaseEstimator):
                 models = self._models_with_unknown() if some_unknown else self.models_
                 found = probabilities(models, cells)[:, :width]
         self._blend_with_frequencies(asked, found)
+        return found
+
+    def _bins_at(self, cells: Cells, time: np.ndarray) -> np.ndarray | None:
+        """The bin of the user's drift at each time, −1 where it makes no difference; None without."""
+        drift = self._drift()
+        if drift is None:
+            return None
+        known = (cells.row >= 0) & (cells.column >= 0)
+        bins = np.full(known.size, -1)
+        bins[known] = drift.at(cells.row[known], time[known])
+        bins[known] = np.where(bins[known] == drift.start[cells.row[known] + 1] - 1, -1, bins[known])
+        return bins
+
+    def _drift(self) -> Any:
+        """How biases of users drift, where they do."""
+        return None
+
+    def _distribution_at(self, cells: Cells, bins: np.ndarray) -> np.ndarray:
+        order, parts = np.argsort(bins, kind="stable"), []
+        with threads(self.n_jobs):
+            for some in np.array_split(order, -(-order.size // _CELLS_AT_A_TIME)):
+                at = [each.at_cells(_some(cells, some), bins[some]) for each in self._posteriors]
+                models = [model for own, _ in at for model in own]
+                parts.append(probabilities(models, at[0][1]))
+        found = np.concatenate(parts)
+        found[order] = found.copy()
         return found
 
     def _blend_with_frequencies(self, cells: Cells, found: np.ndarray) -> None:

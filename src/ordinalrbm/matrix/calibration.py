@@ -126,12 +126,15 @@ def _activity_of(cells: Cells, observations: Counted) -> np.ndarray:
     return np.stack([np.append(row, 0.0)[cells.row], np.append(column, 0.0)[cells.column]])
 
 
-def shifts_of_draws(models: Sequence[UtilityModel], observations: Counted, validation: Cells) -> np.ndarray:
+def shifts_of_draws(
+    models: Sequence[UtilityModel], cells: Cells, observations: Counted, validation: Cells
+) -> np.ndarray:
     """Shifts of the biases of rows and of columns in every draw, for the same reason.
 
-    Draws are judged together: by the mean of a cell's utility, and by its variance over all.
+    Draws are judged together: by the mean of a cell's utility, and by its variance over all. Cells
+    are the validation ratings as the models have them, whose rows may be others.
     """
-    some = Cells(*(part[:_ENOUGH] for part in validation))
+    some, own = (Cells(*(part[:_ENOUGH] for part in each)) for each in (cells, validation))
     if not some.row.size:
         return NO_SHIFTS
     low, high, base, squares = np.zeros((4, some.row.size))
@@ -142,7 +145,7 @@ def shifts_of_draws(models: Sequence[UtilityModel], observations: Counted, valid
     n, nothing = len(models), np.zeros(some.row.size)
     deviation = np.sqrt(np.maximum(squares / n - (base / n) ** 2, 1.0))
     parts = Utilities(nothing, nothing, nothing, deviation)
-    judge = Judge(parts, (low / n, high / n), _activity_of(some, observations))
+    judge = Judge(parts, (low / n, high / n), _activity_of(own, observations))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         _, found = judge.best(SHIFTS)
     return shifts_by(found, observations) if np.isfinite(found).all() else NO_SHIFTS

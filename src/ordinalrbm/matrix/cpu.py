@@ -69,8 +69,11 @@ class Cpu:
         """Ratings for Gaussian factors, so many of which rows and columns will have."""
         return on_cpu(observations)
 
-    def sampled(self, observations: Observations, tables: Tables, *, rated_sets: bool) -> SampledData:
-        return prepared(observations, rated_sets=rated_sets, tables=tables)
+    def sampled(
+        self, observations: Observations, tables: Tables, *, rated_sets: bool, time: np.ndarray | None = None
+    ) -> SampledData:
+        """Ratings for the sampler; with their times, biases of rows drift."""
+        return prepared(observations, rated_sets=rated_sets, tables=tables, time=time)
 
     def data_of(self, sampled: SampledData, observations: Any, n_factors: int) -> Data:
         """The sampler's ratings for the variational epochs before it."""

@@ -16,9 +16,10 @@ from scipy import linalg
 from scipy.sparse import csr_array
 from scipy.special import ndtr
 
-from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.observations import Cells, Observations, starts
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.base import FactorPosterior
+from ordinalrbm.engine.drift import Bins, bins_at
 from ordinalrbm.engine.normal_reference import truncated_mean
 from ordinalrbm.engine.ordinal_gibbs import CPU_GIBBS, DrawnSide, Sweep
 from ordinalrbm.matrix.calibration import NO_SHIFTS, read_shifts, shift_of
@@ -196,6 +197,53 @@ class DrawnSides(NamedTuple):
         return {f"{name}.{part}": array for part, array in self._asdict().items()}
 
 
+class DrawnDrift(NamedTuple):
+    """Levels of the drift of biases of rows in all draws; the rows' own biases are those of now."""
+
+    start: np.ndarray  # (rows + 1,) int64; row d has the bins start[d]:start[d + 1]
+    last: np.ndarray  # (bins,) int64, time of the last rating of each
+    level: np.ndarray  # (S, bins) float16
+
+    @property
+    def is_any(self) -> bool:
+        return self.last.size > 0
+
+    def at(self, rows: np.ndarray, time: np.ndarray) -> np.ndarray:
+        """The bin of each row at a time; that of a later time is the last; −1 if it has none."""
+        return bins_at(self.start, self.last, rows, time)
+
+    def away(self, rows: np.ndarray, bins: np.ndarray) -> np.ndarray:
+        """(S, rows) how far levels in these bins are from those of now; zero for a bin of −1."""
+        there, now = self.level[:, bins], self.level[:, self.start[rows + 1] - 1]
+        return np.where(bins >= 0, there.astype(np.float32) - now, np.float32(0.0))
+
+    def gathered(self, group: Group) -> DrawnDrift:
+        return self._replace(level=group.all_gather(self.level)) if self.is_any else self
+
+    def ordered(self, position: np.ndarray) -> DrawnDrift:
+        """Of rows from these positions; those at −1 have none."""
+        if not self.is_any:
+            return self
+        counts = np.where(position >= 0, np.diff(self.start)[position], 0)
+        start = starts(counts)
+        index = np.arange(start[-1]) + np.repeat(self.start[position] - start[:-1], counts)
+        return DrawnDrift(start, self.last[index], self.level[:, index])
+
+    @classmethod
+    def from_stored(cls, stored: Stored, n_rows: int, n_draws: int) -> DrawnDrift:
+        if "start" not in stored:
+            return NO_DRIFT
+        start = stored.checked_array("start", np.int64, (n_rows + 1,), 0)
+        last = stored.checked_array("last", np.int64, (None,))
+        level = stored.parameter("level", np.float16, (n_draws, last.size), -_LARGEST_FACTOR, _LARGEST_FACTOR)
+        if start[0] or start[-1] != last.size or (np.diff(start) < 0).any():
+            raise wrong("start", "does not have all bins in order")
+        return cls(start, last, level)
+
+
+NO_DRIFT = DrawnDrift(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros((0, 0), np.float16))
+
+
 class _Drawn(NamedTuple):
     """Rows that are drawn given the other side, or columns in turn 1."""
 
@@ -214,18 +262,40 @@ class Draws:
     scale_levels: np.ndarray  # (scales,) int32, levels of each scale
     scale: np.ndarray  # (columns,) int32, which scale
     shifts: np.ndarray = field(default_factory=NO_SHIFTS.copy)  # (2, 2), by calibration
+    drift: DrawnDrift = NO_DRIFT
     share: ClassVar[float] = 1.0
 
     @classmethod
     def of_states(
-        cls, states: list[SampledState], weights: list[BlockWeights], scale_levels: np.ndarray
+        cls,
+        states: list[SampledState],
+        weights: list[BlockWeights],
+        scale_levels: np.ndarray,
+        bins: Bins | None = None,
     ) -> Draws:
         rows = _stacked([(state.rows, state.row_hyper) for state in states], [part.rows for part in weights])
         columns = _stacked(
             [(state.columns, state.column_hyper) for state in states], [part.columns for part in weights]
         )
         cutpoints = np.stack([state.cutpoints for state in states])
-        return cls(rows, columns, cutpoints, scale_levels.astype(np.int32), states[0].columns.scale)
+        found = cls(rows, columns, cutpoints, scale_levels.astype(np.int32), states[0].columns.scale)
+        if bins is None:
+            return found
+        level = np.stack([state.drift.level.astype(np.float16) for state in states])
+        return replace(found, drift=DrawnDrift(bins.start, bins.last, level))
+
+    def at_cells(self, cells: Cells, bins: np.ndarray) -> tuple[list[GaussianModel], Cells]:
+        """Models of which each row is one of these in one of its bins, and the cells in them."""
+        known = np.flatnonzero((cells.row >= 0) & (bins >= 0))
+        pairs, place = np.unique(np.stack([bins[known], cells.row[known]]), axis=1, return_inverse=True)
+        away = self.drift.away(pairs[1], pairs[0])
+        models = [
+            model._replace(rows=_moved(FactorPosterior(*(part[pairs[1]] for part in model.rows)), own))
+            for model, own in zip(self.models, away, strict=True)
+        ]
+        row = np.full(cells.row.size, -1)
+        row[known] = place
+        return models, cells._replace(row=row)
 
     @property
     def n_draws(self) -> int:
@@ -238,6 +308,7 @@ class Draws:
             rows=self.rows.gathered(group),
             columns=self.columns.gathered(group),
             cutpoints=group.all_gather(self.cutpoints),
+            drift=self.drift.gathered(group),
         )
 
     def reordered(self, rows: np.ndarray, columns: np.ndarray, n_levels: np.ndarray) -> Draws:
@@ -249,6 +320,7 @@ class Draws:
             scale_levels,
             np.searchsorted(scale_levels, n_levels).astype(np.int32),
             self.shifts,
+            self.drift.ordered(rows),
         )
 
     def _with_scales(self, levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -522,6 +594,7 @@ class Draws:
             **self.columns.to_arrays("columns"),
             "cutpoints": self.cutpoints,
             "scale_levels": self.scale_levels,
+            **({f"drift.{n}": part for n, part in self.drift._asdict().items()} if self.drift.is_any else {}),
             **({"shifts": self.shifts} if self.shifts.any() else {}),
         }
 
@@ -542,7 +615,8 @@ class Draws:
             stored.under("columns."), n_columns, n_rows, len(cutpoints), n_factors
         )
         scale = np.searchsorted(scale_levels, n_levels).astype(np.int32)
-        return cls(rows, columns, cutpoints, scale_levels, scale, read_shifts(stored))
+        drift = DrawnDrift.from_stored(stored.under("drift."), n_rows, len(cutpoints))
+        return cls(rows, columns, cutpoints, scale_levels, scale, read_shifts(stored), drift)
 
     # ---- on the whole -------------------------------------------------------------------------
 
@@ -557,6 +631,12 @@ class Draws:
             left, _, right = linalg.svd(sum(_products_with_last(side, k) for side in sides))
             turns.append(left @ right)
         return _means(self.rows, turns), _means(self.columns, turns)
+
+
+def _moved(rows: FactorPosterior, by: np.ndarray) -> FactorPosterior:
+    """Rows, which are copies, with so much more in their biases."""
+    rows.mean[:, 0] += by
+    return rows
 
 
 def _row_blocks(side: DrawnSides) -> list[slice]:

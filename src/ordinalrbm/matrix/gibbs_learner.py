@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -10,14 +11,16 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.engine.drift import Bins, last_levels
 from ordinalrbm.matrix import variational
 from ordinalrbm.matrix.backends import refuse_different_ratings, single_backend
 from ordinalrbm.matrix.calibration import shifts_of_draws
 from ordinalrbm.matrix.draws import BLOCK, NO_WEIGHTS, BlockWeights, Draws, n_blocks
 from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
+from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gibbs_sampler import SampledState, start, sweep
 from ordinalrbm.matrix.predict import probabilities
-from ordinalrbm.matrix.prepare import Fitted
+from ordinalrbm.matrix.prepare import NO_TIMES, Fitted, RatingTimes
 from ordinalrbm.matrix.variational import Precisions, max_identifiable_factors, with_features_of, with_weights
 from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.process_group import Group
@@ -115,6 +118,7 @@ def fit(
     settings: SampledSettings,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
     tables: Tables = NO_TABLES,
+    times: RatingTimes = NO_TIMES,
 ) -> Fitted:
     """Sample; Ctrl-C ends it and gives the draws kept so far, or the last one.
 
@@ -124,7 +128,7 @@ def fit(
     if group is not None:
         refuse_different_ratings(group, observations)
         settings = settings.of_rank(group)
-    chain = _Learner(observations, validation, settings, tables)
+    chain = _Learner(observations, validation, settings, tables, times)
     # Sums of matrix products must not depend on how many threads there are.
     with threadpool_limits(limits=1, user_api="blas"):
         learner = chain if group is None else _Chains(chain, group)
@@ -132,7 +136,8 @@ def fit(
         interrupted = learn(learner, writer, settings.n_sweeps, verbose=verbose, watched="validation")
     draws = chain.draws() if group is None else chain.draws().gathered(group)
     if validation is not None and settings.calibrate:
-        shifts = shifts_of_draws(draws.models, observations, validation)
+        seen = chain.at_their_times(draws)
+        shifts = shifts_of_draws(*seen, observations, validation)
         draws = replace(draws, shifts=shifts).shifted(observations)
     return Fitted([draws], len(chain.history), chain.history, interrupted)
 
@@ -141,12 +146,22 @@ class _Learner:
     schedule = None  # there is no learning rate
 
     def __init__(
-        self, observations: Observations, validation: Cells | None, settings: SampledSettings, tables: Tables
+        self,
+        observations: Observations,
+        validation: Cells | None,
+        settings: SampledSettings,
+        tables: Tables,
+        times: RatingTimes,
     ) -> None:
         self.settings, self.tables = settings, tables
         self.backend = single_backend(settings.device)
         self.observations, self.validation = observations, validation
-        self.data = self.backend.sampled(observations, tables, rated_sets=settings.rated_sets)
+        rated_sets = settings.rated_sets
+        self.data = self.backend.sampled(observations, tables, rated_sets=rated_sets, time=times.ratings)
+        self.validation_bins: np.ndarray | None = None
+        if self.bins is not None and validation is not None:
+            assert times.validation is not None
+            self.validation_bins = self.bins.at(validation.row, times.validation)
         self.chance = np.zeros(1)  # of each held-out rating, summed over kept draws
         n_factors = min(settings.n_factors, _MORE_FACTORS * max_identifiable_factors(observations))
         found = variational.start(observations, n_factors, settings.seed, settings.precisions)
@@ -157,6 +172,10 @@ class _Learner:
         self.blocks: list[BlockWeights] = []  # sums; the last one is where the chain is
         self.history: list[Record] = []
         self.started = time.perf_counter()
+
+    @property
+    def bins(self) -> Bins | None:
+        return None if self.data.bins is None else self.data.bins.bins
 
     @property
     def has_model(self) -> bool:
@@ -215,9 +234,14 @@ class _Learner:
 
     def _as_kept(self, state: SampledState) -> SampledState:
         """A state on the host as draws are kept, without weights, of which means are kept."""
-        as_kept = self.data.engine.as_kept
+        as_kept, rows = self.data.engine.as_kept, state.rows
+        if self.bins is not None:  # biases are those of now
+            rows = self.data.engine.copied(rows)
+            rows.factors[:, 0] += self.data.engine.array(
+                last_levels(self.bins.start, state.drift.level), rows.factors
+            )
         return state._replace(
-            rows=as_kept(state.rows),
+            rows=as_kept(rows),
             columns=as_kept(state.columns),
             row_hyper=state.row_hyper._replace(weights=[]),
             column_hyper=state.column_hyper._replace(weights=[]),
@@ -244,7 +268,14 @@ class _Learner:
         blocks = self.data.engine.on_host(blocks)
         sizes = np.minimum(BLOCK, len(kept) - BLOCK * np.arange(len(blocks)))
         means = [block.over(int(size)) for block, size in zip(blocks, sizes, strict=True)]
-        return Draws.of_states(kept, means, self.data.scales.n_levels)
+        return Draws.of_states(kept, means, self.data.scales.n_levels, self.bins)
+
+    def at_their_times(self, draws: Draws) -> tuple[Sequence[GaussianModel], Cells]:
+        """Models of the draws, and the validation ratings in them."""
+        assert self.validation is not None
+        if self.validation_bins is None:
+            return draws.models, self.validation
+        return draws.at_cells(self.validation, self.validation_bins)
 
     def _watch(self, kept: SampledState) -> None:
         if self.validation is not None:
@@ -252,9 +283,10 @@ class _Learner:
 
     def _chance(self, state: SampledState) -> np.ndarray:
         assert self.validation is not None
-        models = Draws.of_states([state], [NO_WEIGHTS], self.data.scales.n_levels).models
-        level = self.validation.level[:, None].astype(np.intp)
-        return np.take_along_axis(probabilities(models, self.validation), level, axis=1)[:, 0]
+        draw = Draws.of_states([state], [NO_WEIGHTS], self.data.scales.n_levels, self.bins)
+        models, cells = self.at_their_times(draw)
+        level = cells.level[:, None].astype(np.intp)
+        return np.take_along_axis(probabilities(models, cells), level, axis=1)[:, 0]
 
     def _validation(self) -> float:
         if self.validation is None:
@@ -278,7 +310,8 @@ class _Learner:
         self.history = unflatten_history(state, Record, unwatched=unwatched)
         engine = self.data.engine
         chain = unflatten("chain", state, engine.on_host(self.chain))
-        self.chain = engine.on_device(chain, self.data.answers)
+        drift = chain.drift  # which stays with the host
+        self.chain = engine.on_device(chain, self.data.answers)._replace(drift=drift)
         n_kept = int(np.searchsorted(self.settings.kept, len(self.history), side="right"))
         self.last, like = self._copied(), self._as_kept(self.chain)
         self.kept = [unflatten(f"kept.{k}", state, like) for k in range(n_kept)]

@@ -18,6 +18,7 @@ from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
+from ordinalrbm.engine.drift import NO_PATH, BinViews, Path, drawn_path, first_path
 from ordinalrbm.engine.ordinal_gibbs import CPU_GIBBS, DrawnSide, GibbsEngine, Sweep
 from ordinalrbm.engine.rated_sets import FeatureTable, RatedSets, WeightDraws
 from ordinalrbm.engine.side import Array
@@ -35,6 +36,8 @@ _FIRST_RIDGE = 0.3
 _FIRST_THRESHOLD, _LOG_GAP = 2.0, 1.0
 
 
+# Of draws of utilities for the drift; those for rows are 0, for columns 1, for new rows up to 7.
+_OF_DRIFT = 15
 # Widths and thresholds change slowly, and are drawn in every so manyth sweep.
 _EVERY_WIDTHS, _EVERY_THRESHOLDS = 4, 4
 
@@ -58,6 +61,7 @@ class SampledState(NamedTuple):
     column_hyper: Hyper
     cutpoints: np.ndarray  # (scales, L − 1): first threshold and log gaps
     log_likelihood: float = np.nan  # per rating, of those learnt from, when last looked at
+    drift: Path = NO_PATH  # of the biases of rows
 
 
 class Scales(NamedTuple):
@@ -81,17 +85,34 @@ class SampledData(NamedTuple):
     column_features: list[Any]
     n_answers: int
     scales: Scales
+    bins: BinViews | None = None  # of answers in the order of time, if biases of rows drift
+
+    def with_offsets(self, drift: Path) -> SampledData:
+        """The same with the drift in the means of all answers."""
+        if self.bins is None:
+            return self
+        level, with_offsets = drift.level, self.engine.with_offsets
+        return self._replace(
+            answers=with_offsets(self.answers, level, self.bins.of_rows),
+            transposed=with_offsets(self.transposed, level, self.bins.of_columns),
+        )
 
 
 def sweep(data: SampledData, state: SampledState, number: int, seed: int, *, settling: bool) -> SampledState:
     """Draw everything once, given all else; ``number`` counts sweeps from 1."""
     rng = np.random.default_rng([seed, number])
+    data = data.with_offsets(state.drift)
     bounds = data.engine.array(bounds_of(state.cutpoints, data.scales.n_levels), state.rows.factors)
     rows = _View(data.engine, data.answers, data.row_features, bounds)
     columns = _View(data.engine, data.transposed, data.column_features, bounds)
     row_hyper = _half(rows, state.rows, state.columns, state.row_hyper, Sweep(seed, number, 0), rng)
     column_hyper = _half(columns, state.columns, state.rows, state.column_hyper, Sweep(seed, number, 1), rng)
     state = state._replace(row_hyper=row_hyper, column_hyper=column_hyper)
+    if data.bins is not None:
+        sides = state.rows, state.columns, bounds
+        left = data.engine.bin_sums(data.answers, *sides, data.bins, Sweep(seed, number, _OF_DRIFT))
+        state = state._replace(drift=drawn_path(data.bins.bins, left, state.drift, rng))
+        data = data.with_offsets(state.drift)
     if number % _EVERY_THRESHOLDS == 1:
         state = _moved_thresholds(data, state, rng, settling=settling)
     return _common_width(data, state, rng)
@@ -306,15 +327,16 @@ def scales_of(answers: Observations) -> Scales:
     return Scales(centre, n_levels, np.searchsorted(n_levels, answers.n_levels).astype(np.int32))
 
 
-def prepared(answers: Observations, *, rated_sets: bool, tables: Tables = NO_TABLES) -> SampledData:
+def prepared(
+    answers: Observations, *, rated_sets: bool, tables: Tables = NO_TABLES, time: np.ndarray | None = None
+) -> SampledData:
     transposed = answers.transpose()
     of_rows, of_columns = (
         _features_of(view, table, rated_sets=rated_sets)
         for view, table in zip((answers, transposed), tables, strict=True)
     )
-    return SampledData(
-        CPU_GIBBS, answers, transposed, of_rows, of_columns, answers.n_entries, scales_of(answers)
-    )
+    scales, bins = scales_of(answers), None if time is None else BinViews.of(answers, time)
+    return SampledData(CPU_GIBBS, answers, transposed, of_rows, of_columns, answers.n_entries, scales, bins)
 
 
 def _features_of(
@@ -355,6 +377,7 @@ def start(data: SampledData, found: GaussianState) -> SampledState:
         _first_hyper(data.engine, drawn_rows.factors, data.row_features, row_weights),
         _first_hyper(data.engine, drawn_columns.factors, data.column_features, column_weights),
         cutpoints,
+        drift=NO_PATH if data.bins is None else first_path(data.bins.bins),
     )
 
 

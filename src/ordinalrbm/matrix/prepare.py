@@ -15,6 +15,7 @@ import numpy as np
 
 from ordinalrbm.data.observations import Cells, Counted, Counts, Observations, SharedRows
 from ordinalrbm.data.ratings import Ratings
+from ordinalrbm.data.recency import NOW, times_by_cell
 from ordinalrbm.errors import user_stacklevel
 from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
 from ordinalrbm.matrix.model import Precisions
@@ -27,6 +28,16 @@ _MOST_HELD_OUT = 200_000
 _NO_HISTORY = ("epoch", "validation", "seconds")
 
 
+class RatingTimes(NamedTuple):
+    """When ratings were given, int64, in their order; None without times."""
+
+    ratings: np.ndarray | None = None
+    validation: np.ndarray | None = None
+
+
+NO_TIMES = RatingTimes()
+
+
 class TrainingData(NamedTuple):
     """Ratings in the order to learn them in."""
 
@@ -37,6 +48,26 @@ class TrainingData(NamedTuple):
     n_levels: np.ndarray  # of each item, in the order of the ids
     is_given: bool = False  # whether the validation ratings were given, and not held out
     tables: Tables = NO_TABLES  # features of users and items, at the positions of the observations
+    times: RatingTimes = NO_TIMES
+
+    def with_times(self, known: Ratings, given: Cells | None, given_time: np.ndarray | None) -> TrainingData:
+        """With times of the ratings, if there are any, and of given validation ratings."""
+        if known.times is None or not isinstance(self.observations, Observations):
+            return self
+        seen, time = known.observations, known.times.value
+        own, of_validation = self._looked_up(self.observations.cells(), seen, time), None
+        if given is not None:
+            seen, time = _by_cell(given, given_time, seen)
+        if self.validation is not None:
+            of_validation = self._looked_up(self.validation, seen, time)
+        return self._replace(times=RatingTimes(own, of_validation))
+
+    def _looked_up(self, cells: Cells, seen: Observations, time: np.ndarray) -> np.ndarray:
+        """Times of cells among ratings in the order of the ids; those of no rating are now."""
+        users, items = (np.append(_order(part), 0) for part in (self.row_position, self.column_position))
+        entry = seen.search(users[cells.row], items[cells.column])
+        entry[(cells.row < 0) | (cells.column < 0)] = -1
+        return np.where(entry >= 0, np.append(time, NOW)[entry], NOW)
 
     def with_tables(self, of_ids: Tables) -> TrainingData:
         orders = _order(self.row_position), _order(self.column_position)
@@ -63,6 +94,16 @@ class TrainingData(NamedTuple):
             np.arange(n_items),
             self.n_levels,
         )
+
+
+def _by_cell(cells: Cells, time: np.ndarray | None, like: Observations) -> tuple[Observations, np.ndarray]:
+    """Ratings of known users and items with their times, as now without."""
+    known = (cells.row >= 0) & (cells.column >= 0)
+    row, column, _ = some = Cells(*(part[known] for part in cells))
+    nothing = np.zeros(row.size, dtype=np.int8)
+    found = Observations.from_triples(row, column, nothing, like.n_rows, like.n_columns, like.n_levels)
+    time = np.full(row.size, NOW) if time is None else time[known]
+    return found, times_by_cell(found, some, time)
 
 
 class Loaded(NamedTuple):
@@ -245,6 +286,17 @@ def hold_out(
     mask = np.ones(n, dtype=bool)
     mask[chosen] = False
     return observations.select(mask), Cells(*map(among.all_gather, held_out))
+
+
+def times_with_cells(whole: Observations, parts: list[tuple[Cells, np.ndarray | None]]) -> np.ndarray | None:
+    """Times of all ratings, of those of each part; of a cell in several, that of the first."""
+    found = np.full(whole.n_entries, NOW)
+    for cells, time in reversed(parts):
+        if time is None:
+            return None
+        known = (cells.row >= 0) & (cells.column >= 0)
+        found[whole.search(cells.row[known], cells.column[known])] = time[known]
+    return found
 
 
 def with_cells(observations: Observations, cells: Cells) -> Observations:

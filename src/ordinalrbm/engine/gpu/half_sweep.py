@@ -166,7 +166,8 @@ def _view(answers: Answers, this: FactorPosterior, seen: KnownColumns) -> _View:
 
 def _products(answers: Answers, seen: KnownColumns, vectors: torch.Tensor) -> torch.Tensor:
     n_entries = answers.column.numel()
-    return products(answers.pieces, 0, answers.column, seen.features, vectors, n_entries)
+    found = products(answers.pieces, 0, answers.column, seen.features, vectors, n_entries)
+    return found if answers.offset is None else found.add_(answers.offset)
 
 
 @triton.jit

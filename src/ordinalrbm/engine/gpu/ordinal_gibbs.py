@@ -93,6 +93,26 @@ class GpuGibbs(GibbsEngine):
         slope, own_squares, squares_beside = found[1:].reshape(3, n_scales, n_bounds)
         return ThresholdSums(float(found[0]), slope, np.stack([own_squares, squares_beside], axis=2))
 
+    def bin_sums(self, answers, this, other, thresholds, bins, sweep):
+        offset = answers.offset
+        left = torch.zeros(offset.numel() + 1, dtype=torch.float32, device=offset.device)
+        with working_on(this.factors.device):
+            view = _view(answers, this, other, thresholds)
+            for part in _parts(answers, 0, 0):
+                utility = _products(part, view)
+                before = utility.clone()
+                _draw_utilities_of(part, view, utility, sweep)
+                some = left[part.first : part.first + part.n_entries]
+                some[:] = (utility - before)[: some.numel()]
+        left[:-1] += offset
+        total, host = left[bins.members].double().sum(dim=1).cpu().numpy(), bins.bins
+        bias = this.factors[:, 0].double().cpu().numpy()  # which utilities have, and means of products not
+        return total - host.n_answers * np.repeat(bias, np.diff(host.start))
+
+    def with_offsets(self, answers, level, bin_of):
+        there = torch.from_numpy(level).to(bin_of.device)
+        return answers._replace(offset=there.index_select(0, bin_of))
+
     def array(self, values, like):
         return torch.from_numpy(values.astype(np.float32)).to(like.device)
 
@@ -176,6 +196,14 @@ class _Part(NamedTuple):
     pieces: Pieces
     first: int
     n_entries: int
+    offset: torch.Tensor | None = None
+
+    def moved(self, means: torch.Tensor, sign: float = 1.0) -> torch.Tensor:
+        """Means of the block's answers with their offsets, in place."""
+        if self.offset is not None:
+            some = self.offset[self.first : self.first + self.n_entries]
+            means[: some.numel()].add_(some, alpha=sign)
+        return means
 
 
 def _parts(answers: Answers, bytes_of_piece: int, bytes_of_row: int) -> Iterator[_Part]:
@@ -184,18 +212,19 @@ def _parts(answers: Answers, bytes_of_piece: int, bytes_of_row: int) -> Iterator
     cost = np.diff(pieces.host_start) * (bytes_of_piece + 4 * SIZE) + bytes_of_row
     blocks = row_blocks(cost, _BLOCK_BYTES)
     if len(blocks) == 1:  # nothing waits for the device
-        yield _Part(blocks[0], pieces, 0, n_entries)
+        yield _Part(blocks[0], pieces, 0, n_entries, answers.offset)
         return
     begin = np.minimum(pieces.host_start[[rows.start for rows in blocks]], max(pieces.n - 1, 0))
     first = pieces.first[torch.from_numpy(begin).to(pieces.first.device)] if pieces.n else begin
     for rows, place in zip(blocks, first.tolist(), strict=True):
         some = pieces.of_rows(rows)
-        yield _Part(rows, some, place, min(some.n * SIZE, n_entries))
+        yield _Part(rows, some, place, min(some.n * SIZE, n_entries), answers.offset)
 
 
 def _products(part: _Part, view: _View) -> torch.Tensor:
-    """What factors add to the mean of every answer."""
-    return products(part.pieces, part.first, view.column, view.features, view.own, part.n_entries)
+    """What factors, and offsets, add to the mean of every answer."""
+    found = products(part.pieces, part.first, view.column, view.features, view.own, part.n_entries)
+    return part.moved(found)
 
 
 def _draws(sweep: Sweep, purpose: Purpose, like: torch.Tensor) -> tuple[torch.Tensor, int, int]:
@@ -264,8 +293,8 @@ def _draw_part(
 ) -> None:
     """Draw a block of rows, in place; ``right`` is the prior's precision times its mean."""
     utility, rows, start = _products(part, view), part.rows, part.pieces.start
-    given = start, utility, rows.start, *_draws(sweep, Purpose.UTILITY, utility)
-    _launch(_draw_utilities, part, view, *given, parts=SIZE // _UTILITIES.value, num_warps=2)
+    _draw_utilities_of(part, view, utility, sweep)
+    part.moved(utility, -1.0)
     systems = _systems(part, view, utility, shape)
     if np.diff(part.pieces.host_start).max(initial=0) > _MANY_PIECES:
         systems, start = summed(systems, part.pieces), torch.arange(len(start), device=start.device)
@@ -273,6 +302,12 @@ def _draw_part(
     solved = systems, shape.system, precision, right, work, shape.work, factors, shape.n_factors
     draws, blocks = _draws(sweep, Purpose.FACTOR, utility), (shape.lines, shape.n_blocks)
     _draw_gaussians[(len(work),)](start, *solved, rows.start, *draws, *blocks, num_warps=1, num_stages=1)
+
+
+def _draw_utilities_of(part: _Part, view: _View, utility: torch.Tensor, sweep: Sweep) -> None:
+    """Utilities of a block, without what columns add, in place of products."""
+    given = part.pieces.start, utility, part.rows.start, *_draws(sweep, Purpose.UTILITY, utility)
+    _launch(_draw_utilities, part, view, *given, parts=SIZE // _UTILITIES.value, num_warps=2)
 
 
 @triton.jit(do_not_specialize=[*OF_BATCH, *_OF_DRAWS])

@@ -88,6 +88,7 @@ class Answers(NamedTuple):
     pieces: Pieces
     column: torch.Tensor  # (entries,) int32
     level: torch.Tensor  # (entries,) int8 or int16
+    offset: torch.Tensor | None = None  # (entries,) float32, added to the mean utility of each
 
     def of_rows(self, rows: slice) -> Answers:
         return self._replace(pieces=self.pieces.of_rows(rows))

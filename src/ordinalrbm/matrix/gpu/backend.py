@@ -12,6 +12,7 @@ import torch
 from ordinalrbm.data.observations import Cells, Counted, Counts, Observations
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.base import Prior
+from ordinalrbm.engine.drift import BinViews, members_of
 from ordinalrbm.engine.gpu import ascent, gibbs
 from ordinalrbm.engine.gpu.device import free_memory, torch_device, working_on
 from ordinalrbm.engine.gpu.half_sweep import GPU_ENGINE
@@ -126,7 +127,9 @@ class Cuda(Cpu):
         views = View(rows, GPU_ENGINE), View(columns, GPU_ENGINE)
         return Data(*views, data.scales), Counts(row_counts, column_counts)
 
-    def sampled(self, observations: Observations, tables: Tables, *, rated_sets: bool) -> SampledData:
+    def sampled(
+        self, observations: Observations, tables: Tables, *, rated_sets: bool, time: np.ndarray | None = None
+    ) -> SampledData:
         rows, columns = self._both_views(observations)
         of_rows: list[Any] = []
         of_columns: list[Any] = []
@@ -136,9 +139,17 @@ class Cuda(Cpu):
         for kinds, table in zip((of_rows, of_columns), tables, strict=True):
             if table is not None:
                 kinds.append(FeatureTable(table, self.device))
+        scales, bins = scales_of(observations), None if time is None else self._bins(observations, time)
         return SampledData(
-            GPU_GIBBS, rows, columns, of_rows, of_columns, observations.n_entries, scales_of(observations)
+            GPU_GIBBS, rows, columns, of_rows, of_columns, observations.n_entries, scales, bins
         )
+
+    def _bins(self, observations: Observations, time: np.ndarray) -> BinViews:
+        host = BinViews.of(observations, time)
+        of_rows, of_columns, members = (
+            tensor(part, self.device) for part in (host.of_rows, host.of_columns, members_of(host.bins))
+        )
+        return BinViews(host.bins, of_rows, of_columns, members)
 
     def data_of(self, sampled: SampledData, observations: Any, n_factors: int) -> Data:
         rows, columns = (View(part, GPU_ENGINE) for part in (sampled.answers, sampled.transposed))

@@ -1,0 +1,230 @@
+"""A bias of each row that drifts: a stationary AR(1) process over the row's answers in time.
+
+A row's answers, in the order of time, are cut into bins of about eight. The utility of an answer has
+the level of its bin on top, x_1 ~ N(0, v) and x_b ~ N(ρ x_{b−1}, (1 − ρ²) v). Given what the
+utilities of each bin leave on average, the levels of a row are a state-space model: filtered
+forwards, and drawn (or smoothed) backwards. All of it is done by the host; engines add offsets to
+answers, and sum over bins.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import prange
+
+from ordinalrbm.data.observations import Observations, starts
+from ordinalrbm.engine.side import Array
+from ordinalrbm.runtime.jit import compiled, inlined
+
+# Answers of a bin. Fewer would follow a user's mood more closely, and know less of each.
+SIZE = 8
+# Where a drift begins: variance of a level, and correlation of neighbours.
+FIRST_VARIANCE, FIRST_PERSISTENCE = 0.1, 0.95
+# Correlations of neighbours that are looked at, all as likely as each other beforehand.
+PERSISTENCES = 1.0 - np.geomspace(0.7, 0.003, 40)
+# Of the inverse gamma prior of the variance: shape and scale. It may be next to nothing.
+_SHAPE, _SCALE = 0.5, 1e-3
+
+
+class Bins(NamedTuple):
+    """Bins of answers: those of row d are ``start[d]:start[d + 1]``, in the order of time."""
+
+    start: np.ndarray  # (rows + 1,) int64
+    last: np.ndarray  # (bins,) int64, time of the last answer of each
+    n_answers: np.ndarray  # (bins,) int64
+    of_entry: np.ndarray  # (entries,) int32, the bin of each answer, by rows
+
+    @property
+    def n(self) -> int:
+        return self.last.size
+
+    def at(self, rows: np.ndarray, time: np.ndarray) -> np.ndarray:
+        """The bin of each row at a time, that of a later time is the last one; −1 if it has none."""
+        return bins_at(self.start, self.last, rows, time)
+
+
+class BinViews(NamedTuple):
+    """Bins, and the bin of each answer as rows and as columns have them, where an engine is."""
+
+    bins: Bins
+    of_rows: Array
+    of_columns: Array
+    members: Array | None = None  # (bins, most answers) places of answers by rows, for a GPU
+
+    @classmethod
+    def of(cls, answers: Observations, time: np.ndarray) -> BinViews:
+        bins = bins_of(answers.row_start, time)
+        return cls(bins, bins.of_entry, bins.of_entry[answers.column_view.entry])
+
+
+def members_of(bins: Bins) -> np.ndarray:
+    """(bins, most answers) places of the answers of each bin, beyond the last where it has fewer."""
+    order = np.argsort(bins.of_entry, kind="stable")
+    own = bins.of_entry[order]
+    found = np.full((bins.n, bins.n_answers.max(initial=0)), own.size)
+    found[own, np.arange(own.size) - starts(bins.n_answers)[own]] = order
+    return found
+
+
+class Path(NamedTuple):
+    """Levels of all bins, and what they have in common."""
+
+    level: np.ndarray  # (bins,) float32
+    persistence: float
+    variance: float
+
+
+NO_PATH = Path(np.zeros(0, dtype=np.float32), FIRST_PERSISTENCE, FIRST_VARIANCE)
+
+
+def bins_of(row_start: np.ndarray, time: np.ndarray) -> Bins:
+    """Bins of rows whose answers were given at these times."""
+    n_answers = np.diff(row_start)
+    n_bins = np.where(n_answers > 0, np.maximum((n_answers + SIZE // 2) // SIZE, 1), 0)
+    start = starts(n_bins)
+    of_entry = np.empty(time.size, dtype=np.int32)
+    last = np.empty(start[-1], dtype=np.int64)
+    _fill_bins(row_start, time, start, of_entry, last)
+    return Bins(start, last, np.bincount(of_entry, minlength=last.size), of_entry)
+
+
+def bins_at(start: np.ndarray, last: np.ndarray, rows: np.ndarray, time: np.ndarray) -> np.ndarray:
+    """See :meth:`Bins.at`; rows at −1 have none."""
+    found = np.empty(rows.size, dtype=np.int64)
+    _search(start, last, rows.astype(np.int64), np.ascontiguousarray(time), found)
+    return found
+
+
+def first_path(bins: Bins) -> Path:
+    return NO_PATH._replace(level=np.zeros(bins.n, dtype=np.float32))
+
+
+def last_levels(start: np.ndarray, level: np.ndarray) -> np.ndarray:
+    """(rows,) the last level of each row, zero of one without any; ``level`` may be a table."""
+    has_any = np.diff(start) > 0
+    found = np.zeros((*level.shape[:-1], has_any.size), dtype=level.dtype)
+    found[..., has_any] = level[..., start[1:][has_any] - 1]
+    return found
+
+
+def drawn_path(bins: Bins, total: np.ndarray, path: Path, rng: np.random.Generator) -> Path:
+    """Levels, given sums over bins of what utilities leave for them, then ρ and v given the levels."""
+    level, spread = np.empty((2, bins.n))
+    noise = rng.standard_normal(bins.n)
+    _follow(bins.start, bins.n_answers, total, noise, path.persistence, path.variance, level, spread, noise)
+    inside = _is_inside(bins.start, bins.n)
+    squares = np.square(level)
+    before = np.flatnonzero(inside) - 1
+    sums = _Sums.of(squares, level[inside] * level[before], inside)
+    persistence, scale = _choose_persistence(sums, rng)
+    variance = scale / rng.gamma(_SHAPE + 0.5 * bins.n)
+    return Path(level.astype(np.float32), persistence, variance)
+
+
+def smoothed_path(bins: Bins, total: np.ndarray, path: Path) -> tuple[Path, np.ndarray]:
+    """Expected levels and their variances, and then the most likely ρ and v."""
+    level, spread, beside = np.empty((3, bins.n))
+    nothing = np.zeros(0)
+    _follow(
+        bins.start, bins.n_answers, total, nothing, path.persistence, path.variance, level, spread, beside
+    )
+    inside = _is_inside(bins.start, bins.n)
+    before = np.flatnonzero(inside) - 1
+    squares = np.square(level) + spread
+    products = level[inside] * level[before] + beside[before]
+    persistence, scale = _choose_persistence(_Sums.of(squares, products, inside), None)
+    variance = scale / (_SHAPE + 1.0 + 0.5 * bins.n)
+    return Path(level.astype(np.float32), persistence, variance), spread.astype(np.float32)
+
+
+def _is_inside(start: np.ndarray, n: int) -> np.ndarray:
+    """(bins,) whether each has one before it."""
+    inside = np.ones(n, dtype=bool)
+    inside[start[:-1][np.diff(start) > 0]] = False
+    return inside
+
+
+class _Sums(NamedTuple):
+    """Of levels: squares of the first ones, of later ones, and of those before these, and products."""
+
+    n: int
+    n_later: int
+    first: float
+    later: float
+    before: float
+    products: float
+
+    @classmethod
+    def of(cls, squares: np.ndarray, products: np.ndarray, inside: np.ndarray) -> _Sums:
+        later = np.flatnonzero(inside)
+        sums = squares[~inside].sum(), squares[later].sum(), squares[later - 1].sum(), products.sum()
+        return cls(inside.size, later.size, *map(float, sums))
+
+
+def _choose_persistence(sums: _Sums, rng: np.random.Generator | None) -> tuple[float, float]:
+    """ρ given the levels, with v integrated out: a draw, or the most likely; and the scale of v."""
+    rho = PERSISTENCES
+    left = np.maximum(sums.later - 2.0 * rho * sums.products + rho**2 * sums.before, 0.0)
+    scale = _SCALE + 0.5 * (sums.first + left / (1.0 - rho**2))
+    log_density = -0.5 * sums.n_later * np.log(1.0 - rho**2)
+    log_density -= (_SHAPE + 0.5 * sums.n) * np.log(scale)
+    if rng is not None:
+        log_density = log_density + rng.gumbel(size=rho.size)
+    chosen = int(log_density.argmax())
+    return float(rho[chosen]), float(scale[chosen])
+
+
+@compiled(parallel=True)
+def _fill_bins(row_start, time, start, of_entry, last):
+    for d in prange(row_start.size - 1):
+        _fill_bins_of_row(row_start[d], row_start[d + 1], time, start[d], start[d + 1], of_entry, last)
+
+
+@inlined
+def _fill_bins_of_row(first, stop, time, first_bin, stop_bin, of_entry, last):
+    order = np.argsort(time[first:stop], kind="mergesort")
+    for rank in range(stop - first):
+        place = first_bin + rank * (stop_bin - first_bin) // (stop - first)
+        of_entry[first + order[rank]] = place
+        last[place] = time[first + order[rank]]
+
+
+@compiled(parallel=True)
+def _search(start, last, rows, time, found):
+    for k in prange(rows.size):
+        found[k] = -1
+        if rows[k] >= 0 and start[rows[k] + 1] > start[rows[k]]:
+            first, stop = start[rows[k]], start[rows[k] + 1]
+            found[k] = min(first + np.searchsorted(last[first:stop], time[k]), stop - 1)
+
+
+@compiled(parallel=True)
+def _follow(start, count, total, noise, persistence, variance, level, spread, beside):
+    for d in prange(start.size - 1):
+        _follow_row(start[d], start[d + 1], count, total, noise, persistence, variance, level, spread, beside)
+
+
+@inlined
+def _follow_row(first, stop, count, total, noise, rho, variance, level, spread, beside):
+    """Filter forwards; then draw backwards, or, without noise, smooth.
+
+    Smoothing leaves in ``beside`` the covariance of each level with the next.
+    """
+    mean, doubt = 0.0, variance
+    for b in range(first, stop):
+        informed = 1.0 + count[b] * doubt
+        level[b], spread[b] = (mean + doubt * total[b]) / informed, doubt / informed
+        mean, doubt = rho * level[b], rho * rho * spread[b] + (1.0 - rho * rho) * variance
+    for b in range(stop - 1, first - 1, -1):
+        if b < stop - 1:
+            ahead = rho * rho * spread[b] + (1.0 - rho * rho) * variance
+            share, now = rho * spread[b] / ahead, spread[b]
+            level[b] += share * (level[b + 1] - rho * level[b])
+            spread[b] = now - share * share * ahead
+            if noise.size == 0:
+                beside[b] = share * spread[b + 1]
+                spread[b] += share * share * spread[b + 1]
+        if noise.size > 0:
+            level[b] += np.sqrt(max(spread[b], 0.0)) * noise[b]
