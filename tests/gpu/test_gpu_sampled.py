@@ -81,23 +81,29 @@ def test_weights_of_rated_sets_are_a_ridge_regression(device, n_rows):
     assert np.abs(away).max() < 5.0
 
 
-@pytest.mark.parametrize("has_table", [False, True])
-def test_a_sweep_is_that_of_the_cores(has_table):
+@pytest.mark.parametrize(("has_table", "drifts"), [(False, False), (True, True)])
+def test_a_sweep_is_that_of_the_cores(has_table, drifts):
     ratings, rng = some_ratings(), np.random.default_rng(3)
     table = csr_array(rng.normal(size=(12, 2)).astype(np.float32)) if has_table else None
     tables, found = Tables(table, None), []
     first = variational.with_weights(variational.start(ratings, 3, 0, variational.Precisions()), tables)
-    backend = Cuda("cuda")
+    backend, time = Cuda("cuda"), rng.permutation(ratings.n_entries) if drifts else None
     for engine in (CPU, backend):
-        data = engine.sampled(ratings, tables, rated_sets=True)
+        data = engine.sampled(ratings, tables, rated_sets=True, time=time)
         with backend.working():
-            state = sweep(data, start(data, first), 1, 5, settling=True)
+            state = start(data, first)
+            if drifts:
+                level = np.random.default_rng(4).normal(size=state.drift.level.size)
+                state = state._replace(drift=state.drift._replace(level=level.astype(np.float32)))
+            state = sweep(data, state, 1, 5, settling=True)
             found.append(data.engine.on_host(state))
     one, other = found
     for name in ("rows", "columns"):
         for mine, theirs in zip(getattr(one, name), getattr(other, name), strict=True):
             np.testing.assert_allclose(mine, theirs, rtol=2e-3, atol=2e-3)
     np.testing.assert_allclose(one.cutpoints, other.cutpoints, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(one.drift.level, other.drift.level, rtol=2e-3, atol=2e-3)
+    assert one.drift.persistence == other.drift.persistence
     np.testing.assert_allclose(one.row_hyper.mean, other.row_hyper.mean, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(one.row_hyper.precision, other.row_hyper.precision, rtol=1e-3, atol=1e-3)
     assert [part.shape for part in one.row_hyper.weights] == [part.shape for part in other.row_hyper.weights]
