@@ -26,6 +26,8 @@ FIRST_VARIANCE, FIRST_PERSISTENCE = 0.1, 0.95
 PERSISTENCES = 1.0 - np.geomspace(0.7, 0.003, 40)
 # Of the inverse gamma prior of the variance: shape and scale. It may be next to nothing.
 _SHAPE, _SCALE = 0.5, 1e-3
+# Of the prior of a trend, which all rows have in common, at each stage.
+_TREND_PRECISION = 25.0
 
 
 class Bins(NamedTuple):
@@ -35,6 +37,7 @@ class Bins(NamedTuple):
     last: np.ndarray  # (bins,) int64, time of the last answer of each
     n_answers: np.ndarray  # (bins,) int64
     of_entry: np.ndarray  # (entries,) int32, the bin of each answer, by rows
+    stage: np.ndarray  # (bins,) int64, how far it is from the row's first, in steps of √2
 
     @property
     def n(self) -> int:
@@ -72,11 +75,12 @@ class Path(NamedTuple):
     """Levels of all bins, and what they have in common."""
 
     level: np.ndarray  # (bins,) float32
+    trend: np.ndarray  # (stages,) what levels of a stage are expected to be
     persistence: float
     variance: float
 
 
-NO_PATH = Path(np.zeros(0, dtype=np.float32), FIRST_PERSISTENCE, FIRST_VARIANCE)
+NO_PATH = Path(np.zeros(0, dtype=np.float32), np.zeros(0), FIRST_PERSISTENCE, FIRST_VARIANCE)
 
 
 def bins_of(row_start: np.ndarray, time: np.ndarray) -> Bins:
@@ -87,7 +91,9 @@ def bins_of(row_start: np.ndarray, time: np.ndarray) -> Bins:
     of_entry = np.empty(time.size, dtype=np.int32)
     last = np.empty(start[-1], dtype=np.int64)
     _fill_bins(row_start, time, start, of_entry, last)
-    return Bins(start, last, np.bincount(of_entry, minlength=last.size), of_entry)
+    number = np.arange(last.size) - np.repeat(start[:-1], n_bins)
+    stage = np.floor(2.0 * np.log2(1.0 + number)).astype(np.int64)
+    return Bins(start, last, np.bincount(of_entry, minlength=last.size), of_entry, stage)
 
 
 def bins_at(start: np.ndarray, last: np.ndarray, rows: np.ndarray, time: np.ndarray) -> np.ndarray:
@@ -98,7 +104,8 @@ def bins_at(start: np.ndarray, last: np.ndarray, rows: np.ndarray, time: np.ndar
 
 
 def first_path(bins: Bins) -> Path:
-    return NO_PATH._replace(level=np.zeros(bins.n, dtype=np.float32))
+    trend = np.zeros(bins.stage.max(initial=0) + 1)
+    return NO_PATH._replace(level=np.zeros(bins.n, dtype=np.float32), trend=trend)
 
 
 def last_levels(start: np.ndarray, level: np.ndarray) -> np.ndarray:
@@ -110,33 +117,46 @@ def last_levels(start: np.ndarray, level: np.ndarray) -> np.ndarray:
 
 
 def drawn_path(bins: Bins, total: np.ndarray, path: Path, rng: np.random.Generator) -> Path:
-    """Levels, given sums over bins of what utilities leave for them, then ρ and v given the levels."""
-    level, spread = np.empty((2, bins.n))
-    noise = rng.standard_normal(bins.n)
-    _follow(bins.start, bins.n_answers, total, noise, path.persistence, path.variance, level, spread, noise)
+    """Levels, given sums over bins of what utilities leave for them, then what they have in common."""
+    level, _, _ = _followed(bins, total, path, rng.standard_normal(bins.n))
     inside = _is_inside(bins.start, bins.n)
-    squares = np.square(level)
-    before = np.flatnonzero(inside) - 1
-    sums = _Sums.of(squares, level[inside] * level[before], inside)
-    persistence, scale = _choose_persistence(sums, rng)
+    products = level[inside] * level[np.flatnonzero(inside) - 1]
+    persistence, scale = _choose_persistence(_Sums.of(np.square(level), products, inside), rng)
     variance = scale / rng.gamma(_SHAPE + 0.5 * bins.n)
-    return Path(level.astype(np.float32), persistence, variance)
+    trend, doubt = _trend(bins, total - bins.n_answers * level, path.trend.size)
+    trend = trend + np.sqrt(doubt) * rng.standard_normal(trend.size)
+    return Path((level + trend[bins.stage]).astype(np.float32), trend, persistence, variance)
 
 
 def smoothed_path(bins: Bins, total: np.ndarray, path: Path) -> tuple[Path, np.ndarray]:
-    """Expected levels and their variances, and then the most likely ρ and v."""
-    level, spread, beside = np.empty((3, bins.n))
-    nothing = np.zeros(0)
-    _follow(
-        bins.start, bins.n_answers, total, nothing, path.persistence, path.variance, level, spread, beside
-    )
+    """Expected levels and their variances, and then the most likely of what they have in common."""
+    level, spread, beside = _followed(bins, total, path, np.zeros(0))
     inside = _is_inside(bins.start, bins.n)
     before = np.flatnonzero(inside) - 1
-    squares = np.square(level) + spread
     products = level[inside] * level[before] + beside[before]
-    persistence, scale = _choose_persistence(_Sums.of(squares, products, inside), None)
+    persistence, scale = _choose_persistence(_Sums.of(np.square(level) + spread, products, inside), None)
     variance = scale / (_SHAPE + 1.0 + 0.5 * bins.n)
-    return Path(level.astype(np.float32), persistence, variance), spread.astype(np.float32)
+    trend, _ = _trend(bins, total - bins.n_answers * level, path.trend.size)
+    found = Path((level + trend[bins.stage]).astype(np.float32), trend, persistence, variance)
+    return found, spread.astype(np.float32)
+
+
+def _followed(
+    bins: Bins, total: np.ndarray, path: Path, noise: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Levels around the trend, their variances, and covariances with the next; draws if there is noise."""
+    level, spread, beside = np.zeros((3, bins.n))
+    around = total - bins.n_answers * path.trend[bins.stage]
+    process = path.persistence, path.variance
+    _follow(bins.start, bins.n_answers, around, noise, *process, level, spread, beside)
+    return level, spread, beside
+
+
+def _trend(bins: Bins, left: np.ndarray, n_stages: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of the trend, given sums of what is left for it."""
+    n = np.bincount(bins.stage, bins.n_answers, minlength=n_stages)
+    doubt = 1.0 / (n + _TREND_PRECISION)
+    return doubt * np.bincount(bins.stage, left, minlength=n_stages), doubt
 
 
 def _is_inside(start: np.ndarray, n: int) -> np.ndarray:
