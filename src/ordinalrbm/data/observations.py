@@ -163,7 +163,8 @@ class Observations:
     def with_offset(self, offset: np.ndarray) -> Observations:
         """The same answers, with something added to the mean utility of each."""
         found = copy.copy(self)
-        object.__setattr__(found, "offset", offset)
+        for name, value in (("offset", offset), ("_transposed", None), ("_keeps_transposed", False)):
+            object.__setattr__(found, name, value)
         return found
 
     def cells(self) -> Cells:
@@ -184,7 +185,11 @@ class Observations:
         column = np.empty(row_start[-1], dtype=self.column.dtype)
         level = np.empty(row_start[-1], dtype=self.level.dtype)
         _copy_rows(index, self.row_start, self.column, self.level, row_start, column, level)
-        return Observations(row_start, column, level, self.n_levels)
+        found = Observations(row_start, column, level, self.n_levels)
+        if not self.offset.size:
+            return found
+        entry = np.arange(level.size) + np.repeat(self.row_start[index] - row_start[:-1], found.row_counts)
+        return found.with_offset(self.offset[entry])
 
     def select(self, entry_mask: Any) -> Observations:
         """Only the answers where the mask over the row view is true; all rows stay."""
@@ -197,7 +202,8 @@ class Observations:
         left_out = np.flatnonzero(~mask)
         row_start = self.row_start - np.searchsorted(left_out, self.row_start)
         column, level = (_without(part, mask, left_out) for part in (self.column, self.level))
-        return Observations(row_start, column, level, self.n_levels)
+        found = Observations(row_start, column, level, self.n_levels)
+        return found.with_offset(self.offset[mask]) if self.offset.size else found
 
     def insert(self, cells: Cells) -> Observations:
         """With those of these cells that are not there yet; of a cell that comes twice, the first."""
@@ -238,6 +244,8 @@ class Observations:
         arrays = _transposed(self.row_start, self.column, self.level, self.n_columns)
         n_levels = np.full(self.n_rows, self.n_levels.max(initial=1), dtype=np.int32)
         found = Observations(*arrays, n_levels)
+        if self.offset.size:
+            found = found.with_offset(self.offset[self.column_view.entry])
         if self._keeps_transposed:
             object.__setattr__(self, "_transposed", found)
         return found

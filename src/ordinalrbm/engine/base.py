@@ -20,6 +20,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ordinalrbm.engine import thresholds
+from ordinalrbm.engine.drift import BinViews
 from ordinalrbm.engine.side import Array
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group
 
@@ -166,6 +167,16 @@ class HalfSweepEngine(ABC):
     @abstractmethod
     def rated_products_here(self, answers: Answers, table: Array, of_rows: Array) -> Array:
         """(rows, W): Σ w (w · v) over the lines w that a row has rated, v being the row's own."""
+
+    @abstractmethod
+    def bin_pulls(
+        self, answers: Answers, this: FactorPosterior, other: Columns, bins: BinViews
+    ) -> np.ndarray:
+        """Sums over bins of how far expected utilities are from their means, (bins,) on the host."""
+
+    @abstractmethod
+    def with_offsets(self, answers: Answers, level: np.ndarray, bin_of: Array) -> Answers:
+        """Answers with the level of its bin on top of the mean of each."""
 
     @abstractmethod
     def gather(self, answers: Answers, this: FactorPosterior, other: Columns) -> tuple[Array, Array]:

@@ -72,6 +72,14 @@ class CpuEngine(HalfSweepEngine):
         _half_sweep(row_view(answers), this, other, prior, spread, values, _work(this), variance)
         return variance
 
+    def bin_pulls(self, answers, this, other, bins):
+        found = np.zeros(bins.bins.n)
+        _bin_pulls(row_view(answers), bins.of_rows, this, other, _work(this), found)
+        return found
+
+    def with_offsets(self, answers, level, bin_of):
+        return answers.with_offset(level[bin_of])
+
     def squared_error(self, answers, this, other, values):
         total = np.zeros(len(this.mean))
         _squared_errors(row_view(answers), this, other, values, _work(this), total)
@@ -527,6 +535,32 @@ def _squared_error(answers, d, this, other, values, work):
         doubt = cell_variance(square, this.variance[d], other.mean[i], other.variance[i])
         total += np.float64(away) * np.float64(away) + np.float64(doubt)
     return total
+
+
+# ---- what is left for a bin of answers --------------------------------------------------------
+
+
+@compiled(parallel=True)
+def _bin_pulls(answers, bin_of, this, other, work, found):
+    row_start, column, level, offset = answers
+    for d in prange(row_start.size - 1):
+        entries = slice(row_start[d], row_start[d + 1])
+        own = column[entries], level[entries], offset[entries]
+        _add_to_bins(own, bin_of[entries], this, other, work, found, np.int64(d))
+
+
+@inlined
+def _add_to_bins(answers, bin_of, this, other, work, found, d):
+    column, level, offset = answers
+    tile = work.tile[numba.get_thread_id()]
+    at, low, high, pull = tile[0], tile[1], tile[2], tile[5]
+    for first in range(0, column.size, _TILE):
+        some = column[first : first + _TILE]
+        _cell_means(some, this.mean[d], other.mean, offset[first : first + _TILE], at)
+        _set_bounds(some, level[first : first + _TILE], this, other, d, at, low, high)
+        _expect(some.size, low, high, tile[3], tile[4], pull)
+        for e in range(some.size):
+            found[bin_of[first + e]] += pull[e]
 
 
 # ---- in stages --------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ from ordinalrbm.estimators.side_features import check_weights
 from ordinalrbm.estimators.validation import keep_parameters, settings_of
 from ordinalrbm.matrix import gibbs_learner, variational_learner
 from ordinalrbm.matrix.cpu import CPU
-from ordinalrbm.matrix.draws import DrawnDrift, Draws
+from ordinalrbm.matrix.draws import Draws
+from ordinalrbm.matrix.drift import RowDrift
 from ordinalrbm.matrix.explain import adding_up
 from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.gaussian_model import GaussianModel
@@ -39,6 +40,7 @@ from ordinalrbm.matrix.protocol import ChangedRatings, ExplainedCell, GaussianPo
 from ordinalrbm.matrix.top_n import Vectors, as_shares, lines_of, vectors_of
 from ordinalrbm.matrix.variational import Precisions
 from ordinalrbm.matrix.variational_learner import GaussianSettings
+from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.threads import threads
 from ordinalrbm.stats.mcmc_diagnostics import summary
 from ordinalrbm.stats.point_estimates import Rule
@@ -137,7 +139,13 @@ class _FactorModel(RatingModel):
             rated_sets=self.rated_sets and not is_point,
             learns_validation=not is_point and self.refit in learnt,
         )
-        return variational_learner.fit(data.observations, data.validation, settings, checkpoints, data.tables)
+        times = data.times if self._drifts(data) else NO_TIMES
+        return variational_learner.fit(
+            data.observations, data.validation, settings, checkpoints, data.tables, times
+        )
+
+    def _drifts(self, data: TrainingData) -> bool:
+        return False
 
 
 class OrdinalMF(_FactorModel):
@@ -300,11 +308,13 @@ class OrdinalMF(_FactorModel):
         return gibbs_learner.fit(observations, validation, settings, checkpoints, data.tables, times)
 
     def _drifts(self, data: TrainingData) -> bool:
-        return self.drift == "auto" and data.times.ratings is not None
+        """Whether it is learnt how biases drift; not by processes that share the ratings."""
+        has_times = data.times.ratings is not None and self.posterior != "point"
+        return self.drift == "auto" and has_times and (self._is_sampled or process_group.current() is None)
 
-    def _drift(self) -> DrawnDrift | None:
-        posterior = self._posteriors[-1]
-        return posterior.drift if isinstance(posterior, Draws) and posterior.drift.is_any else None
+    def _drift(self) -> RowDrift | None:
+        drift = self._posteriors[-1].drift
+        return drift if drift.is_any else None
 
     @property
     def draws_(self) -> Draws:

@@ -41,6 +41,7 @@ from ordinalrbm.matrix.cold_start import (
     WORTH_FOR_UNKNOWN_ROWS,
     blend_with_frequencies,
 )
+from ordinalrbm.matrix.drift import PlacedCells, RowDrift
 from ordinalrbm.matrix.explain import Explanation, largest
 from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.implicit_als import Demand
@@ -575,7 +576,7 @@ class RatingModel(Serving, BaseEstimator):
         wider = copy.copy(self)
         ratings, wider._features = extended(self._features, ratings, (user_features, item_features))
         with threads(self.n_jobs):
-            wider._fold_in(ratings.observations, wider._features.tables)
+            wider._fold_in(wider._with_drift(ratings), wider._features.tables)
             wider.demand_ = self.demand_.with_new(ratings.observations, ratings.age)
         wider._set_ratings(ratings)
         return wider
@@ -622,7 +623,7 @@ class RatingModel(Serving, BaseEstimator):
         known = self.ratings_
         whole, rows, columns = merged(known, ratings, "replace")
         whole, self._features = extended(self._features, whole, (None, None))
-        touched = ChangedRatings(whole.observations, rows, columns)
+        touched = ChangedRatings(self._with_drift(whole), rows, columns)
         with threads(self.n_jobs):
             self.demand_ = self.demand_.updated(touched, whole.age)
             self._update(known.observations, touched, self._features.tables)
@@ -793,17 +794,25 @@ class RatingModel(Serving, BaseEstimator):
         bins[known] = np.where(bins[known] == drift.start[cells.row[known] + 1] - 1, -1, bins[known])
         return bins
 
-    def _drift(self) -> Any:
+    def _drift(self) -> RowDrift | None:
         """How biases of users drift, where they do."""
         return None
+
+    def _with_drift(self, ratings: Ratings) -> Observations:
+        """Ratings with what the drift of their users adds to each."""
+        drift, times = self._drift(), ratings.times
+        if drift is None or times is None:
+            return ratings.observations
+        offsets = drift.offsets(ratings.observations, times.value)
+        return ratings.observations.with_offset(offsets)
 
     def _distribution_at(self, cells: Cells, bins: np.ndarray) -> np.ndarray:
         order, parts = np.argsort(bins, kind="stable"), []
         with threads(self.n_jobs):
             for some in np.array_split(order, -(-order.size // _CELLS_AT_A_TIME)):
-                at = [each.at_cells(_some(cells, some), bins[some]) for each in self._posteriors]
-                models = [model for own, _ in at for model in own]
-                parts.append(probabilities(models, at[0][1]))
+                placed = PlacedCells.of(_some(cells, some), bins[some])
+                models = [model for posterior in self._posteriors for model in posterior.at(placed)]
+                parts.append(probabilities(models, placed.cells))
         found = np.concatenate(parts)
         found[order] = found.copy()
         return found

@@ -76,8 +76,10 @@ class Distributed:
         is_own = (cells.row >= self.rows.start) & (cells.row < self.rows.stop)
         return cells._replace(row=np.where(is_own, cells.row - self.rows.start, -1))
 
-    def data(self, observations: Observations | SharedRows, n_factors: int) -> Data:
-        """The ratings of this rank's rows, of all ratings or of its part of them."""
+    def data(
+        self, observations: Observations | SharedRows, n_factors: int, time: np.ndarray | None = None
+    ) -> Data:
+        """The ratings of this rank's rows, of all ratings or of its part of them; without times."""
         group = self.group
         self.rows = group.share(observations.n_rows)
         if isinstance(observations, SharedRows):
@@ -86,7 +88,7 @@ class Distributed:
             refuse_different_ratings(group, observations)
             # Rows come in random order, so that equally many have about equally many ratings.
             own = observations.take_rows(np.arange(self.rows.start, self.rows.stop))
-        rows, columns, scales = self.own.data(own, n_factors)
+        rows, columns, scales, _ = self.own.data(own, n_factors)
         engine = type(rows.engine)
         return Data(
             rows._replace(engine=engine(rows_among=group)),

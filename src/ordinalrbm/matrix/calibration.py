@@ -101,16 +101,18 @@ class Judge(NamedTuple):
         return float(result.fun), found
 
 
-def calibration(model: AnyModel, observations: Counted, validation: Cells) -> Callable[[], np.ndarray | None]:
+def calibration(
+    model: AnyModel, cells: Cells, observations: Counted, validation: Cells
+) -> Callable[[], np.ndarray | None]:
     """What finds the numbers that suit the validation ratings, or None.
 
-    It may be called later, and in another thread: what it takes of the model, it has. Rows and
-    columns of the model are those of the observations, which were learnt from.
+    It may be called later, and in another thread: what it takes of the model, it has. Cells are the
+    validation ratings as the model has them, whose rows may be others than those learnt from.
     """
-    some = Cells(*(part[:_ENOUGH] for part in validation))
+    some, own = (Cells(*(part[:_ENOUGH] for part in each)) for each in (cells, validation))
     if some.row.size == 0:
         return lambda: None
-    judge = Judge(utilities(model, some), bounds(model, some), _activity_of(some, observations))
+    judge = Judge(utilities(model, some), bounds(model, some), _activity_of(own, observations))
 
     def find() -> np.ndarray | None:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -153,7 +155,8 @@ def shifts_of_draws(
 
 def calibrated(models: Sequence[AnyModel], observations: Counted, validation: Cells) -> list[AnyModel]:
     """The models with what suits the validation ratings, judged by the last of them."""
-    return with_numbers(models, calibration(models[-1], observations, validation)(), observations)
+    found = calibration(models[-1], validation, observations, validation)()
+    return with_numbers(models, found, observations)
 
 
 def with_numbers(

@@ -10,6 +10,7 @@ import numpy as np
 
 from ordinalrbm.data.observations import Cells, Counted, Counts, Observations
 from ordinalrbm.engine import gibbs, thresholds
+from ordinalrbm.engine.drift import BinViews
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
 from ordinalrbm.engine.side import Array, Batch, Statistics
 from ordinalrbm.matrix import cavity
@@ -65,9 +66,15 @@ class Cpu:
     def answers(self, observations: Observations) -> Any:
         return observations
 
-    def data(self, observations: Any, n_factors: int) -> Data:
-        """Ratings for Gaussian factors, so many of which rows and columns will have."""
-        return on_cpu(observations)
+    def data(self, observations: Any, n_factors: int, time: np.ndarray | None = None) -> Data:
+        """Ratings for Gaussian factors, so many of which rows and columns will have.
+
+        With their times, biases of rows drift.
+        """
+        return on_cpu(observations, time)
+
+    def bins(self, observations: Observations, time: np.ndarray) -> BinViews:
+        return BinViews.of(observations, time)
 
     def sampled(
         self, observations: Observations, tables: Tables, *, rated_sets: bool, time: np.ndarray | None = None
@@ -77,7 +84,7 @@ class Cpu:
 
     def data_of(self, sampled: SampledData, observations: Any, n_factors: int) -> Data:
         """The sampler's ratings for the variational epochs before it."""
-        return self.data(observations, n_factors)
+        return self.data(observations, n_factors)._replace(bins=sampled.bins)
 
     def data_with(
         self, data: Data, observations: Any, cells: Cells, n_factors: int

@@ -16,14 +16,15 @@ from scipy import linalg
 from scipy.sparse import csr_array
 from scipy.special import ndtr
 
-from ordinalrbm.data.observations import Cells, Observations, starts
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.base import FactorPosterior
-from ordinalrbm.engine.drift import Bins, bins_at
+from ordinalrbm.engine.drift import Bins
 from ordinalrbm.engine.normal_reference import truncated_mean
 from ordinalrbm.engine.ordinal_gibbs import CPU_GIBBS, DrawnSide, Sweep
 from ordinalrbm.matrix.calibration import NO_SHIFTS, read_shifts, shift_of
 from ordinalrbm.matrix.cold_start import in_turns
+from ordinalrbm.matrix.drift import NO_DRIFT, PlacedCells, RowDrift
 from ordinalrbm.matrix.feature_priors import FactorPrior, Tables, TrainedRows, Weights
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gibbs_sampler import Hyper, SampledState, bounds_of
@@ -197,53 +198,6 @@ class DrawnSides(NamedTuple):
         return {f"{name}.{part}": array for part, array in self._asdict().items()}
 
 
-class DrawnDrift(NamedTuple):
-    """Levels of the drift of biases of rows in all draws; the rows' own biases are those of now."""
-
-    start: np.ndarray  # (rows + 1,) int64; row d has the bins start[d]:start[d + 1]
-    last: np.ndarray  # (bins,) int64, time of the last rating of each
-    level: np.ndarray  # (S, bins) float16
-
-    @property
-    def is_any(self) -> bool:
-        return self.last.size > 0
-
-    def at(self, rows: np.ndarray, time: np.ndarray) -> np.ndarray:
-        """The bin of each row at a time; that of a later time is the last; −1 if it has none."""
-        return bins_at(self.start, self.last, rows, time)
-
-    def away(self, rows: np.ndarray, bins: np.ndarray) -> np.ndarray:
-        """(S, rows) how far levels in these bins are from those of now; zero for a bin of −1."""
-        there, now = self.level[:, bins], self.level[:, self.start[rows + 1] - 1]
-        return np.where(bins >= 0, there.astype(np.float32) - now, np.float32(0.0))
-
-    def gathered(self, group: Group) -> DrawnDrift:
-        return self._replace(level=group.all_gather(self.level)) if self.is_any else self
-
-    def ordered(self, position: np.ndarray) -> DrawnDrift:
-        """Of rows from these positions; those at −1 have none."""
-        if not self.is_any:
-            return self
-        counts = np.where(position >= 0, np.diff(self.start)[position], 0)
-        start = starts(counts)
-        index = np.arange(start[-1]) + np.repeat(self.start[position] - start[:-1], counts)
-        return DrawnDrift(start, self.last[index], self.level[:, index])
-
-    @classmethod
-    def from_stored(cls, stored: Stored, n_rows: int, n_draws: int) -> DrawnDrift:
-        if "start" not in stored:
-            return NO_DRIFT
-        start = stored.checked_array("start", np.int64, (n_rows + 1,), 0)
-        last = stored.checked_array("last", np.int64, (None,))
-        level = stored.parameter("level", np.float16, (n_draws, last.size), -_LARGEST_FACTOR, _LARGEST_FACTOR)
-        if start[0] or start[-1] != last.size or (np.diff(start) < 0).any():
-            raise wrong("start", "does not have all bins in order")
-        return cls(start, last, level)
-
-
-NO_DRIFT = DrawnDrift(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros((0, 0), np.float16))
-
-
 class _Drawn(NamedTuple):
     """Rows that are drawn given the other side, or columns in turn 1."""
 
@@ -262,7 +216,7 @@ class Draws:
     scale_levels: np.ndarray  # (scales,) int32, levels of each scale
     scale: np.ndarray  # (columns,) int32, which scale
     shifts: np.ndarray = field(default_factory=NO_SHIFTS.copy)  # (2, 2), by calibration
-    drift: DrawnDrift = NO_DRIFT
+    drift: RowDrift = NO_DRIFT
     share: ClassVar[float] = 1.0
 
     @classmethod
@@ -282,20 +236,16 @@ class Draws:
         if bins is None:
             return found
         level = np.stack([state.drift.level.astype(np.float16) for state in states])
-        return replace(found, drift=DrawnDrift(bins.start, bins.last, level))
+        nothing = np.zeros((len(level), 0), dtype=np.float16)
+        return replace(found, drift=RowDrift(bins.start, bins.last, level, nothing))
 
-    def at_cells(self, cells: Cells, bins: np.ndarray) -> tuple[list[GaussianModel], Cells]:
-        """Models of which each row is one of these in one of its bins, and the cells in them."""
-        known = np.flatnonzero((cells.row >= 0) & (bins >= 0))
-        pairs, place = np.unique(np.stack([bins[known], cells.row[known]]), axis=1, return_inverse=True)
-        away = self.drift.away(pairs[1], pairs[0])
-        models = [
-            model._replace(rows=_moved(FactorPosterior(*(part[pairs[1]] for part in model.rows)), own))
-            for model, own in zip(self.models, away, strict=True)
+    def at(self, placed: PlacedCells) -> list[GaussianModel]:
+        """Models with some rows alone, each in one of its bins."""
+        place = self.drift.placed
+        return [
+            model._replace(rows=place(model.rows, k, placed.rows, placed.bins))
+            for k, model in enumerate(self.models)
         ]
-        row = np.full(cells.row.size, -1)
-        row[known] = place
-        return models, cells._replace(row=row)
 
     @property
     def n_draws(self) -> int:
@@ -491,6 +441,8 @@ class Draws:
         lines = None if table is None else table[which]
         for k in range(self.n_draws):
             expected = own.prior(k).expected(rows.answers, lines)
+            if self.drift.is_any and own is self.rows:  # biases are those of now
+                expected[:, 0] += self.drift.now(k, which)
             start = own.factors[k, which].astype(np.float32)
             this = DrawnSide(start, own.width[k, which], self._scales(rows))
             steps = Sweep(_SEED, k * (_DROPPED + _AVERAGED), 5 + rows.turn)
@@ -594,7 +546,7 @@ class Draws:
             **self.columns.to_arrays("columns"),
             "cutpoints": self.cutpoints,
             "scale_levels": self.scale_levels,
-            **({f"drift.{n}": part for n, part in self.drift._asdict().items()} if self.drift.is_any else {}),
+            **self.drift.to_arrays(),
             **({"shifts": self.shifts} if self.shifts.any() else {}),
         }
 
@@ -615,7 +567,7 @@ class Draws:
             stored.under("columns."), n_columns, n_rows, len(cutpoints), n_factors
         )
         scale = np.searchsorted(scale_levels, n_levels).astype(np.int32)
-        drift = DrawnDrift.from_stored(stored.under("drift."), n_rows, len(cutpoints))
+        drift = RowDrift.from_stored(stored, n_rows, len(cutpoints), np.float16)
         return cls(rows, columns, cutpoints, scale_levels, scale, read_shifts(stored), drift)
 
     # ---- on the whole -------------------------------------------------------------------------
@@ -631,12 +583,6 @@ class Draws:
             left, _, right = linalg.svd(sum(_products_with_last(side, k) for side in sides))
             turns.append(left @ right)
         return _means(self.rows, turns), _means(self.columns, turns)
-
-
-def _moved(rows: FactorPosterior, by: np.ndarray) -> FactorPosterior:
-    """Rows, which are copies, with so much more in their biases."""
-    rows.mean[:, 0] += by
-    return rows
 
 
 def _row_blocks(side: DrawnSides) -> list[slice]:

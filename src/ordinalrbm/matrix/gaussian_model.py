@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from ordinalrbm.data.observations import Cells, Counted, Counts, Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.base import NO_VALUES, FactorPosterior
+from ordinalrbm.engine.drift import Bins
 from ordinalrbm.engine.normal_reference import truncated_mean
 from ordinalrbm.engine.rated_sets import FEW
 from ordinalrbm.engine.side import Array
@@ -30,6 +31,7 @@ from ordinalrbm.matrix.cold_start import (
     with_last_on,
     with_more,
 )
+from ordinalrbm.matrix.drift import NO_DRIFT, PlacedCells, RowDrift
 from ordinalrbm.matrix.explain import NEXT_TO, cells_of, contributions, repeated
 from ordinalrbm.matrix.feature_priors import NO_WEIGHTS, FactorPrior, Tables, TrainedRows, Weights
 from ordinalrbm.matrix.protocol import (
@@ -75,9 +77,10 @@ class GaussianModel(NamedTuple):
     is_draw: bool = False  # one of many draws, whose spread is what is not known
     is_exact: bool = False  # whether all variances are zero, so that they need not be looked at
     shifts: np.ndarray = NO_SHIFTS  # (2, 2), by calibration; biases have them
+    drift: RowDrift = NO_DRIFT
 
     @classmethod
-    def of_state(cls, state: GaussianState) -> GaussianModel:
+    def of_state(cls, state: GaussianState, bins: Bins | None = None) -> GaussianModel:
         of_rows, of_columns = (
             FactorPrior(prior.precision, prior.cutpoints_precision, weights)
             for prior, weights in (
@@ -85,7 +88,12 @@ class GaussianModel(NamedTuple):
                 (state.column_prior, state.column_weights),
             )
         )
-        return cls(state.rows, state.columns, of_rows, of_columns, state.values)
+        found = cls(state.rows, state.columns, of_rows, of_columns, state.values)
+        if bins is None:
+            return found
+        level, variance = (part[None] for part in (state.drift.level, state.drift_variance))
+        drift = RowDrift(bins.start, bins.last, level, variance)
+        return found._replace(rows=drift.as_of_now(state.rows), drift=drift)
 
     @classmethod
     def blank(cls, n_factors: int) -> GaussianModel:
@@ -110,10 +118,12 @@ class GaussianModel(NamedTuple):
             raise wrong("values", "does not ascend over all levels")
         spread = float(stored.parameter("spread", np.float64, (1,), _SMALLEST_SPREAD)[0])
         share = float(stored.checked_array("share", np.float64, (1,), 0.0, 1.0)[0])
-        return cls(rows, columns, of_rows, of_columns, values, spread, share, shifts=read_shifts(stored))
+        drift = RowDrift.from_stored(stored, n_rows, 1, np.float32)
+        shifts = read_shifts(stored)
+        return cls(rows, columns, of_rows, of_columns, values, spread, share, shifts=shifts, drift=drift)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        arrays = {"values": self.values}
+        arrays = {"values": self.values, **self.drift.to_arrays()}
         if self.shifts.any():
             arrays["shifts"] = self.shifts
         arrays |= {name: np.array([getattr(self, name)]) for name in ("spread", "share")}
@@ -127,6 +137,10 @@ class GaussianModel(NamedTuple):
     @property
     def models(self) -> list[GaussianModel]:
         return [self]
+
+    def at(self, placed: PlacedCells) -> list[GaussianModel]:
+        """The model with some rows alone, each in one of its bins."""
+        return [self._replace(rows=self.drift.placed(self.rows, 0, placed.rows, placed.bins))]
 
     @property
     def n_levels(self) -> Array:
@@ -299,6 +313,7 @@ class GaussianModel(NamedTuple):
             columns=_reordered(known.columns, columns, n_levels, width),
             row_prior=_widened(known.row_prior, width, columns),
             column_prior=_widened(known.column_prior, width, rows),
+            drift=known.drift.ordered(rows),
         )
         cutpoints = ordered.column_cutpoints
         set_mean_cutpoints(cutpoints, n_levels, columns >= 0)
@@ -334,6 +349,7 @@ class GaussianModel(NamedTuple):
             columns=_longer(self.columns, self.column_prior, ratings.n_levels, self.is_point),
             row_prior=_with_features(self.row_prior, ratings.n_columns),
             column_prior=_with_features(self.column_prior, ratings.n_rows),
+            drift=self.drift.ordered(np.append(np.arange(self.n_rows), np.full(most.size - self.n_rows, -1))),
         )
 
     def _fill_in(

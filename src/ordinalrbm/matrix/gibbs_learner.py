@@ -16,12 +16,19 @@ from ordinalrbm.matrix import variational
 from ordinalrbm.matrix.backends import refuse_different_ratings, single_backend
 from ordinalrbm.matrix.calibration import shifts_of_draws
 from ordinalrbm.matrix.draws import BLOCK, NO_WEIGHTS, BlockWeights, Draws, n_blocks
+from ordinalrbm.matrix.drift import PlacedCells
 from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gibbs_sampler import SampledState, start, sweep
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.prepare import NO_TIMES, Fitted, RatingTimes
-from ordinalrbm.matrix.variational import Precisions, max_identifiable_factors, with_features_of, with_weights
+from ordinalrbm.matrix.variational import (
+    Precisions,
+    max_identifiable_factors,
+    starting_to_drift,
+    with_features_of,
+    with_weights,
+)
 from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.process_group import Group
 from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY
@@ -158,14 +165,16 @@ class _Learner:
         self.observations, self.validation = observations, validation
         rated_sets = settings.rated_sets
         self.data = self.backend.sampled(observations, tables, rated_sets=rated_sets, time=times.ratings)
-        self.validation_bins: np.ndarray | None = None
+        self.placed: PlacedCells | None = None  # validation ratings at their times
         if self.bins is not None and validation is not None:
             assert times.validation is not None
-            self.validation_bins = self.bins.at(validation.row, times.validation)
+            self.placed = PlacedCells.of(validation, self.bins.at(validation.row, times.validation))
         self.chance = np.zeros(1)  # of each held-out rating, summed over kept draws
         n_factors = min(settings.n_factors, _MORE_FACTORS * max_identifiable_factors(observations))
         found = variational.start(observations, n_factors, settings.seed, settings.precisions)
         self.variational = with_weights(found, tables, rated_sets=settings.rated_sets)
+        if self.bins is not None:
+            self.variational = starting_to_drift(self.variational, self.bins)
         self.chain = start(self.data, self.variational)
         self.last = self._copied()  # whole, also in the middle of a sweep, until one is kept
         self.kept: list[SampledState] = []
@@ -273,9 +282,9 @@ class _Learner:
     def at_their_times(self, draws: Draws) -> tuple[Sequence[GaussianModel], Cells]:
         """Models of the draws, and the validation ratings in them."""
         assert self.validation is not None
-        if self.validation_bins is None:
+        if self.placed is None:
             return draws.models, self.validation
-        return draws.at_cells(self.validation, self.validation_bins)
+        return draws.at(self.placed), self.placed.cells
 
     def _watch(self, kept: SampledState) -> None:
         if self.validation is not None:

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
-from ordinalrbm.engine.drift import NO_PATH, BinViews, Path, drawn_path, first_path
+from ordinalrbm.engine.drift import NO_PATH, BinViews, Path, drawn_path
 from ordinalrbm.engine.ordinal_gibbs import CPU_GIBBS, DrawnSide, GibbsEngine, Sweep
 from ordinalrbm.engine.rated_sets import FeatureTable, RatedSets, WeightDraws
 from ordinalrbm.engine.side import Array
@@ -377,7 +377,7 @@ def start(data: SampledData, found: GaussianState) -> SampledState:
         _first_hyper(data.engine, drawn_rows.factors, data.row_features, row_weights),
         _first_hyper(data.engine, drawn_columns.factors, data.column_features, column_weights),
         cutpoints,
-        drift=NO_PATH if data.bins is None else first_path(data.bins.bins),
+        drift=found.drift,
     )
 
 

@@ -29,6 +29,7 @@ import numpy as np
 
 from ordinalrbm.data.observations import Counted, Observations
 from ordinalrbm.engine.base import NO_VALUES, FactorPosterior, Moments, Prior, Rotation, gaps_of
+from ordinalrbm.engine.drift import NO_PATH, Bins, BinViews, Path, first_path, smoothed_path
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
 from ordinalrbm.engine.side import Array
 from ordinalrbm.matrix.feature_priors import (
@@ -87,6 +88,8 @@ class GaussianState(NamedTuple):
     unit: float = 1.0  # standard deviation of the values, as many utilities' standard deviations
     row_weights: Weights = NO_WEIGHTS  # of the features of rows
     column_weights: Weights = NO_WEIGHTS  # of those of columns
+    drift: Path = NO_PATH  # expected levels of the biases of rows; on the host
+    drift_variance: np.ndarray = NO_PATH.level
 
     @property
     def n_factors(self) -> int:
@@ -204,6 +207,17 @@ class Data(NamedTuple):
     rows: View
     columns: View
     scales: np.ndarray
+    bins: BinViews | None = None  # of ratings in the order of time, if biases of rows drift
+
+    def with_offsets(self, drift: Path) -> Data:
+        """The same with the drift in the means of all ratings."""
+        if self.bins is None:
+            return self
+        rows, columns = (
+            view._replace(answers=view.engine.with_offsets(view.answers, drift.level, bin_of))
+            for view, bin_of in ((self.rows, self.bins.of_rows), (self.columns, self.bins.of_columns))
+        )
+        return self._replace(rows=rows, columns=columns)
 
 
 def with_features_of(data: Data, state: GaussianState, tables: Tables = NO_TABLES) -> Data:
@@ -215,9 +229,10 @@ def with_features_of(data: Data, state: GaussianState, tables: Tables = NO_TABLE
     )
 
 
-def on_cpu(observations: Observations) -> Data:
+def on_cpu(observations: Observations, time: np.ndarray | None = None) -> Data:
     rows, columns = (View(view, CPU_ENGINE) for view in (observations, observations.transpose()))
-    return Data(rows, columns, np.unique(observations.n_levels))
+    bins = None if time is None else BinViews.of(observations, time)
+    return Data(rows, columns, np.unique(observations.n_levels), bins)
 
 
 class _Epoch(NamedTuple):
@@ -234,9 +249,27 @@ def epoch(data: Data, state: GaussianState, number: int, is_point: bool = False)
     ``number`` counts epochs from 1.
     """
     how = _Epoch(number <= _EPOCHS_WITH_FIXED_PRIORS, number % _EPOCHS_PER_GAPS == 1, is_point)
+    data = data.with_offsets(state.drift)
     state = _half(data.rows, data.columns, _in_units_of_noise(data.rows, state), how)
     state = swapped(_half(data.columns, data.rows, swapped(state), how))
+    if data.bins is not None and not how.is_weak:
+        state = _with_drift(data, state)
     return _centred_values(state) if state.values.size else _with_common_cutpoints(data, state)
+
+
+def _with_drift(data: Data, state: GaussianState) -> GaussianState:
+    """Levels of the drift once more, given the rest."""
+    assert data.bins is not None
+    view, bins = data.rows, data.bins.bins
+    pulls = view.engine.bin_pulls(view.answers, state.rows, state.columns, data.bins)
+    total = pulls + bins.n_answers * state.drift.level.astype(np.float64)
+    drift, variance = smoothed_path(bins, total, state.drift)
+    return state._replace(drift=drift, drift_variance=variance)
+
+
+def starting_to_drift(state: GaussianState, bins: Bins) -> GaussianState:
+    path = first_path(bins)
+    return state._replace(drift=path, drift_variance=np.zeros_like(path.level))
 
 
 def refit_rows(data: Data, state: GaussianState, is_point: bool = False) -> GaussianState:
@@ -254,7 +287,7 @@ def swapped(state: Any) -> Any:
         "column_prior": state.row_prior,
     }
     if isinstance(state, GaussianState):
-        exchanged["row_weights"] = state.column_weights
+        exchanged["row_weights"] = state.column_weights  # the drift stays that of the rows of before
         exchanged["column_weights"] = state.row_weights
     return state._replace(**exchanged)
 

@@ -12,20 +12,32 @@ from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Cells, Counted, Counts, Observations, SharedRows
 from ordinalrbm.engine.base import gaps_of
+from ordinalrbm.engine.drift import Bins, first_path
 from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT
 from ordinalrbm.matrix.backends import backend_for
 from ordinalrbm.matrix.calibration import calibration, with_numbers
-from ordinalrbm.matrix.cpu import CPU
+from ordinalrbm.matrix.cpu import CPU, Cpu
+from ordinalrbm.matrix.drift import PlacedCells
 from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
 from ordinalrbm.matrix.gaussian_model import GaussianModel
-from ordinalrbm.matrix.prepare import Fitted, Loaded, evenly_shared
+from ordinalrbm.matrix.prepare import (
+    NO_TIMES,
+    Fitted,
+    Loaded,
+    RatingTimes,
+    evenly_shared,
+    times_with_cells,
+    with_cells,
+)
 from ordinalrbm.matrix.variational import (
+    Data,
     GaussianState,
     Precisions,
     epoch,
     max_identifiable_factors,
     start,
     start_with_values,
+    starting_to_drift,
     with_features_of,
     with_weights,
 )
@@ -95,10 +107,11 @@ def fit(
     settings: GaussianSettings,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
     tables: Tables = NO_TABLES,
+    times: RatingTimes = NO_TIMES,
 ) -> Fitted:
     """Learn a model; Ctrl-C ends learning and gives the best epoch so far."""
     with stage("to where it is learnt"):
-        learner = _Learner(observations, validation, settings, tables)
+        learner = _Learner(observations, validation, settings, tables, times)
     # Small matrix products stand between the kernels. Threads of the BLAS would go on spinning
     # for a while after each, in the way of the kernels' own.
     with threadpool_limits(limits=1, user_api="blas"):
@@ -121,13 +134,21 @@ class _Learner:
         validation: Cells | None,
         settings: GaussianSettings,
         tables: Tables,
+        times: RatingTimes,
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
-        self.tables = tables
+        self.tables, self.times = tables, times
         # Levels with values are learnt by each process for itself, on its cores.
         self.backend = CPU if settings.values.size else backend_for(settings.device)
         state = _start(observations, settings, tables)
-        self.data = self.backend.data(observations, state.n_factors)
+        self.data = self.backend.data(observations, state.n_factors, times.ratings)
+        if self.bins is not None:
+            state = starting_to_drift(state, self.bins)
+        # Validation ratings, of rows as they are at their times.
+        self.placed: PlacedCells | None = None
+        if self.bins is not None and validation is not None:
+            assert times.validation is not None
+            self.placed = PlacedCells.of(validation, self.bins.at(validation.row, times.validation))
         self.gaussian = self.backend.to_device(state)
         if settings.rated_sets or tables.are_any:
             own = self.backend.own_rows(tables)
@@ -138,6 +159,10 @@ class _Learner:
         self.stopping = EarlyStopping(settings.patience, _WORTHWHILE)
         self.history: list[Record] = []
         self.started = time.perf_counter()
+
+    @property
+    def bins(self) -> Bins | None:
+        return None if self.data.bins is None else self.data.bins.bins
 
     @property
     def has_model(self) -> bool:
@@ -155,15 +180,25 @@ class _Learner:
         self.gaussian = epoch(self.data, self.gaussian, number, self.settings.is_point)
         value = np.nan
         if self.validation is not None:
-            model = GaussianModel.of_state(self.gaussian)
-            value = self.backend.mean_log_probability(model, self.validation)
+            model = GaussianModel.of_state(self.gaussian, self.bins)
+            value = self.backend.mean_log_probability(*self._at_their_times(model))
         if averaged > 1:
-            model = self.backend.to_host(GaussianModel.of_state(self.backend.clone(self.gaussian)))
+            model = self._model(self.backend.clone(self.gaussian))
             self.last = [*self.last, model][-averaged:]
         self.history.append(Record(number, value, time.perf_counter() - self.started))
         if self.stopping.after(value):
             # A copy: an interruption comes in the middle of an epoch, when nothing is in order.
             self.best = self.backend.clone(self.gaussian)
+
+    def _model(self, state: GaussianState) -> GaussianModel:
+        return self.backend.to_host(GaussianModel.of_state(state, self.bins))
+
+    def _at_their_times(self, model: GaussianModel) -> tuple[GaussianModel, Cells]:
+        """The model, and the validation ratings in it."""
+        assert self.validation is not None
+        if self.placed is None:
+            return model, self.validation
+        return model.at(self.placed)[0], self.placed.cells
 
     def state(self) -> State:
         return {
@@ -182,7 +217,7 @@ class _Learner:
             self.backend.to_device(_unflatten_state(name, state, like)) for name in ("gaussian", "best")
         )
         n_last = min(len(history), self.settings.n_averaged) if self.settings.n_averaged > 1 else 0
-        model = GaussianModel.of_state(like)
+        model = GaussianModel.of_state(like, self.bins)
         self.last = [unflatten_model(f"last.{k}", state, model) for k in range(n_last)]
         self.stopping.replay(line.validation for line in history)
         self.history, self.started = history, virtual_start_time(history)
@@ -193,15 +228,16 @@ class _Learner:
         When learning ``is_over``, and not interrupted, these may be learnt from as well. Ctrl-C
         leaves that out; whether it did not come is said, too.
         """
-        best = GaussianModel.of_state(self.best)
-        models = self.last if self.settings.n_averaged > 1 else [self.backend.to_host(best)]
+        models = self.last if self.settings.n_averaged > 1 else [self._model(self.best)]
         if self.validation is None:
             return models, True
         observations: Counted | Counts = self.observations
         with ThreadPoolExecutor(1) as executor:  # as long as a few epochs of a GPU
             calibrates = self.settings.calibrate
             found = executor.submit(
-                calibration(models[-1], self.observations, self.validation) if calibrates else lambda: None
+                calibration(*self._at_their_times(models[-1]), self.observations, self.validation)
+                if calibrates
+                else lambda: None
             )
             if is_over and self.settings.learns_validation:
                 try:
@@ -219,6 +255,8 @@ class _Learner:
         # A copy: an interruption leaves what was there.
         state = self.backend.clone(self.best if n_averaged == 1 else self.gaussian)
         data, counted = self.backend.data_with(self.data, self.observations, cells, state.n_factors)
+        if self.bins is not None:
+            data, state = self._drifting_on(data, state, cells)
         self.data = data  # instead of what was there, whose memory is needed
         if not self.settings.values.size:  # which are learnt on the cores, whatever the device
             self.loaded = Loaded(self.backend, counted, data)
@@ -230,8 +268,26 @@ class _Learner:
         for number in range(first, stop):
             state = epoch(data, state, number, self.settings.is_point)
             if number >= stop - n_averaged:
-                found.append(self.backend.to_host(GaussianModel.of_state(self.backend.clone(state))))
+                found.append(self._model(self.backend.clone(state)))
         return found, counted
+
+    def _drifting_on(self, data: Data, state: GaussianState, cells: Cells) -> tuple[Data, GaussianState]:
+        """With bins of more ratings, whose levels begin at those of the old bins at their times."""
+        assert isinstance(self.observations, Observations) and self.bins is not None
+        assert isinstance(self.backend, Cpu), "biases drift in one process alone"
+        whole = with_cells(self.observations, cells)
+        parts = [(self.observations.cells(), self.times.ratings), (cells, self.times.validation)]
+        time = times_with_cells(whole, parts)
+        assert time is not None
+        views = self.backend.bins(whole, time)
+        new, rows = views.bins, np.repeat(np.arange(whole.n_rows), np.diff(views.bins.start))
+        before, drift = self.bins.at(rows, new.last), first_path(new)
+        trend = np.resize(state.drift.trend, drift.trend.size)
+        trend[state.drift.trend.size :] = state.drift.trend[-1]
+        drift = state.drift._replace(level=state.drift.level[before], trend=trend)
+        return data._replace(bins=views), state._replace(
+            drift=drift, drift_variance=state.drift_variance[before]
+        )
 
 
 def _start(

@@ -21,7 +21,7 @@ from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.base import LARGEST_MOVE, LEAST_PIVOT, FactorPosterior, HalfSweepEngine
 from ordinalrbm.engine.gpu import normal
 from ordinalrbm.engine.gpu.device import working_on
-from ordinalrbm.engine.gpu.pieces import Answers, of_piece, summed
+from ordinalrbm.engine.gpu.pieces import Answers, of_piece, summed, sums_over_bins, with_offsets
 from ordinalrbm.engine.gpu.tables import padded, products, shape, squares_times, sums
 
 # Numbers of features that a program looks at together, when it keeps three sums of them; answers
@@ -57,6 +57,17 @@ class GpuEngine(HalfSweepEngine):
         found = summed(partial, pieces).split(view.width, dim=1)
         slope, ridge, squares = (part[:, : this.mean.shape[1]].contiguous() for part in found)
         return torch.stack((slope - ridge * this.mean, squares + ridge), dim=1), ridge
+
+    def bin_pulls(self, answers, this, other, bins):
+        with working_on(this.mean.device):
+            seen, pieces = facing(other), answers.pieces
+            view, at = _view(answers, this, seen), _products(answers, seen, this.mean)
+            if pieces.n:
+                _set_pulls[(pieces.n,)](*pieces[:3], view, at)
+            return sums_over_bins(at, bins)
+
+    def with_offsets(self, answers, level, bin_of):
+        return with_offsets(answers, level, bin_of)
 
     def apply(self, answers, other, ridge, direction):
         image = squares_times(answers.pieces, answers.column, facing(other).features, direction)

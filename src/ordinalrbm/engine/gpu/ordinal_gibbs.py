@@ -22,7 +22,17 @@ import triton.language as tl
 
 from ordinalrbm.engine.gpu import gibbs, normal
 from ordinalrbm.engine.gpu.device import working_on
-from ordinalrbm.engine.gpu.pieces import OF_BATCH, SIZE, Answers, Pieces, of_piece, row_blocks, summed
+from ordinalrbm.engine.gpu.pieces import (
+    OF_BATCH,
+    SIZE,
+    Answers,
+    Pieces,
+    of_piece,
+    row_blocks,
+    summed,
+    sums_over_bins,
+    with_offsets,
+)
 from ordinalrbm.engine.gpu.tables import padded, products
 from ordinalrbm.engine.gpu.transfer import array_of
 from ordinalrbm.engine.ordinal_gibbs import OVERRELAXED, DrawnSide, GibbsEngine, RowSums, Sweep, ThresholdSums
@@ -95,7 +105,7 @@ class GpuGibbs(GibbsEngine):
 
     def bin_sums(self, answers, this, other, thresholds, bins, sweep):
         offset = answers.offset
-        left = torch.zeros(offset.numel() + 1, dtype=torch.float32, device=offset.device)
+        left = torch.zeros_like(offset)
         with working_on(this.factors.device):
             view = _view(answers, this, other, thresholds)
             for part in _parts(answers, 0, 0):
@@ -104,14 +114,12 @@ class GpuGibbs(GibbsEngine):
                 _draw_utilities_of(part, view, utility, sweep)
                 some = left[part.first : part.first + part.n_entries]
                 some[:] = (utility - before)[: some.numel()]
-        left[:-1] += offset
-        total, host = left[bins.members].double().sum(dim=1).cpu().numpy(), bins.bins
+        total, host = sums_over_bins(left + offset, bins), bins.bins
         bias = this.factors[:, 0].double().cpu().numpy()  # which utilities have, and means of products not
         return total - host.n_answers * np.repeat(bias, np.diff(host.start))
 
     def with_offsets(self, answers, level, bin_of):
-        there = torch.from_numpy(level).to(bin_of.device)
-        return answers._replace(offset=there.index_select(0, bin_of))
+        return with_offsets(answers, level, bin_of)
 
     def array(self, values, like):
         return torch.from_numpy(values.astype(np.float32)).to(like.device)

@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 
 from ordinalrbm.data.observations import Cells, Observations, starts
+from ordinalrbm.engine.drift import BinViews
 
 # Answers of a piece. Netflix' users have 200 ratings on average, its films 5,600.
 SIZE = 256
@@ -96,7 +97,8 @@ class Answers(NamedTuple):
 
 def answers_on(observations: Observations, device: torch.device) -> Answers:
     column, level = (torch.from_numpy(part).to(device) for part in (observations.column, observations.level))
-    return Answers(pieces_of(observations.row_start, device), column, level)
+    offset = torch.from_numpy(observations.offset).to(device) if observations.offset.size else None
+    return Answers(pieces_of(observations.row_start, device), column, level, offset)
 
 
 def transposed(answers: Answers, observations: Observations) -> Answers:
@@ -108,6 +110,18 @@ def transposed(answers: Answers, observations: Observations) -> Answers:
     order = torch.sort(answers.column, stable=True).indices
     pieces = pieces_of(starts(observations.column_counts), device)
     return Answers(pieces, row[order], answers.level[order])
+
+
+def with_offsets(answers: Answers, level: np.ndarray, bin_of: torch.Tensor) -> Answers:
+    """Answers with the level of its bin on top of the mean of each."""
+    there = torch.from_numpy(level).to(bin_of.device)
+    return answers._replace(offset=there.index_select(0, bin_of))
+
+
+def sums_over_bins(values: torch.Tensor, bins: BinViews) -> np.ndarray:
+    """(bins,) on the host: sums of a number of each answer, in the order of these."""
+    with_zero = torch.cat([values, values.new_zeros(1)])
+    return with_zero[bins.members].double().sum(dim=1).cpu().numpy()
 
 
 class NewCells(NamedTuple):

@@ -102,12 +102,13 @@ class Cuda(Cpu):
     def answers(self, observations: Observations) -> Any:
         return answers_on(observations, self.device)
 
-    def data(self, observations: Observations, n_factors: int) -> Data:
+    def data(self, observations: Observations, n_factors: int, time: np.ndarray | None = None) -> Data:
         usable = self._usable()
         if usable is not None:
             memory.check_on_gpu(observations, n_factors, usable)
         rows, columns = (View(answers, GPU_ENGINE) for answers in self._both_views(observations))
-        return Data(rows, columns, np.unique(observations.n_levels))
+        bins = None if time is None else self.bins(observations, time)
+        return Data(rows, columns, np.unique(observations.n_levels), bins)
 
     def _both_views(self, observations: Observations) -> tuple[Answers, Answers]:
         """Answers by rows and by columns; sorted on the device, if it has room for that."""
@@ -139,12 +140,12 @@ class Cuda(Cpu):
         for kinds, table in zip((of_rows, of_columns), tables, strict=True):
             if table is not None:
                 kinds.append(FeatureTable(table, self.device))
-        scales, bins = scales_of(observations), None if time is None else self._bins(observations, time)
+        scales, bins = scales_of(observations), None if time is None else self.bins(observations, time)
         return SampledData(
             GPU_GIBBS, rows, columns, of_rows, of_columns, observations.n_entries, scales, bins
         )
 
-    def _bins(self, observations: Observations, time: np.ndarray) -> BinViews:
+    def bins(self, observations: Observations, time: np.ndarray) -> BinViews:
         host = BinViews.of(observations, time)
         of_rows, of_columns, members = (
             tensor(part, self.device) for part in (host.of_rows, host.of_columns, members_of(host.bins))
@@ -153,7 +154,7 @@ class Cuda(Cpu):
 
     def data_of(self, sampled: SampledData, observations: Any, n_factors: int) -> Data:
         rows, columns = (View(part, GPU_ENGINE) for part in (sampled.answers, sampled.transposed))
-        return Data(rows, columns, sampled.scales.n_levels)
+        return Data(rows, columns, sampled.scales.n_levels, sampled.bins)
 
     def _usable(self) -> int | None:
         free = free_memory(self.device)
@@ -217,4 +218,4 @@ class Cuda(Cpu):
 
 
 # Fields that stay with the host.
-_ON_HOST = ("precision", "cutpoints_precision", "values", "centre")
+_ON_HOST = ("precision", "cutpoints_precision", "values", "centre", "drift", "drift_variance")
