@@ -91,11 +91,11 @@ def test_a_sweep_is_that_of_the_cores(has_table, drifts):
     for engine in (CPU, backend):
         data = engine.sampled(ratings, tables, rated_sets=True, time=time)
         with backend.working():
-            state = start(data, first)
+            begun = first
             if drifts:
-                level = np.random.default_rng(4).normal(size=state.drift.level.size)
-                state = state._replace(drift=state.drift._replace(level=level.astype(np.float32)))
-            state = sweep(data, state, 1, 5, settling=True)
+                begun = variational.starting_to_drift(first, data.bins.bins)
+                begun.drift.level[:] = np.random.default_rng(4).normal(size=begun.drift.level.size)
+            state = sweep(data, start(data, begun), 1, 5, settling=True)
             found.append(data.engine.on_host(state))
     one, other = found
     for name in ("rows", "columns"):

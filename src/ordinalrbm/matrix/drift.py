@@ -87,10 +87,12 @@ class RowDrift(NamedTuple):
     @classmethod
     def from_stored(cls, stored: Stored, n_rows: int, n_models: int, kind: type) -> RowDrift:
         stored = stored.under("drift.")
-        if "start" not in stored:
+        if "last" not in stored:
+            return NO_DRIFT
+        last = stored.checked_array("last", np.int64, (None,))
+        if not last.size:
             return NO_DRIFT
         start = stored.checked_array("start", np.int64, (n_rows + 1,), 0)
-        last = stored.checked_array("last", np.int64, (None,))
         level = stored.parameter("level", kind, (n_models, last.size), -_LARGEST_LEVEL, _LARGEST_LEVEL)
         width = 0 if kind is np.float16 else last.size
         variance = stored.parameter("variance", kind, (n_models, width), 0.0, LARGEST_NUMBER)
