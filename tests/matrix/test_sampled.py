@@ -204,8 +204,8 @@ def half_normal_precision(rng, scale):
 def prior_side(rng, features, scale, n_factors=1):
     """A side, and what is drawn for it as a whole, from the priors that the module states."""
     n, width = len(features[0]), 1 + n_factors
-    scatter = np.array([prior_scatter(rng) for _ in range(width)])
-    precision = gibbs_sampler._wishart(np.diag(scatter), width - 1 + gibbs_sampler._DEGREES, rng)
+    scatter = np.array([prior_scatter(rng) for _ in range(2)])
+    precision = gibbs_sampler._wishart(np.diag(scatter[[0, 1]]), width - 1 + gibbs_sampler._DEGREES, rng)
     covariance = np.linalg.inv(precision)
     mean = rng.multivariate_normal(np.zeros(width), covariance / gibbs_sampler._PRIOR_ROWS)
     ridges = [half_normal_precision(rng, gibbs_sampler._RIDGE_SCALE) for _ in features]

@@ -35,14 +35,17 @@ _SCATTER_RATE = 0.5 / (_DEGREES * _SCALE**2)
 _LEAST_DEVIATION = 0.01
 # Scale of the half-normal priors of the standard deviation of log widths, and of 1/√λ.
 _WIDTH_SCALE, _RIDGE_SCALE = 0.5, 2.0
+_LEAST_SCATTER = _DEGREES * _LEAST_DEVIATION**2
+# Coordinates of a scale: the bias, the factors.
+_PARTS = (slice(0, 1), slice(1, None))
 # λ and width precision in the first sweep.
-_FIRST_RIDGE, _FIRST_WIDTH_PRECISION = 1.0, 20.0
+_FIRST_RIDGE, _FIRST_WIDTH_PRECISION = 0.5, 20.0
 # Standard deviations of the prior of thresholds: of the first, and of the log gaps.
 _FIRST_THRESHOLD, _LOG_GAP = 2.0, 1.0
 
 
 # Widths and thresholds change slowly, and are drawn in every so manyth sweep.
-_EVERY_WIDTHS, _EVERY_THRESHOLDS, _EVERY_SCALES = 4, 4, 1
+_EVERY_WIDTHS, _EVERY_THRESHOLDS, _EVERY_SCALES = 4, 4, 4
 # Standard deviation of the proposals for scales, beside that of what is proposed for.
 _JUMP = 2.0
 
@@ -51,7 +54,7 @@ class Hyper(NamedTuple):
     """What is drawn for a side as a whole."""
 
     mean: np.ndarray  # (1 + F,)
-    scatter: np.ndarray  # (1 + F,) diagonal of the scatter of the Wishart prior
+    scatter: np.ndarray  # (2,) on the diagonal of that of the Wishart prior: of biases, of factors
     precision: np.ndarray  # (1 + F, 1 + F)
     weights: list[Array]  # (features, 1 + F), B, for each kind of features
     ridge: list[float]  # λ of each
@@ -104,6 +107,8 @@ def sweep(data: SampledData, state: SampledState, number: int, seed: int, *, set
     if number % _EVERY_THRESHOLDS == 1:
         state = _moved_thresholds(data, state, rng, settling=settling)
     state = _common_width(data, state, rng)
+    for this, other in (("row", "column"), ("column", "row")):
+        state = _exchanged_means(data.engine, state, this, other, rng)
     if number % _EVERY_SCALES == 0:
         state = _moved_scales(data, state, rng)
     return state
@@ -159,7 +164,7 @@ def _drawn_mean(engine: GibbsEngine, hyper: Hyper, left: Array, rng: np.random.G
         found += ridge * of_weights.products
         n_found += of_weights.n
     scatter = _drawn_scatter(hyper.scatter, found, n_found, rng)
-    precision = _wishart(np.diag(scatter) + found, _DEGREES + width - 1.0 + n_found, rng)
+    precision = _wishart(np.diag(_diagonal(scatter, width)) + found, _DEGREES + width - 1.0 + n_found, rng)
     lower = linalg.cholesky((n + _PRIOR_ROWS) * precision, lower=True)
     noise = linalg.solve_triangular(lower, rng.standard_normal(width), lower=True, trans=1)
     mean = n / (n + _PRIOR_ROWS) * middle + noise
@@ -169,29 +174,34 @@ def _drawn_mean(engine: GibbsEngine, hyper: Hyper, left: Array, rng: np.random.G
 def _drawn_scatter(
     scatter: np.ndarray, found: np.ndarray, n_found: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Scatter of the Wishart prior, one coordinate after the other, with the precision integrated out.
+    """Scatter of the Wishart prior, with the precision integrated out; ``found`` is that of so many rows.
 
-    ``found`` is the scatter of so many rows. Without a row in sight a coordinate fades.
+    Without it in the way, biases and factors soon fade where nothing is to be seen of them.
     """
-    scatter, width = scatter.copy(), scatter.size
-    inverse = np.linalg.inv(np.diag(scatter) + found)
-    half, half_all = 0.5 * (_DEGREES + width - 1.0), 0.5 * (_DEGREES + width - 1.0 + n_found)
-    least = math.log(_DEGREES * _LEAST_DEVIATION**2)
-    for j in range(width):
-        here, own = float(scatter[j]), float(inverse[j, j])
+    scatter, n_prior = scatter.copy(), _DEGREES + len(found) - 1.0
+    for which, some in enumerate(_PARTS):
+        # A determinant of the sum with a multiple of the identity: by the roots of what is left.
+        other = np.delete(np.arange(len(found)), some)
+        beside = found[np.ix_(other, other)] + np.eye(other.size) * scatter[1 - which]
+        left = found[some, some] - found[some, other] @ np.linalg.solve(beside, found[other, some])
+        roots = np.maximum(np.linalg.eigvalsh(left), 0.0)
+        shape = 0.5 * (1.0 + n_prior * roots.size)
 
-        def log_density(log_there: float, here: float = here, own: float = own) -> float:
-            if log_there < least:
-                return -math.inf
+        def log_density(log_there: float, roots: np.ndarray = roots, shape: float = shape) -> float:
             there = math.exp(log_there)
-            return (
-                (half + 0.5) * log_there - _SCATTER_RATE * there - half_all * math.log1p((there - here) * own)
-            )
+            if there < _LEAST_SCATTER:
+                return -math.inf
+            of_rows = 0.5 * (n_prior + n_found) * float(np.log(roots + there).sum())
+            return shape * log_there - _SCATTER_RATE * there - of_rows
 
-        scatter[j] = math.exp(_slice_step(log_density, math.log(here), rng))
-        move = scatter[j] - here
-        inverse -= move / (1.0 + move * own) * np.outer(inverse[:, j], inverse[:, j])
+        if roots.size:
+            scatter[which] = math.exp(_slice_step(log_density, math.log(scatter[which]), rng))
     return scatter
+
+
+def _diagonal(scatter: np.ndarray, width: int) -> np.ndarray:
+    """(width,) scatter of each coordinate."""
+    return np.append(scatter[0], np.full(width - 1, scatter[1]))
 
 
 def _slice_step(log_density: Callable[[float], float], here: float, rng: np.random.Generator) -> float:
@@ -376,6 +386,51 @@ def _log_prior(data: SampledData, cutpoints: np.ndarray) -> float:
     return -0.5 * float(np.square(away).sum())
 
 
+# ---- means ------------------------------------------------------------------------------------
+
+
+def _exchanged_means(
+    engine: GibbsEngine, state: SampledState, this: str, other: str, rng: np.random.Generator
+) -> SampledState:
+    """Means of one side move, and biases of the other so that no utility changes.
+
+    With p + δ and b − δ · q all utilities are as before, and with the priors of both sides moved along
+    only those of what is drawn for sides as a whole are not: a Gaussian in δ.
+    """
+    own, facing = getattr(state, f"{this}_hyper"), getattr(state, f"{other}_hyper")
+    precision, linear = _PRIOR_ROWS * own.precision, -_PRIOR_ROWS * own.precision @ own.mean
+    added = np.append(_PRIOR_ROWS, np.full(own.mean.size - 1, facing.scatter[1])) * facing.precision[0, 0]
+    precision = precision + np.diag(added)
+    linear[0] += _PRIOR_ROWS * facing.precision[0] @ facing.mean
+    linear[1:] -= facing.scatter[1] * facing.precision[0, 1:]
+    lower = linalg.cholesky(precision, lower=True)
+    noise = linalg.solve_triangular(lower, rng.standard_normal(linear.size), lower=True, trans=1)
+    move = linalg.cho_solve((lower, True), linear) + noise
+    # Biases of the other side take their part of the factors there.
+    shear = np.eye(move.size)
+    shear[1:, 0] = -move[1:]
+    back = np.eye(move.size)
+    back[1:, 0] = move[1:]
+    rows, columns = getattr(state, f"{this}s"), getattr(state, f"{other}s")
+    there, by = engine.array(move, rows.factors), engine.array(shear, rows.factors)
+    constant = engine.array(np.append(move[0], 0.0 * move[1:]), rows.factors)
+    mean = facing.mean @ shear
+    mean[0] -= move[0]
+    facing = facing._replace(
+        mean=mean,
+        precision=back @ facing.precision @ back.T,
+        weights=[weights @ by for weights in facing.weights],
+    )
+    return state._replace(
+        **{
+            f"{this}s": rows._replace(factors=rows.factors + there),
+            f"{other}s": columns._replace(factors=columns.factors @ by - constant),
+            f"{this}_hyper": own._replace(mean=own.mean + move),
+            f"{other}_hyper": facing,
+        }
+    )
+
+
 # ---- scales -----------------------------------------------------------------------------------
 
 
@@ -394,10 +449,11 @@ def _moved_scales(data: SampledData, state: SampledState, rng: np.random.Generat
     """
     here = _log_likelihood(data, state)
     for name in ("rows", "columns"):
-        width = state.row_hyper.mean.size
-        for some in (slice(0, 1), slice(1, width)):
+        for some in _PARTS:
             state, here = _after(data, state, here, _other_scale(data, state, name, some, rng), rng)
         state, here = _after(data, state, here, _other_widths(data, state, name, rng), rng)
+        for kind in range(len(getattr(state, f"{name[:-1]}_hyper").ridge)):
+            state, here = _after(data, state, here, _other_ridge(data, state, name, kind, rng), rng)
     for other in (_other_location, _other_noise):
         state, here = _after(data, state, here, other(data, state, rng), rng)
     return state._replace(log_likelihood=here / max(data.n_answers, 1))
@@ -430,14 +486,13 @@ def _proposed(known: float, rng: np.random.Generator) -> tuple[float, float]:
 def _other_scale(
     data: SampledData, state: SampledState, name: str, some: slice, rng: np.random.Generator
 ) -> _Jump:
-    """Some coordinates of a side multiplied around their mean, with their prior."""
+    """Biases or factors of a side multiplied around their mean, with their prior."""
     engine, this = data.engine, getattr(state, name)
     n, total, products = engine.row_sums(this.factors)
     centre, variance = np.zeros((2, total.size))
     centre[some] = total[some] / n
     variance[some] = np.diag(products)[some] / n - centre[some] ** 2
-    facing = engine.row_sums((state.columns if name == "rows" else state.rows).factors)
-    worth = np.append(1.0, np.diag(facing.products)[1:] / facing.n)
+    worth = _worth(engine, state.columns if name == "rows" else state.rows)
     move, log_ratio = _proposed(data.n_answers * float(variance @ worth), rng)
     times = np.ones(total.size)
     times[some] = math.exp(move)
@@ -452,8 +507,9 @@ def _rescaled(
     """Coordinates of a side multiplied around a centre; with their prior, so that only its own changes."""
     key = f"{name[:-1]}_hyper"
     this, hyper = getattr(state, name), getattr(state, key)
-    scatter = times**2 * hyper.scatter
-    if (scatter < _DEGREES * _LEAST_DEVIATION**2).any():
+    by = np.append(times, 1.0)[:2]  # without factors there is nothing of theirs
+    scatter = by**2 * hyper.scatter
+    if (scatter < _LEAST_SCATTER).any():
         return _Jump(state, -math.inf)
     there, around = engine.array(times, this.factors), engine.array(centre, this.factors)
     factors = around + there * (this.factors - around)
@@ -463,13 +519,41 @@ def _rescaled(
         precision=hyper.precision / np.outer(times, times),
         weights=[there * own for own in hyper.weights],
     )
-    log_ratio = float(np.log(times).sum() - _SCATTER_RATE * (scatter - hyper.scatter).sum())
+    log_ratio = float(np.log(by).sum() - _SCATTER_RATE * (scatter - hyper.scatter).sum())
     log_ratio += _log_prior_of_mean(changed) - _log_prior_of_mean(hyper)
     return _Jump(state._replace(**{name: this._replace(factors=factors), key: changed}), log_ratio)
 
 
 def _log_prior_of_mean(hyper: Hyper) -> float:
     return -0.5 * _PRIOR_ROWS * float(hyper.mean @ hyper.precision @ hyper.mean)
+
+
+def _other_ridge(
+    data: SampledData, state: SampledState, name: str, number: int, rng: np.random.Generator
+) -> _Jump:
+    """Weights of a kind of features and what they expect of rows multiplied, with λ."""
+    engine, key = data.engine, f"{name[:-1]}_hyper"
+    this, hyper = getattr(state, name), getattr(state, key)
+    features = data.row_features if name == "rows" else data.column_features
+    explained = features[number].times(hyper.weights[number])
+    of_rows, facing = engine.row_sums(explained), state.columns if name == "rows" else state.rows
+    known = data.n_answers * float(np.diag(of_rows.products) @ _worth(engine, facing)) / of_rows.n
+    move, log_ratio = _proposed(known, rng)
+    ridge, weights, times = [*hyper.ridge], [*hyper.weights], math.exp(move)
+    ridge[number] *= times**-2.0
+    if ridge[number] > _LEAST_DEVIATION**-2:
+        return _Jump(state, -math.inf)
+    weights[number] = times * weights[number]
+    for sign, each in ((1.0, ridge[number]), (-1.0, hyper.ridge[number])):
+        log_ratio += sign * _log_half_normal(math.log(each), _RIDGE_SCALE)
+    this = this._replace(factors=this.factors + (times - 1.0) * explained)
+    return _Jump(state._replace(**{name: this, key: hyper._replace(weights=weights, ridge=ridge)}), log_ratio)
+
+
+def _worth(engine: GibbsEngine, facing: DrawnSide) -> np.ndarray:
+    """(1 + F,) mean square of what each coordinate of a row is multiplied with."""
+    n, _, products = engine.row_sums(facing.factors)
+    return np.append(1.0, np.diag(products)[1:] / n)
 
 
 def _other_noise(data: SampledData, state: SampledState, rng: np.random.Generator) -> _Jump:
@@ -558,8 +642,8 @@ def _features_of(
     return found if table is None else [*found, FeatureTable.of(table)]
 
 
-def start(data: SampledData, found: GaussianState) -> SampledState:
-    """Where a variational solution stands: its means, and its gaps as widths.
+def start(data: SampledData, found: GaussianState, seed: int = 0) -> SampledState:
+    """A draw from a variational solution, and its gaps as widths.
 
     Of the solution, arrays are the host's. Those of the chain are where ``data`` are.
     """
@@ -573,7 +657,11 @@ def start(data: SampledData, found: GaussianState) -> SampledState:
     log_columns = _mean_gaps(columns.cutpoints - cutpoints[scale], columns.n_levels)
     # The first threshold was the column's, and gaps widened upwards from there.
     first, of_columns = cutpoints[0, 0], cutpoints[scale, 0]
-    row_factors, column_factors = rows.mean.copy(), columns.mean.copy()
+    rng = np.random.default_rng(seed)
+    row_factors, column_factors = (
+        side.mean + np.sqrt(side.variance) * rng.standard_normal(side.mean.shape, dtype=np.float32)
+        for side in (rows, columns)
+    )
     row_factors[:, 0] += first * np.expm1(log_rows)
     column_factors[:, 0] += of_columns * np.exp(log_columns) - columns.cutpoints[:, 0]
     nothing = np.zeros(len(row_factors), dtype=np.int32)
@@ -603,7 +691,8 @@ def _first_hyper(engine: GibbsEngine, factors: Array, features: list[Any], weigh
     n, total, products = engine.row_sums(factors - expected_by(features, weights, factors))
     middle = total / n
     around = products / n - np.outer(middle, middle)
-    scatter = _DEGREES * (np.diag(around) + _LEAST_DEVIATION**2)
+    variance = np.append(around[0, 0], np.diag(around)[1:].mean() if middle.size > 1 else 0.0)
+    scatter = _DEGREES * variance + _LEAST_SCATTER
     precision = np.linalg.inv(around + 0.01 * np.eye(middle.size))
     ridges = [_FIRST_RIDGE] * len(weights)
     return Hyper(middle, scatter, precision, weights, ridges, _FIRST_WIDTH_PRECISION)
