@@ -185,26 +185,40 @@ def matrix_of(level):
     return SampledData(CPU_GIBBS, *both, *features, answers.n_entries, scales)
 
 
+def prior_scatter(rng):
+    """With it a standard deviation is half-t (Huang and Wand 2013)."""
+    degrees, scale = gibbs_sampler._DEGREES, gibbs_sampler._SCALE
+    while True:
+        found = rng.gamma(0.5) * 2.0 * degrees * scale**2
+        if found > degrees * gibbs_sampler._LEAST_DEVIATION**2:
+            return found
+
+
+def half_normal_precision(rng, scale):
+    while True:
+        deviation = abs(scale * rng.standard_normal())
+        if deviation > gibbs_sampler._LEAST_DEVIATION:
+            return deviation**-2.0
+
+
 def prior_side(rng, features, scale, n_factors=1):
     """A side, and what is drawn for it as a whole, from the priors that the module states."""
     n, width = len(features[0]), 1 + n_factors
-    degrees = width + gibbs_sampler._PRIOR_DEGREES
-    precision = gibbs_sampler._wishart(gibbs_sampler.prior_scatter(width), degrees, rng)
+    scatter = np.array([prior_scatter(rng) for _ in range(2)])
+    precision = gibbs_sampler._wishart(np.diag(scatter[[0, 1]]), width - 1 + gibbs_sampler._DEGREES, rng)
     covariance = np.linalg.inv(precision)
     mean = rng.multivariate_normal(np.zeros(width), covariance / gibbs_sampler._PRIOR_ROWS)
-    ridges = [
-        float(rng.gamma(gibbs_sampler._RIDGE_PRIOR[0]) / gibbs_sampler._RIDGE_PRIOR[1]) for _ in features
-    ]
+    ridges = [half_normal_precision(rng, gibbs_sampler._RIDGE_SCALE) for _ in features]
     weights = [
         rng.multivariate_normal(np.zeros(width), covariance / ridge, kind.shape[1])
         for kind, ridge in zip(features, ridges, strict=True)
     ]
-    width_precision = rng.gamma(gibbs_sampler._WIDTH_PRIOR[0]) / gibbs_sampler._WIDTH_PRIOR[1]
+    width_precision = half_normal_precision(rng, gibbs_sampler._WIDTH_SCALE)
     factors = mean + rng.multivariate_normal(np.zeros(width), covariance, n)
     factors += sum(kind @ own for kind, own in zip(features, weights, strict=True))
     widths = np.exp(rng.normal(size=n) / np.sqrt(width_precision))
     single = [own.astype(np.float32) for own in weights]
-    hyper = Hyper(mean, precision, single, ridges, width_precision)
+    hyper = Hyper(mean, scatter, precision, single, ridges, width_precision)
     return DrawnSide(factors.astype(np.float32), widths.astype(np.float32), scale), hyper
 
 
@@ -240,6 +254,8 @@ def numbers_of(state):
             np.tanh(np.square(hyper.weights[0]).sum() / 4),
             np.log(hyper.precision[0, 0]),
             np.tanh(hyper.precision[0, 1] / 20),
+            np.log(hyper.scatter[0]),
+            np.log(hyper.scatter[1]),
             np.log1p(hyper.ridge[0]),
             np.log(hyper.width_precision),
             np.tanh(2 * logs[0]),

@@ -234,7 +234,7 @@ class _Learner:
                 data = with_features_of(data, state, self.tables)
             for number in range(1, _WARM_EPOCHS + 1):
                 state = variational.epoch(data, state, number)
-            self.chain = start(self.data, backend.to_host(state))
+            self.chain = start(self.data, backend.to_host(state), self.settings.seed)
 
     def _copied(self) -> SampledState:
         """The chain as it is; a sweep changes nothing else in place."""

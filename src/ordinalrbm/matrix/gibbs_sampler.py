@@ -10,6 +10,8 @@ start.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,13 +27,20 @@ from ordinalrbm.engine.side import Array
 from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
 from ordinalrbm.matrix.variational import GaussianState
 
-# Of the Normal-Wishart prior: expected variance of a coordinate, degrees of freedom beyond the
-# number of coordinates, and how many rows the mean is worth.
-_PRIOR_VARIANCE, _PRIOR_DEGREES, _PRIOR_ROWS = 0.1, 30.0, 1.0
-# Of the Gamma priors of precisions: shape, and rate. Widths e times the average are rare.
-_WIDTH_PRIOR, _RIDGE_PRIOR = (3.0, 0.15), (2.0, 2.0)
-# λ in the first sweep, rather too small: from above it is slow to come down.
-_FIRST_RIDGE = 0.3
+# Of the Normal-Wishart prior: degrees of freedom, so that a standard deviation is half-t with these
+# (Huang and Wand 2013), the scale of that, and how many rows the mean is worth.
+_DEGREES, _SCALE, _PRIOR_ROWS = 30.0, 0.5, 1.0
+_SCATTER_RATE = 0.5 / (_DEGREES * _SCALE**2)
+# No standard deviation, of a coordinate or of log widths, is smaller: there is nothing to see any
+# more, and precisions keep their digits in float32.
+_LEAST_DEVIATION = 0.01
+# Scale of the half-normal priors of the standard deviation of log widths, and of 1/√λ.
+_WIDTH_SCALE, _RIDGE_SCALE = 0.5, 2.0
+_LEAST_SCATTER = _DEGREES * _LEAST_DEVIATION**2
+# Coordinates of a scale: the bias, the factors.
+_PARTS = (slice(0, 1), slice(1, None))
+# λ and width precision in the first sweep.
+_FIRST_RIDGE, _FIRST_WIDTH_PRECISION = 0.5, 20.0
 # Standard deviations of the prior of thresholds: of the first, and of the log gaps.
 _FIRST_THRESHOLD, _LOG_GAP = 2.0, 1.0
 
@@ -39,13 +48,16 @@ _FIRST_THRESHOLD, _LOG_GAP = 2.0, 1.0
 # Of draws of utilities for the drift; those for rows are 0, for columns 1, for new rows up to 7.
 _OF_DRIFT = 15
 # Widths and thresholds change slowly, and are drawn in every so manyth sweep.
-_EVERY_WIDTHS, _EVERY_THRESHOLDS = 4, 4
+_EVERY_WIDTHS, _EVERY_THRESHOLDS, _EVERY_SCALES = 4, 4, 4
+# Standard deviation of the proposals for scales, beside that of what is proposed for.
+_JUMP = 2.0
 
 
 class Hyper(NamedTuple):
     """What is drawn for a side as a whole."""
 
     mean: np.ndarray  # (1 + F,)
+    scatter: np.ndarray  # (2,) on the diagonal of that of the Wishart prior: of biases, of factors
     precision: np.ndarray  # (1 + F, 1 + F)
     weights: list[Array]  # (features, 1 + F), B, for each kind of features
     ridge: list[float]  # λ of each
@@ -115,7 +127,12 @@ def sweep(data: SampledData, state: SampledState, number: int, seed: int, *, set
         data = data.with_offsets(state.drift)
     if number % _EVERY_THRESHOLDS == 1:
         state = _moved_thresholds(data, state, rng, settling=settling)
-    return _common_width(data, state, rng)
+    state = _common_width(data, state, rng)
+    for this, other in (("row", "column"), ("column", "row")):
+        state = _exchanged_means(data.engine, state, this, other, rng)
+    if number % _EVERY_SCALES == 0:
+        state = _moved_scales(data, state, rng)
+    return state
 
 
 class _View(NamedTuple):
@@ -140,9 +157,8 @@ def _half(
     hyper = _drawn_weights(view, hyper, like - by_features, which, rng)
     if which.number % _EVERY_WIDTHS == 2:
         engine.move_widths(view.answers, this, other, view.bounds, hyper.width_precision, which)
-        _, squares = engine.log_widths(this)
-        shape, rate = _WIDTH_PRIOR
-        found = rng.gamma(shape + 0.5 * len(this.width)) / (rate + 0.5 * squares)
+        before, (_, squares) = hyper.width_precision, engine.log_widths(this)
+        found = _drawn_precision(before, len(this.width), squares, _WIDTH_SCALE, rng)
         hyper = hyper._replace(width_precision=found)
     return hyper
 
@@ -159,26 +175,86 @@ def expected_by(features: list[Any], weights: list[Array], like: Array) -> Array
 
 
 def _drawn_mean(engine: GibbsEngine, hyper: Hyper, left: Array, rng: np.random.Generator) -> Hyper:
-    """Mean and precision of rows, given what their features leave of them."""
+    """Prior, precision and mean of rows, given what their features leave of them."""
     n, total, products = engine.row_sums(left)
     width, middle = total.size, total / max(n, 1)
-    scatter = prior_scatter(width) + products - n * np.outer(middle, middle)
-    scatter += n * _PRIOR_ROWS / (n + _PRIOR_ROWS) * np.outer(middle, middle)
-    degrees = width + _PRIOR_DEGREES + n
+    found = products - n**2 / (n + _PRIOR_ROWS) * np.outer(middle, middle)
+    n_found = n
     for weights, ridge in zip(hyper.weights, hyper.ridge, strict=True):
         of_weights = engine.row_sums(weights)
-        scatter += ridge * of_weights.products
-        degrees += of_weights.n
-    precision = _wishart(scatter, degrees, rng)
+        found += ridge * of_weights.products
+        n_found += of_weights.n
+    scatter = _drawn_scatter(hyper.scatter, found, n_found, rng)
+    precision = _wishart(np.diag(_diagonal(scatter, width)) + found, _DEGREES + width - 1.0 + n_found, rng)
     lower = linalg.cholesky((n + _PRIOR_ROWS) * precision, lower=True)
     noise = linalg.solve_triangular(lower, rng.standard_normal(width), lower=True, trans=1)
     mean = n / (n + _PRIOR_ROWS) * middle + noise
-    return hyper._replace(mean=mean, precision=precision)
+    return hyper._replace(mean=mean, scatter=scatter, precision=precision)
 
 
-def prior_scatter(width: int) -> np.ndarray:
-    """Scatter of the Wishart prior."""
-    return _PRIOR_VARIANCE * (_PRIOR_DEGREES - 1.0) * np.eye(width)
+def _drawn_scatter(
+    scatter: np.ndarray, found: np.ndarray, n_found: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Scatter of the Wishart prior, with the precision integrated out; ``found`` is that of so many rows.
+
+    Without it in the way, biases and factors soon fade where nothing is to be seen of them.
+    """
+    scatter, n_prior = scatter.copy(), _DEGREES + len(found) - 1.0
+    for which, some in enumerate(_PARTS):
+        # A determinant of the sum with a multiple of the identity: by the roots of what is left.
+        other = np.delete(np.arange(len(found)), some)
+        beside = found[np.ix_(other, other)] + np.eye(other.size) * scatter[1 - which]
+        left = found[some, some] - found[some, other] @ np.linalg.solve(beside, found[other, some])
+        roots = np.maximum(np.linalg.eigvalsh(left), 0.0)
+        shape = 0.5 * (1.0 + n_prior * roots.size)
+
+        def log_density(log_there: float, roots: np.ndarray = roots, shape: float = shape) -> float:
+            there = math.exp(log_there)
+            if there < _LEAST_SCATTER:
+                return -math.inf
+            of_rows = 0.5 * (n_prior + n_found) * float(np.log(roots + there).sum())
+            return shape * log_there - _SCATTER_RATE * there - of_rows
+
+        if roots.size:
+            scatter[which] = math.exp(_slice_step(log_density, math.log(scatter[which]), rng))
+    return scatter
+
+
+def _diagonal(scatter: np.ndarray, width: int) -> np.ndarray:
+    """(width,) scatter of each coordinate."""
+    return np.append(scatter[0], np.full(width - 1, scatter[1]))
+
+
+def _slice_step(log_density: Callable[[float], float], here: float, rng: np.random.Generator) -> float:
+    """A step that leaves the density as it is: uniform where it is above a level (Neal 2003)."""
+    level = log_density(here) - rng.exponential()
+    low = here - rng.random()
+    high = low + 1.0
+    while log_density(low) > level:
+        low -= 1.0
+    while log_density(high) > level:
+        high += 1.0
+    while log_density(there := rng.uniform(low, high)) <= level:
+        low, high = (there, high) if there < here else (low, there)
+    return there
+
+
+def _log_half_normal(log_precision: float, scale: float) -> float:
+    """Log density of the logarithm of a precision, whose standard deviation is half-normal."""
+    return -0.5 * log_precision - 0.5 * math.exp(-log_precision) / scale**2
+
+
+def _drawn_precision(before: float, n: int, squares: float, scale: float, rng: np.random.Generator) -> float:
+    """Precision of n numbers with this sum of squares, by a half-normal prior of their deviation."""
+    most = -2.0 * math.log(_LEAST_DEVIATION)
+
+    def log_density(log_there: float) -> float:
+        if log_there > most:
+            return -math.inf
+        known = 0.5 * n * log_there - 0.5 * squares * math.exp(log_there)
+        return known + _log_half_normal(log_there, scale)
+
+    return math.exp(_slice_step(log_density, math.log(before), rng))
 
 
 def _wishart(scatter: np.ndarray, degrees: float, rng: np.random.Generator) -> np.ndarray:
@@ -197,16 +273,38 @@ def _drawn_weights(view: _View, hyper: Hyper, left: Array, which: Sweep, rng: np
     engine, lower = view.engine, linalg.cholesky(hyper.precision, lower=True)
     whiten, colour = (engine.array(part, left) for part in (lower, np.linalg.inv(lower)))
     left = (left - engine.array(hyper.mean, left)) @ whiten
-    shape, rate = _RIDGE_PRIOR
     weights, ridges = [], []
     for number, (kind, own, ridge) in enumerate(zip(view.features, hyper.weights, hyper.ridge, strict=True)):
         draws = WeightDraws(which.seed, which.number, which.kind + 8 * number)
         white, left = kind.draw_weights(own @ whiten, left, ridge, draws)
         squares = float(np.trace(engine.row_sums(white).products))
-        n = white.shape[0] * white.shape[1]
-        ridges.append(rng.gamma(shape + 0.5 * n) / (rate + 0.5 * squares))
-        weights.append(white @ colour)
+        ridge = _drawn_precision(ridge, white.shape[0] * white.shape[1], squares, _RIDGE_SCALE, rng)
+        explained = kind.times(white)
+        share, ridge = _scaled_ridge(engine, left, explained, ridge, rng)
+        left = left + (1.0 - share) * explained
+        ridges.append(ridge)
+        weights.append(share * (white @ colour))
     return hyper._replace(weights=weights, ridge=ridges)
+
+
+def _scaled_ridge(
+    engine: GibbsEngine, left: Array, explained: Array, ridge: float, rng: np.random.Generator
+) -> tuple[float, float]:
+    """λ with weights that go with it, which λ given the weights would follow slowly (Yu and Meng 2011).
+
+    Returns what they are multiplied with, and λ.
+    """
+    along, squares = (float(engine.row_sums(part * explained).total.sum()) for part in (left, explained))
+    most = -2.0 * math.log(_LEAST_DEVIATION)
+
+    def log_density(log_there: float) -> float:
+        if log_there > most:
+            return -math.inf
+        less = 1.0 - math.sqrt(ridge * math.exp(-log_there))
+        return _log_half_normal(log_there, _RIDGE_SCALE) - less * along - 0.5 * less**2 * squares
+
+    there = math.exp(_slice_step(log_density, math.log(ridge), rng))
+    return math.sqrt(ridge / there), there
 
 
 # ---- thresholds -------------------------------------------------------------------------------
@@ -294,10 +392,7 @@ def _common_width(data: SampledData, state: SampledState, rng: np.random.Generat
         precision = getattr(state, f"{name[:-1]}_hyper").width_precision
         n, (total, _) = len(this.width), data.engine.log_widths(this)
         move = total / n + rng.standard_normal() / np.sqrt(n * precision)
-        there = state.cutpoints.copy()
-        there[:, 0] *= np.exp(move)
-        there[:, 1:] += move
-        log_ratio = move * len(there) + _log_prior(data, there) - _log_prior(data, state.cutpoints)
+        there, log_ratio = _widened(data, state.cutpoints, move)
         if np.log(rng.random()) < log_ratio:
             width = this.width * float(np.exp(-move))
             state = state._replace(**{name: this._replace(width=width)}, cutpoints=there)
@@ -310,6 +405,229 @@ def _log_prior(data: SampledData, cutpoints: np.ndarray) -> float:
     away[:, 0] /= _FIRST_THRESHOLD
     away[:, 1:] /= _LOG_GAP
     return -0.5 * float(np.square(away).sum())
+
+
+# ---- means ------------------------------------------------------------------------------------
+
+
+def _exchanged_means(
+    engine: GibbsEngine, state: SampledState, this: str, other: str, rng: np.random.Generator
+) -> SampledState:
+    """Means of one side move, and biases of the other so that no utility changes.
+
+    With p + δ and b − δ · q all utilities are as before, and with the priors of both sides moved along
+    only those of what is drawn for sides as a whole are not: a Gaussian in δ.
+    """
+    own, facing = getattr(state, f"{this}_hyper"), getattr(state, f"{other}_hyper")
+    precision, linear = _PRIOR_ROWS * own.precision, -_PRIOR_ROWS * own.precision @ own.mean
+    added = np.append(_PRIOR_ROWS, np.full(own.mean.size - 1, facing.scatter[1])) * facing.precision[0, 0]
+    precision = precision + np.diag(added)
+    linear[0] += _PRIOR_ROWS * facing.precision[0] @ facing.mean
+    linear[1:] -= facing.scatter[1] * facing.precision[0, 1:]
+    lower = linalg.cholesky(precision, lower=True)
+    noise = linalg.solve_triangular(lower, rng.standard_normal(linear.size), lower=True, trans=1)
+    move = linalg.cho_solve((lower, True), linear) + noise
+    # Biases of the other side take their part of the factors there.
+    shear = np.eye(move.size)
+    shear[1:, 0] = -move[1:]
+    back = np.eye(move.size)
+    back[1:, 0] = move[1:]
+    rows, columns = getattr(state, f"{this}s"), getattr(state, f"{other}s")
+    there, by = engine.array(move, rows.factors), engine.array(shear, rows.factors)
+    constant = engine.array(np.append(move[0], 0.0 * move[1:]), rows.factors)
+    mean = facing.mean @ shear
+    mean[0] -= move[0]
+    facing = facing._replace(
+        mean=mean,
+        precision=back @ facing.precision @ back.T,
+        weights=[weights @ by for weights in facing.weights],
+    )
+    return state._replace(
+        **{
+            f"{this}s": rows._replace(factors=rows.factors + there),
+            f"{other}s": columns._replace(factors=columns.factors @ by - constant),
+            f"{this}_hyper": own._replace(mean=own.mean + move),
+            f"{other}_hyper": facing,
+        }
+    )
+
+
+# ---- scales -----------------------------------------------------------------------------------
+
+
+class _Jump(NamedTuple):
+    """Where a chain may go, and the logarithm of what speaks for it but the likelihood."""
+
+    there: SampledState
+    log_ratio: float
+
+
+def _moved_scales(data: SampledData, state: SampledState, rng: np.random.Generator) -> SampledState:
+    """Metropolis' rule for how much rows differ, with all that goes with it.
+
+    Rows that differ little are drawn near their mean, and little is then what was found. So scales
+    also move together with the rows (Liu and Sabatti 2000): what the ratings say decides.
+    """
+    here = _log_likelihood(data, state)
+    for name in ("rows", "columns"):
+        for some in _PARTS:
+            state, here = _after(data, state, here, _other_scale(data, state, name, some, rng), rng)
+        state, here = _after(data, state, here, _other_widths(data, state, name, rng), rng)
+        for kind in range(len(getattr(state, f"{name[:-1]}_hyper").ridge)):
+            state, here = _after(data, state, here, _other_ridge(data, state, name, kind, rng), rng)
+    for other in (_other_location, _other_noise):
+        state, here = _after(data, state, here, other(data, state, rng), rng)
+    return state._replace(log_likelihood=here / max(data.n_answers, 1))
+
+
+def _log_likelihood(data: SampledData, state: SampledState) -> float:
+    bounds = data.engine.array(bounds_of(state.cutpoints, data.scales.n_levels), state.rows.factors)
+    return data.engine.threshold_sums(data.answers, state.rows, state.columns, bounds).log_likelihood
+
+
+def _after(
+    data: SampledData, state: SampledState, here: float, jump: _Jump, rng: np.random.Generator
+) -> tuple[SampledState, float]:
+    """The state after a proposal, and its log-likelihood."""
+    if jump.log_ratio > -math.inf:
+        there = _log_likelihood(data, jump.there)
+        if math.log(rng.random()) < there - here + jump.log_ratio:
+            return jump.there, there
+    return state, here
+
+
+def _proposed(known: float, rng: np.random.Generator) -> tuple[float, float]:
+    """A change of a log scale that this much is known of, and the log ratio of the way back and there."""
+    spread, noise = _JUMP / math.sqrt(1.0 + known), rng.standard_normal()
+    move = spread * noise
+    back = _JUMP / math.sqrt(1.0 + known * math.exp(2.0 * move))
+    return move, 0.5 * noise**2 - 0.5 * (move / back) ** 2 + math.log(spread / back)
+
+
+def _other_scale(
+    data: SampledData, state: SampledState, name: str, some: slice, rng: np.random.Generator
+) -> _Jump:
+    """Biases or factors of a side multiplied around their mean, with their prior."""
+    engine, this = data.engine, getattr(state, name)
+    n, total, products = engine.row_sums(this.factors)
+    centre, variance = np.zeros((2, total.size))
+    centre[some] = total[some] / n
+    variance[some] = np.diag(products)[some] / n - centre[some] ** 2
+    worth = _worth(engine, state.columns if name == "rows" else state.rows)
+    move, log_ratio = _proposed(data.n_answers * float(variance @ worth), rng)
+    times = np.ones(total.size)
+    times[some] = math.exp(move)
+    jump = _rescaled(engine, state, name, times, centre)
+    # The mean of the rows stays where it is.
+    return jump._replace(log_ratio=jump.log_ratio + log_ratio - float(np.log(times).sum()))
+
+
+def _rescaled(
+    engine: GibbsEngine, state: SampledState, name: str, times: np.ndarray, centre: np.ndarray
+) -> _Jump:
+    """Coordinates of a side multiplied around a centre; with their prior, so that only its own changes."""
+    key = f"{name[:-1]}_hyper"
+    this, hyper = getattr(state, name), getattr(state, key)
+    by = np.append(times, 1.0)[:2]  # without factors there is nothing of theirs
+    scatter = by**2 * hyper.scatter
+    if (scatter < _LEAST_SCATTER).any():
+        return _Jump(state, -math.inf)
+    there, around = engine.array(times, this.factors), engine.array(centre, this.factors)
+    factors = around + there * (this.factors - around)
+    changed = hyper._replace(
+        mean=centre + times * (hyper.mean - centre),
+        scatter=scatter,
+        precision=hyper.precision / np.outer(times, times),
+        weights=[there * own for own in hyper.weights],
+    )
+    log_ratio = float(np.log(by).sum() - _SCATTER_RATE * (scatter - hyper.scatter).sum())
+    log_ratio += _log_prior_of_mean(changed) - _log_prior_of_mean(hyper)
+    return _Jump(state._replace(**{name: this._replace(factors=factors), key: changed}), log_ratio)
+
+
+def _log_prior_of_mean(hyper: Hyper) -> float:
+    return -0.5 * _PRIOR_ROWS * float(hyper.mean @ hyper.precision @ hyper.mean)
+
+
+def _other_ridge(
+    data: SampledData, state: SampledState, name: str, number: int, rng: np.random.Generator
+) -> _Jump:
+    """Weights of a kind of features and what they expect of rows multiplied, with λ."""
+    engine, key = data.engine, f"{name[:-1]}_hyper"
+    this, hyper = getattr(state, name), getattr(state, key)
+    features = data.row_features if name == "rows" else data.column_features
+    explained = features[number].times(hyper.weights[number])
+    of_rows, facing = engine.row_sums(explained), state.columns if name == "rows" else state.rows
+    known = data.n_answers * float(np.diag(of_rows.products) @ _worth(engine, facing)) / of_rows.n
+    move, log_ratio = _proposed(known, rng)
+    ridge, weights, times = [*hyper.ridge], [*hyper.weights], math.exp(move)
+    ridge[number] *= times**-2.0
+    if ridge[number] > _LEAST_DEVIATION**-2:
+        return _Jump(state, -math.inf)
+    weights[number] = times * weights[number]
+    for sign, each in ((1.0, ridge[number]), (-1.0, hyper.ridge[number])):
+        log_ratio += sign * _log_half_normal(math.log(each), _RIDGE_SCALE)
+    this = this._replace(factors=this.factors + (times - 1.0) * explained)
+    return _Jump(state._replace(**{name: this, key: hyper._replace(weights=weights, ridge=ridge)}), log_ratio)
+
+
+def _worth(engine: GibbsEngine, facing: DrawnSide) -> np.ndarray:
+    """(1 + F,) mean square of what each coordinate of a row is multiplied with."""
+    n, _, products = engine.row_sums(facing.factors)
+    return np.append(1.0, np.diag(products)[1:] / n)
+
+
+def _other_noise(data: SampledData, state: SampledState, rng: np.random.Generator) -> _Jump:
+    """All utilities and thresholds multiplied: as if the noise between them were smaller, or larger."""
+    move = _JUMP / math.sqrt(1.0 + data.n_answers) * rng.standard_normal()
+    times, nothing = np.full(state.row_hyper.mean.size, math.exp(move)), 0.0 * state.row_hyper.mean
+    rows = _rescaled(data.engine, state, "rows", times, nothing)
+    times[1:] = 1.0  # products of factors are multiplied once
+    both = _rescaled(data.engine, rows.there, "columns", times, nothing)
+    cutpoints, log_ratio = _widened(data, state.cutpoints, move)
+    return _Jump(both.there._replace(cutpoints=cutpoints), rows.log_ratio + both.log_ratio + log_ratio)
+
+
+def _widened(data: SampledData, cutpoints: np.ndarray, move: float) -> tuple[np.ndarray, float]:
+    """All thresholds multiplied by e to this, and the log ratio of the prior there and here."""
+    there = cutpoints.copy()
+    there[:, 0] *= math.exp(move)
+    there[:, 1:] += move
+    return there, move * len(there) + _log_prior(data, there) - _log_prior(data, cutpoints)
+
+
+def _other_widths(data: SampledData, state: SampledState, name: str, rng: np.random.Generator) -> _Jump:
+    """All log widths of a side multiplied, with their deviation."""
+    this, key = getattr(state, name), f"{name[:-1]}_hyper"
+    hyper, (_, squares) = getattr(state, key), data.engine.log_widths(this)
+    move, log_ratio = _proposed(data.n_answers * squares / len(this.width), rng)
+    precision = hyper.width_precision * math.exp(-2.0 * move)
+    if precision > _LEAST_DEVIATION**-2:
+        return _Jump(state, -math.inf)
+    for sign, each in ((1.0, precision), (-1.0, hyper.width_precision)):
+        log_ratio += sign * _log_half_normal(math.log(each), _WIDTH_SCALE)
+    this = this._replace(width=this.width ** math.exp(move))
+    hyper = hyper._replace(width_precision=precision)
+    return _Jump(state._replace(**{name: this, key: hyper}), log_ratio)
+
+
+def _other_location(data: SampledData, state: SampledState, rng: np.random.Generator) -> _Jump:
+    """All biases of rows and the thresholds higher or lower."""
+    hyper, engine = state.row_hyper, data.engine
+    spread = sum(engine.log_widths(side)[1] / len(side.width) for side in (state.rows, state.columns))
+    known = _PRIOR_ROWS * hyper.precision[0, 0] + data.n_answers * spread
+    move = _JUMP / math.sqrt(1.0 + known) * rng.standard_normal()
+    mean, cutpoints, factors = hyper.mean.copy(), state.cutpoints.copy(), state.rows.factors
+    mean[0] += move
+    cutpoints[:, 0] += move
+    along = np.zeros(mean.size)
+    along[0] = move
+    log_ratio = _log_prior(data, cutpoints) - _log_prior(data, state.cutpoints)
+    moved = hyper._replace(mean=mean)
+    log_ratio += _log_prior_of_mean(moved) - _log_prior_of_mean(hyper)
+    rows = state.rows._replace(factors=factors + engine.array(along, factors))
+    there = state._replace(rows=rows, row_hyper=moved, cutpoints=cutpoints)
+    return _Jump(there, log_ratio)
 
 
 # ---- where it starts --------------------------------------------------------------------------
@@ -346,8 +664,8 @@ def _features_of(
     return found if table is None else [*found, FeatureTable.of(table)]
 
 
-def start(data: SampledData, found: GaussianState) -> SampledState:
-    """Where a variational solution stands: its means, and its gaps as widths.
+def start(data: SampledData, found: GaussianState, seed: int = 0) -> SampledState:
+    """A draw from a variational solution, and its gaps as widths.
 
     Of the solution, arrays are the host's. Those of the chain are where ``data`` are.
     """
@@ -361,7 +679,11 @@ def start(data: SampledData, found: GaussianState) -> SampledState:
     log_columns = _mean_gaps(columns.cutpoints - cutpoints[scale], columns.n_levels)
     # The first threshold was the column's, and gaps widened upwards from there.
     first, of_columns = cutpoints[0, 0], cutpoints[scale, 0]
-    row_factors, column_factors = rows.mean.copy(), columns.mean.copy()
+    rng = np.random.default_rng(seed)
+    row_factors, column_factors = (
+        side.mean + np.sqrt(side.variance) * rng.standard_normal(side.mean.shape, dtype=np.float32)
+        for side in (rows, columns)
+    )
     row_factors[:, 0] += first * np.expm1(log_rows)
     column_factors[:, 0] += of_columns * np.exp(log_columns) - columns.cutpoints[:, 0]
     nothing = np.zeros(len(row_factors), dtype=np.int32)
@@ -392,5 +714,8 @@ def _first_hyper(engine: GibbsEngine, factors: Array, features: list[Any], weigh
     n, total, products = engine.row_sums(factors - expected_by(features, weights, factors))
     middle = total / n
     around = products / n - np.outer(middle, middle)
-    precision = np.linalg.inv(around + 0.1 * _PRIOR_VARIANCE * np.eye(middle.size))
-    return Hyper(middle, precision, weights, [_FIRST_RIDGE] * len(weights), 20.0)
+    variance = np.append(around[0, 0], np.diag(around)[1:].mean() if middle.size > 1 else 0.0)
+    scatter = _DEGREES * variance + _LEAST_SCATTER
+    precision = np.linalg.inv(around + 0.01 * np.eye(middle.size))
+    ridges = [_FIRST_RIDGE] * len(weights)
+    return Hyper(middle, scatter, precision, weights, ridges, _FIRST_WIDTH_PRECISION)
