@@ -130,7 +130,7 @@ def _tell(
     tables += [_loading_table(reading), _factor_table(reading)]
     if reading.rotation in ("oblimin", "promax") and len(reading.factors) > 1:
         tables.append(_correlation_table(reading))
-    from ordinalrbm.cli.learning import FEWEST_ITEMS
+    from ordinalrbm.estimators.factor_analysis import FEWEST_ITEMS
 
     n_own = int((reading.reliability["items"] >= FEWEST_ITEMS).sum())
     if 0 < n_own < len(reading.factors):

@@ -58,7 +58,8 @@ def scores(
     out = out or inputs.written_like(data or target, "-scores")
     inputs.check_files(target, data, settings.schema, out=out)
     output = writing.begin(ctx, out, labelled=True)
-    from ordinalrbm.cli.learning import compare_numbers, learn_survey, number_to_read
+    from ordinalrbm.cli.learning import compare_numbers, learn_survey
+    from ordinalrbm.estimators.factor_analysis import number_to_read
     from ordinalrbm.files.writing import write_labelled
 
     settings = replace(settings, progress=output.shows_progress)

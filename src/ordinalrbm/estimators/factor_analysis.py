@@ -43,6 +43,8 @@ _WORTH_TELLING = 0.3
 _SPARSE, _MOSTLY_KEPT = 0.2, 0.9
 # People like to read about few factors, and surveys of many questions need some.
 _FEWEST_TO_READ, _MOST_TO_READ, _QUESTIONS_PER_FACTOR = 12, 30, 5
+MOST_COMPARED = 8  # numbers of factors
+FEWEST_ITEMS = 2  # by which a factor can be read
 # Their names in model files.
 _POPULATION = ("population.mean", "population.covariance")
 
@@ -600,6 +602,16 @@ def readable_factors(n_questions: int) -> int:
     """How many factors to report on: fewer than predict best."""
     wanted = min(n_questions // _QUESTIONS_PER_FACTOR, _MOST_TO_READ)
     return min(max(wanted, _FEWEST_TO_READ), n_questions)
+
+
+def number_to_read(model: Any, **solution: Any) -> int:
+    """The largest number of a model's factors such that each has questions of its own."""
+    most = min(MOST_COMPARED, *model.model_.weights.shape)
+    for number in range(most, 1, -1):
+        items = model.factor_solution(n_factors=number, **solution).reliability["items"]
+        if items.min() >= FEWEST_ITEMS:
+            return number
+    return 1
 
 
 def _factor_names(solution: Solution) -> list[str]:
