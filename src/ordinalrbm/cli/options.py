@@ -322,6 +322,12 @@ def refuse(ctx: typer.Context, names: Iterable[str], why: str) -> None:
             )
 
 
+def check_number(number: int, most: int, whose: str, option: str = "--factors") -> None:
+    """Refuse more factors than there can be."""
+    if number > most:
+        raise DataError(f"{option} {number} is more than {whose}; give at most {most}.")
+
+
 # ---- scales -----------------------------------------------------------------------------------
 
 

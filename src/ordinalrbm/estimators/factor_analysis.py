@@ -307,6 +307,7 @@ class ReadableFactors:
 
         def _read(self, X: Any) -> Observations: ...
         def _side(self, observations: Observations) -> Side: ...
+        def _factors(self, this: Side) -> np.ndarray: ...
         def _inference_seed(self) -> int: ...
         def _mean_fields(self, this: Side) -> Iterator[tuple[slice, Side, posterior.Posterior]]: ...
 
@@ -477,8 +478,10 @@ class ReadableFactors:
                 seed = seed_from(random_state)
                 states = posterior.draws(self.model_, this, n_draws, seed, thin=STEPS_BETWEEN)
                 return [scores_of(state.factors) for state in states]
+            if not return_std:
+                return scores_of(self._factors(this))
             mean, std = self._factor_moments(this, solution.projection)
-        return (scores_of(mean), pd.DataFrame(std, index, names)) if return_std else scores_of(mean)
+        return scores_of(mean), pd.DataFrame(std, index, names)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of what ``transform`` returns: factor_0, factor_1, ..., before any rotation.
