@@ -62,17 +62,15 @@ def some_of(rows: np.ndarray, most: int, seed: int | np.random.Generator) -> np.
     return np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
 
 
-def place(factors: np.ndarray, *, random_state: int = 0, n_landmarks: int = N_LANDMARKS) -> Places:
+def place(factors: np.ndarray, *, random_state: int = 0) -> Places:
     """Place rows, at least 4, on a plane so that neighbours have similar factors.
 
-    Of more than 10,000 (or than ``n_landmarks``, if that is larger), t-SNE itself places only
-    ``n_landmarks``.
+    Of more than 10,000, t-SNE itself places only 8,000.
     """
     points = np.asarray(factors, dtype=np.float32)
-    n_rows = len(points)
-    if n_rows <= max(MOST_WITHOUT_LANDMARKS, n_landmarks):
-        return Places(row_positions(points, random_state=random_state, max_iter=_STEPS_OF_MAP), n_rows)
-    return among_landmarks(points, n_landmarks, random_state)
+    if len(points) > MOST_WITHOUT_LANDMARKS:
+        return among_landmarks(points, N_LANDMARKS, random_state)
+    return Places(row_positions(points, random_state=random_state, max_iter=_STEPS_OF_MAP), len(points))
 
 
 def among_landmarks(points: np.ndarray, n_landmarks: int, random_state: int) -> Places:

@@ -117,11 +117,10 @@ def _subject(data: Any, model: Any, seed: int, options: dict[str, Any]) -> Subje
         check_group(data, options.get("group"))
     if hasattr(model, "model_"):
         return Subject(model, data) if is_survey else Subject(model, None, {"test": data, **more})
-    if model is None:
-        n_factors = readable_factors(data.encoded.shape[1]) if is_survey else None
-        model = (
-            OrdinalMF(random_state=seed) if n_factors is None else CumulativeRBM(n_factors, random_state=seed)
-        )
+    if model is None and is_survey:
+        model = CumulativeRBM(readable_factors(data.encoded.shape[1]), random_state=seed)
+    elif model is None:
+        model = OrdinalMF(random_state=seed)
     return learnt(data, clone(model).fit, seed, options.get("progress"), **more)
 
 
