@@ -21,12 +21,14 @@ import numpy as np
 import pandas as pd
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import gibbs, reference
+from ordinalrbm.engine import gibbs
 from ordinalrbm.engine.side import Batch, Side
 from ordinalrbm.vector.initial import initial_model
 from ordinalrbm.vector.model import side
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "conformance"))
+import plain_gibbs
 from sources import DATA
 
 BATCH, REFERENCE_ROWS, REPEATS = 200, 4_000, 3
@@ -71,7 +73,7 @@ def timings() -> None:
     part = answers.take_rows(np.arange(REFERENCE_ROWS))
     this = side(initial_model(part, 50, 1, 0), part)
     factors = np.zeros((REFERENCE_ROWS, 50), dtype=np.uint8)
-    slow = best(lambda: epoch(reference, this, factors, REFERENCE_ROWS), 2)
+    slow = best(lambda: epoch(plain_gibbs, this, factors, REFERENCE_ROWS), 2)
     slow *= answers.n_entries / part.n_entries
     one, two = compiled(answers, 50, 1), compiled(answers, 50, 2)
     print(f"pisa, {answers.n_rows:,} rows, {answers.n_entries:,} answers, K = 50, one epoch")

@@ -11,14 +11,14 @@ from rich.console import Console
 from scipy.special import ndtr
 
 import ordinalrbm as orbm
-from ordinalrbm import pages, plots
+from ordinalrbm import plots
 from ordinalrbm.cli import demo_run
 from ordinalrbm.data.questionnaire import Questionnaire
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.data.tables import read_table
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.hidden import hide_answers, marginals
-from ordinalrbm.pages import points
+from ordinalrbm.pages import points, reporting
 from ordinalrbm.vector.model import VectorModel
 from ordinalrbm.words import Wording, column_similarity, describe_factors, factor_effects
 
@@ -291,7 +291,7 @@ def test_demo_without_unicode(demo, tmp_path, monkeypatch):
     outcome, _ = demo
     monkeypatch.setattr(demo_run, "warm_up", lambda: None)
     monkeypatch.setattr(demo_run, "_learn", lambda *_: (outcome.model, outcome.rater))
-    monkeypatch.setattr(pages, "survey_page", lambda *_, **__: "a page")
+    monkeypatch.setattr(reporting, "survey_page", lambda *_, **__: "a page")
     monkeypatch.setattr(demo_run, "_draw", lambda *_: {})
     console, stream = printed("ascii")
     demo_run.run(tmp_path, console=console)

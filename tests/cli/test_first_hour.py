@@ -117,7 +117,19 @@ def test_tables_of_a_report(files):
     assert any("country" in name.casefold() for name in book.sheetnames)
     done = run_here("report", "survey.sav", "--tables", "t.csv", cwd=files)
     assert done.returncode == 2 and "another ending than .xlsx" in done.stderr
-    assert run_here("report", "films.orbm", "--tables", "a.xlsx", cwd=files).returncode == 2
+    done = run_here("report", "survey.orbm", "--tables", "a.xlsx", cwd=files)
+    assert done.returncode == 2 and "tables need the survey" in done.stderr
+
+
+def test_tables_of_a_report_of_ratings(files):
+    succeed_here("report", "films.orbm", "--data", "later.csv", "--tables", "f.xlsx", cwd=files)
+    book = openpyxl.load_workbook(files / "f.xlsx")
+    measures = {row[0]: row[1] for row in book["Scores"].iter_rows(min_row=2, values_only=True)}
+    test = pd.read_csv(files / "later.csv")
+    model = orbm.load(files / "films.orbm")
+    wrong = model.predict(test["userId"], test["movieId"]) - test["rating"]
+    assert measures["root mean squared error (mean)"] ** 2 == pytest.approx((wrong**2).mean())
+    assert {"Example recommended", "Scores ranking"} < set(book.sheetnames)
 
 
 def test_an_excel_file_goes_in_and_comes_out(files):
@@ -183,7 +195,9 @@ def test_titles_in_recommendations(files):
 
 def test_titles_in_a_report(files, monkeypatch):
     given = {}
-    monkeypatch.setattr("ordinalrbm.pages.ratings_page", lambda *_, **about: given.update(about) or "a page")
+    monkeypatch.setattr(
+        "ordinalrbm.pages.reporting.ratings_page", lambda *_, **about: given.update(about) or "a page"
+    )
     succeed_here("report", "films.orbm", "--item-names", "titles.csv", "--user", 17, cwd=files)
     assert given["item_names"][101] == "Film no. 101" and given["example_user"] == 17
 

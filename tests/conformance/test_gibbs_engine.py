@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numba
 import numpy as np
+import plain_gibbs
 import pytest
 import random_sides
 from random_sides import in_double, random_side, side_of
@@ -16,7 +17,7 @@ from scipy.stats import binom
 
 import ordinalrbm
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import annealing, gibbs, normal_reference, reference
+from ordinalrbm.engine import annealing, gibbs, normal_reference
 from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.engine.side import Batch, Statistics, empty_statistics
 
@@ -50,7 +51,7 @@ def run(engine, phase, side, factors, batch):
 
 def given(phase, side, factors, batch):
     """Reference statistics given these factors, in float64: no draw is made."""
-    return run(reference, phase, in_double(side), factors, batch._replace(gibbs_steps=0))[1]
+    return run(plain_gibbs, phase, in_double(side), factors, batch._replace(gibbs_steps=0))[1]
 
 
 def error(ours, theirs):
@@ -83,7 +84,7 @@ def test_cpu_equals_reference(phase, variant):
     for gibbs_steps, (start, stop) in [(0, (0, 300)), (1, (0, 300)), (5, (37, 211))]:
         batch = Batch(start, stop, SEED, sweep=12, gibbs_steps=gibbs_steps)
         ours, statistics = run(gibbs, phase, side, factors, batch)
-        theirs, _ = run(reference, phase, in_double(side), factors, batch)
+        theirs, _ = run(plain_gibbs, phase, in_double(side), factors, batch)
         assert_same_chains(ours, theirs, gibbs_steps)
         assert_close(statistics, given(phase, side, ours, batch))
         outside = np.r_[0:start, stop:300]
@@ -96,7 +97,7 @@ def test_chains_agree_over_a_hundred_thousand_draws(phase):
     side, factors = random_side(2, n_rows=2000, **WITH_ALL)
     batch = Batch(0, 2000, SEED, sweep=3, gibbs_steps=6)
     ours, _ = run(gibbs, phase, side, factors, batch)
-    theirs, _ = run(reference, phase, in_double(side), factors, batch)
+    theirs, _ = run(plain_gibbs, phase, in_double(side), factors, batch)
     assert_same_chains(ours, theirs, batch.gibbs_steps)
     assert np.mean(ours != factors) > 0.2  # the chains have moved
 
@@ -125,7 +126,7 @@ def test_units_on_are_binomial(units):
     n = min(200_000, 4_000_000 // units)  # a table with a line for each
     uniform = (np.arange(n) + 0.5) / n
     for activation in (-60.0, -4.0, -0.3, 0.0, 1.7, 60.0):
-        on = reference._units_on(np.full(n, activation), uniform, units)
+        on = plain_gibbs._units_on(np.full(n, activation), uniform, units)
         share = np.bincount(on, minlength=units + 1) / n
         assert np.abs(share - binom.pmf(np.arange(units + 1), units, expit(activation))).max() < (1.5 / n)
 
@@ -136,7 +137,7 @@ def test_running_means_of_the_factors_equal_the_reference():
     start = np.random.default_rng(0).random(factors.shape).astype(np.float32)
     ours, theirs = start.copy(), start.astype(np.float64)
     gibbs.clamped_phase(side, factors.copy(), batch, ours, 0.7)
-    reference.clamped_phase(in_double(side), factors.copy(), batch, theirs, 0.7)
+    plain_gibbs.clamped_phase(in_double(side), factors.copy(), batch, theirs, 0.7)
     assert np.median(np.abs(ours - theirs)) < 1e-6
     assert np.mean(np.abs(ours - theirs) > 1e-4) < 1e-2  # a chain may have parted before
     assert np.array_equal(ours[:20], start[:20])
@@ -146,9 +147,9 @@ def test_log_levels_equal_the_reference():
     side, factors = random_side(12, unknown=True, **WITH_ALL)
     stretches = np.array([0.2, 1.0, 2.5])
     ours = annealing.log_levels(side, factors, 30, 200, stretches)
-    theirs = reference.log_levels(in_double(side), factors, 30, 200, stretches)
+    theirs = plain_gibbs.log_levels(in_double(side), factors, 30, 200, stretches)
     assert np.abs(ours - theirs).max() < 1e-4
-    mean = reference._Answers(in_double(side), 0, 300).mean(factors)
+    mean = plain_gibbs._Answers(in_double(side), 0, 300).mean(factors)
     squares = np.zeros(300)
     np.add.at(squares, np.repeat(np.arange(300), np.diff(side.row_start)), 0.5 * mean**2)
     assert np.allclose(annealing.half_squares(side, factors), squares, rtol=1e-4, atol=1e-4)
@@ -216,7 +217,7 @@ def test_offset_equals_the_same_number_in_the_bias(phase):
     moved = side._replace(bias=side.bias + np.float32(0.5))
     offset = side._replace(offset=np.full(side.column.size, 0.5, dtype=np.float32))
     batch = Batch(0, 300, SEED, 1, 2)
-    for engine in (gibbs, reference):
+    for engine in (gibbs, plain_gibbs):
         ours, statistics = run(engine, phase, offset, factors, batch)
         theirs, expected = run(engine, phase, moved, factors, batch)
         assert np.array_equal(ours, theirs)
@@ -224,7 +225,7 @@ def test_offset_equals_the_same_number_in_the_bias(phase):
 
 
 @pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("engine", [gibbs, reference])
+@pytest.mark.parametrize("engine", [gibbs, plain_gibbs])
 def test_a_weight_of_three_counts_a_row_three_times(engine, phase):
     side, factors = random_side(7, n_rows=60)
     weight = np.random.default_rng(0).integers(0, 4, 60)
@@ -244,7 +245,7 @@ def test_a_weight_of_three_counts_a_row_three_times(engine, phase):
 
 
 @pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("engine", [gibbs, reference])
+@pytest.mark.parametrize("engine", [gibbs, plain_gibbs])
 def test_nothing_to_do(engine, phase):
     side, factors = random_side(8)
     after, statistics = run(engine, phase, side, factors, Batch(5, 5, SEED, 0, 2))
@@ -278,7 +279,7 @@ def test_clamped_statistics_by_a_plain_loop():
             truth.answers[i] += weight
     batch = Batch(0, 20, 0, 0, 0)
     assert_close(run(gibbs, "clamped_phase", side, factors, batch)[1], truth, relative=1e-5)
-    assert_close(run(reference, "clamped_phase", double, factors, batch)[1], truth, relative=1e-10)
+    assert_close(run(plain_gibbs, "clamped_phase", double, factors, batch)[1], truth, relative=1e-10)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -287,7 +288,7 @@ def test_mean_field_equals_reference(variant):
     ours, theirs = np.full(factors.shape, 0.5, np.float32), np.full(factors.shape, 0.5)
     tolerance = 1e-6 * max(1.0, side.units / 5)  # float32 counts of many units are coarser
     change = fixed_point(side, ours, tolerance, 500)
-    reference.mean_field(in_double(side), theirs, tolerance, 500)
+    plain_gibbs.mean_field(in_double(side), theirs, tolerance, 500)
     assert np.all(change <= tolerance)
     assert np.abs(ours - theirs).max() < 10 * tolerance
     empty = np.diff(side.row_start) == 0
@@ -301,15 +302,15 @@ def test_mean_field_iterations_equal_reference():
     for iterations in (0, 1, 3):
         ours, theirs = start.astype(np.float32), start.copy()
         change = fixed_point(side, ours, 0.0, iterations)
-        expected = reference.mean_field(in_double(side), theirs, 0.0, iterations)
+        expected = plain_gibbs.mean_field(in_double(side), theirs, 0.0, iterations)
         assert np.abs(ours - theirs).max() < 1e-5
         assert np.allclose(change, expected, rtol=0, atol=1e-5)
 
 
 PLAIN_PYTHON = """
-import numba, numpy as np
+import numba, numpy as np, plain_gibbs
 from random_sides import in_double, random_side
-from ordinalrbm.engine import gibbs, reference
+from ordinalrbm.engine import gibbs
 from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.engine.side import Batch
 
@@ -319,13 +320,13 @@ batch = Batch(2, 15, 2**40 + 7, 1, 2)
 for phase in ("clamped_phase", "free_phase"):
     ours, theirs = factors.copy(), factors.copy()
     got = getattr(gibbs, phase)(side, ours, batch)
-    expected = getattr(reference, phase)(in_double(side), theirs, batch)
+    expected = getattr(plain_gibbs, phase)(in_double(side), theirs, batch)
     assert np.array_equal(ours, theirs), phase
     for part, truth in zip(got, expected):
         assert np.allclose(part, truth, rtol=1e-4, atol=1e-4), phase
 ours, theirs = np.full(factors.shape, 0.5, np.float32), np.full(factors.shape, 0.5)
 fixed_point(side, ours, 1e-5, 30)
-reference.mean_field(in_double(side), theirs, 1e-5, 30)
+plain_gibbs.mean_field(in_double(side), theirs, 1e-5, 30)
 assert np.abs(ours - theirs).max() < 1e-5
 print("equal")
 """
@@ -334,7 +335,8 @@ print("equal")
 def test_without_compilation():
     """The kernels are plain Python too; a debugger or a coverage tool can walk through them."""
     source = Path(ordinalrbm.__file__).parents[1]
-    paths = os.pathsep.join([str(source), str(Path(random_sides.__file__).parent)])
+    helpers = [str(Path(one.__file__).parent) for one in (random_sides, plain_gibbs)]
+    paths = os.pathsep.join([str(source), *helpers])
     result = subprocess.run(
         [sys.executable, "-W", "error", "-c", PLAIN_PYTHON],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": paths},

@@ -2,11 +2,12 @@
 
 import numba
 import numpy as np
+import plain_gibbs
 import pytest
 from random_sides import in_double, random_mixed_side
 from test_gibbs_engine import PHASES, SEED, assert_close, assert_identical, assert_same_chains, given, run
 
-from ordinalrbm.engine import annealing, gibbs, reference
+from ordinalrbm.engine import annealing, gibbs
 from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.engine.side import Batch
 
@@ -25,7 +26,7 @@ def test_cpu_equals_reference(phase, variant):
     for gibbs_steps, (start, stop) in [(0, (0, 300)), (1, (0, 300)), (5, (37, 211))]:
         batch = Batch(start, stop, SEED, sweep=12, gibbs_steps=gibbs_steps)
         ours, statistics = run(gibbs, phase, side, factors, batch)
-        theirs, _ = run(reference, phase, in_double(side), factors, batch)
+        theirs, _ = run(plain_gibbs, phase, in_double(side), factors, batch)
         assert_same_chains(ours, theirs, gibbs_steps)
         assert_close(statistics, given(phase, side, ours, batch))
         assert statistics.slopes.shape == (14, 3)
@@ -38,7 +39,7 @@ def test_mean_field_equals_reference(variant):
     ours, theirs = np.full(factors.shape, 0.5, np.float32), np.full(factors.shape, 0.5)
     tolerance = 1e-6 * max(1.0, side.units / 5)
     change = fixed_point(side, ours, tolerance, 500)
-    reference.mean_field(in_double(side), theirs, tolerance, 500)
+    plain_gibbs.mean_field(in_double(side), theirs, tolerance, 500)
     assert np.all(change <= tolerance)
     assert np.abs(ours - theirs).max() < 10 * tolerance
 
@@ -48,7 +49,7 @@ def test_log_probabilities_equal_reference(latent):
     side, factors = random_mixed_side(12, latent=latent)
     stretches = np.array([0.2, 1.0, 2.5])
     ours = annealing.log_levels(side, factors, 30, 200, stretches)
-    theirs = reference.log_levels(in_double(side), factors, 30, 200, stretches)
+    theirs = plain_gibbs.log_levels(in_double(side), factors, 30, 200, stretches)
     assert np.abs(ours - theirs).max() < 1e-4
 
 

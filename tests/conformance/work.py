@@ -6,11 +6,12 @@ import os
 
 import cases
 import numpy as np
+import plain_gibbs
 from plain_half_sweep import PlainEngine
 from random_sides import in_double
 
 from ordinalrbm.data.observations import Cells
-from ordinalrbm.engine import gibbs, reference, thresholds
+from ordinalrbm.engine import gibbs, thresholds
 from ordinalrbm.engine.base import FactorPosterior
 from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.engine.side import Batch, Statistics
@@ -207,10 +208,10 @@ class PlainChains(Cpu):
         half, chains = state.half(process), state.chains[process.number]
         table = thresholds.table(half.cutpoints, process.n_levels)
         side = in_double(side._replace(thresholds=table))
-        clamped = reference.clamped_phase(side, chains.clamped, batch, half.factors, how.memory)
+        clamped = plain_gibbs.clamped_phase(side, chains.clamped, batch, half.factors, how.memory)
         rows = slice(batch.start, batch.stop)
         chains.free[rows] = chains.clamped[rows]
-        return single_statistics(clamped), single_statistics(reference.free_phase(side, chains.free, batch))
+        return single_statistics(clamped), single_statistics(plain_gibbs.free_phase(side, chains.free, batch))
 
 
 def single_statistics(statistics):
@@ -260,7 +261,7 @@ def three_binary_epochs(name):
 WITH_BACKEND = {"half-sweeps": half_sweeps, "three epochs": three_epochs}
 WITH_ENGINE = {"phases": phases, "posteriors": posteriors, "three binary epochs": three_binary_epochs}
 ENGINES = {
-    "plain": lambda: InDouble(reference, reference.mean_field),
+    "plain": lambda: InDouble(plain_gibbs, plain_gibbs.mean_field),
     "cores": lambda: OnArrays(gibbs, fixed_point),
     "gpu": OnDevice,
 }

@@ -6,14 +6,14 @@ probability within that: none does in these. Other numbers of factors are in tes
 """
 
 import numpy as np
+import plain_gibbs
 import torch
 from random_sides import random_side
 
-from ordinalrbm.engine import reference
 from ordinalrbm.engine.gpu import gibbs as sweep
 from ordinalrbm.engine.side import Batch, Statistics
 
-PHASES = (reference.clamped_phase, reference.free_phase)
+PHASES = (plain_gibbs.clamped_phase, plain_gibbs.free_phase)
 SEED = 0xFEDC_BA98_7654_3210  # more than 63 bits
 
 
@@ -60,7 +60,7 @@ def test_free_chains_that_begin_at_the_clamped_ones(device):
     (clamped, free), _, _ = both_phases(device, side, factors, batch, is_contrastive=True)
     truth = factors.copy()
     truth[2:14] = clamped[2:14, : factors.shape[1]]
-    reference.free_phase(side, truth, batch)
+    plain_gibbs.free_phase(side, truth, batch)
     np.testing.assert_array_equal(free[:, : factors.shape[1]], truth)
 
 
@@ -68,7 +68,7 @@ def test_the_running_mean_of_the_factors(device):
     side, factors = small()
     batch = Batch(2, 14, SEED, 1, 2)
     truth = np.full(factors.shape, 0.3)
-    reference.clamped_phase(side, factors.copy(), batch, truth, 0.7)
+    plain_gibbs.clamped_phase(side, factors.copy(), batch, truth, 0.7)
     _, mean, _ = both_phases(device, side, factors, batch)
     np.testing.assert_allclose(mean[:, : factors.shape[1]], truth, atol=1e-5)
 
@@ -76,7 +76,7 @@ def test_the_running_mean_of_the_factors(device):
 def test_mean_field(device):
     side, factors = small()
     truth = np.full(factors.shape, 0.5)
-    reference.mean_field(side, truth, 1e-6, 60)
+    plain_gibbs.mean_field(side, truth, 1e-6, 60)
     there = torch.full(factors.shape, 0.5, device=device)
     change = sweep.mean_field(sweep.side_on(side, device), there, 1e-6, 60)
     np.testing.assert_allclose(there.cpu().numpy(), truth, atol=2e-5)

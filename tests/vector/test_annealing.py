@@ -1,14 +1,21 @@
 """Annealed importance sampling against the sums that it estimates."""
 
+import enumeration as oracle
 import numpy as np
 import pytest
-from hand_made_models import PATTERNS, observed, vector_model
+from hand_made_models import PATTERNS, as_oracle, observed, vector_model
 
 from ordinalrbm.vector import likelihood
 from ordinalrbm.vector.model import complete_rows, side
 
 # Rows with the same answers are independent estimates of the same number.
 REPEATS = 40
+
+
+def exact_log_partition(model):
+    """Of a row that has answered every question, whatever the answers are."""
+    row = oracle.row_of(dict.fromkeys(range(model.bias.size), 0))
+    return oracle.log_free_partition(as_oracle(model), row)
 
 
 def ten_models():
@@ -23,7 +30,7 @@ def ten_models():
 @pytest.mark.parametrize("model", list(ten_models()), ids=lambda m: f"K{m.n_factors}-N{m.bias.size}")
 def test_log_partition_is_within_a_tenth_of_a_nat(model):
     this = side(model, complete_rows(model, REPEATS))
-    exact = likelihood.exact_log_partition(model, this)
+    exact = exact_log_partition(model)
     found = likelihood.log_partition(model, this, seed=0)
     error = np.abs(found.value - exact)
     assert error[0] < 0.1
@@ -32,7 +39,7 @@ def test_log_partition_is_within_a_tenth_of_a_nat(model):
     spread = found.value.std(ddof=1)
     typical = np.sqrt(np.mean(found.standard_error**2))
     assert 0.6 < typical / spread < 1.7
-    assert abs(found.value.mean() - exact[0]) < 4 * spread / np.sqrt(REPEATS) + 0.005
+    assert abs(found.value.mean() - exact) < 4 * spread / np.sqrt(REPEATS) + 0.005
 
 
 @pytest.mark.parametrize(("units", "unanswered"), [(1, "absent"), (1, "latent"), (3, "absent")])
@@ -57,7 +64,7 @@ def test_annealed_log_likelihood_is_close_to_exact(units, unanswered):
 def test_more_temperatures_and_chains_make_smaller_errors():
     model = vector_model(seed=22, n_factors=8, scale=0.7)
     this = side(model, complete_rows(model, REPEATS))
-    exact = likelihood.exact_log_partition(model, this)[0]
+    exact = exact_log_partition(model)
 
     def size_of_error(**effort):
         return np.std(likelihood.log_partition(model, this, seed=2, **effort).value - exact)

@@ -17,7 +17,6 @@ from rich.console import Console
 from rich.text import Text
 
 import ordinalrbm as orbm
-from ordinalrbm import pages
 from ordinalrbm.cli.output import results_table
 from ordinalrbm.data.datasets import load_food_world_cup
 from ordinalrbm.data.tables import Encoded, read_table
@@ -28,6 +27,7 @@ from ordinalrbm.evaluate.metrics import score
 from ordinalrbm.files.survey import Survey
 from ordinalrbm.pages.page import Table
 from ordinalrbm.pages.ratings import example_of
+from ordinalrbm.pages.reporting import Subject
 from ordinalrbm.schema.schema import Column, Schema
 from ordinalrbm.storage.atomic import atomic_write
 from ordinalrbm.words import FactorInWords, Wording, column_similarity, describe_factors
@@ -124,7 +124,7 @@ def run(
     screen.say("Drawing a map of the respondents and one of the cuisines ...")
     pictures = _draw(model, answers, background)
     with screen.console.status("Writing the report"):
-        page = pages.survey_page(model, survey, held_out=hidden)
+        page = Subject(model, survey, {"held_out": hidden}).page()
     paths = _write(folder, pictures, page)
     n_silent = int(answers.isna().all(axis=1).sum())
     about = {
@@ -136,10 +136,9 @@ def run(
     for name, path in paths.items():
         screen.lines(str(path))  # for copying: never broken over lines
         screen.console.print(f"    {about[name]}", style="dim", markup=False)
-    screen.title("What to try next, on the command line")
-    screen.lines(COMMANDS)
-    screen.title("What to try next, in Python")
-    screen.lines(NEXT_STEPS)
+    for where, code in (("on the command line", COMMANDS), ("in Python", NEXT_STEPS)):
+        screen.title(f"What to try next, {where}")
+        screen.lines(code)
     screen.console.print()
     screen.note(f"Done in {time.perf_counter() - started:.0f} s.")
     return Outcome(model, rater, scores, factors, paths)
@@ -184,6 +183,7 @@ def _print_recommendations(screen: _Screen, rater: orbm.OrdinalMF) -> None:
         for item, rating, effect in example["reasons"].rows[:N_REASONS]
     )
     screen.note(
+        "Score: how likely the person chooses the cuisine and likes it (4 or 5); it ranks them. "
         f"Ratings that speak most for {example['first']} (or against), and what each adds to "
         f"the expected rating: {reasons}."
     )

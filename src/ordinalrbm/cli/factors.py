@@ -67,7 +67,9 @@ def factors(
     material = inputs.read_survey_to_learn(data, settings)
     survey = material.survey
     assert survey is not None, "ratings are refused"
-    _check_number(survey, number or to or from_, "--factors" if number else "--to" if to else "--from")
+    given_as = "--factors" if number else "--to" if to else "--from"
+    whose = f"the {survey.n_questions} questions of {survey.name!r}"
+    options.check_number(number or to or from_, survey.n_questions, whose, given_as)
     if to is not None and from_ > to:
         raise DataError(f"--from {from_} is above --to {to}; give the smaller number first.")
     inputs.tell_material(material, output)
@@ -80,14 +82,6 @@ def factors(
     output.step(f"learning {counted(number, 'factor')} from all answers")
     reading = _read(survey, replace(settings, factors=number), rotation)
     _tell(reading, compared, out, writing.escape_formulas, output)
-
-
-def _check_number(survey: Survey, number: int, option: str) -> None:
-    most = survey.n_questions
-    if number > most:
-        raise DataError(
-            f"{option} {number} is more than the {most} questions of {survey.name!r}; give at most {most}."
-        )
 
 
 def _read(survey: Survey, settings: SurveySettings, rotation: Rotation) -> FactorReading:
@@ -130,7 +124,7 @@ def _tell(
     tables += [_loading_table(reading), _factor_table(reading)]
     if reading.rotation in ("oblimin", "promax") and len(reading.factors) > 1:
         tables.append(_correlation_table(reading))
-    from ordinalrbm.cli.learning import FEWEST_ITEMS
+    from ordinalrbm.estimators.factor_analysis import FEWEST_ITEMS
 
     n_own = int((reading.reliability["items"] >= FEWEST_ITEMS).sum())
     if 0 < n_own < len(reading.factors):

@@ -11,14 +11,12 @@ from ordinalrbm.cli.inputs import Material
 from ordinalrbm.cli.options import RATING_MODELS, Settings, SurveySettings, written_scale
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators.factor_analysis import readable_factors as readable_factors
+from ordinalrbm.estimators.factor_analysis import MOST_COMPARED
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.evaluate import FactorNumbers, compare_factor_numbers
 from ordinalrbm.files.survey import Survey
 
 MOST_FACTORS = 50
-MOST_COMPARED = 8  # numbers of factors
-FEWEST_ITEMS = 2  # by which a factor can be read
 # Surveys of many rows say in few epochs what others say in many.
 _MANY_ROWS, _FEW_EPOCHS = 10_000, 4
 
@@ -50,16 +48,6 @@ def compare_numbers(
         sample_weight=weights_of(survey, settings),
         tell=lambda k: output.step(f"learning {k} of {last} factors"),
     )
-
-
-def number_to_read(model: CumulativeRBM, **solution: Any) -> int:
-    """The largest number of a model's factors such that each has questions of its own."""
-    most = min(MOST_COMPARED, *model.model_.weights.shape)
-    for number in range(most, 1, -1):
-        items = model.factor_solution(n_factors=number, **solution).reliability["items"]
-        if items.min() >= FEWEST_ITEMS:
-            return number
-    return 1
 
 
 def learn(material: Material, settings: Settings) -> Any:

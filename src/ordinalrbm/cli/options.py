@@ -253,11 +253,11 @@ COLUMN_OPTIONS = ("user_column", "item_column", "rating_column", "time_column", 
 
 
 # Options of surveys, of ratings, and of both that matter to learning only.
-OF_SURVEYS = ("group", "tables", "weighted", "include", "background", "questions", "exclude")
+OF_SURVEYS = ("group", "weighted", "include", "background", "questions", "exclude")
 OF_RATINGS: tuple[str, ...] = ("model", "item_factors", "protocol", "min_ratings", "user", "device", "scale")
 OF_RATINGS += ("users", "items", "item_names", *COLUMN_OPTIONS)
 LEARNING: tuple[str, ...] = ("model", "factors", "item_factors", "epochs", "schema", "survey", "scale")
-LEARNING += ("users", "items", *OF_SURVEYS[2:])
+LEARNING += ("users", "items", *OF_SURVEYS[1:])
 # Sections of a command's help; options are in the second unless they are named below.
 SECTIONS = ("Arguments", "Options", "Survey", "Ratings", "Running", "Output")
 _RUNNING = ("epochs", "seed", "threads", "device", "checkpoint", "every", "resume", "timeout", "show_timings")
@@ -320,6 +320,12 @@ def refuse(ctx: typer.Context, names: Iterable[str], why: str) -> None:
             raise DataError(
                 f"--{name.rstrip('_').replace('_', '-')} changes nothing here: {why}; leave it out."
             )
+
+
+def check_number(number: int, most: int, whose: str, option: str = "--factors") -> None:
+    """Refuse more factors than there can be."""
+    if number > most:
+        raise DataError(f"{option} {number} is more than {whose}; give at most {most}.")
 
 
 # ---- scales -----------------------------------------------------------------------------------

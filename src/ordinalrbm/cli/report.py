@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,14 +14,12 @@ from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import RatingColumns, Settings, flag, option, out_option, refuse
 from ordinalrbm.cli.output import Output
-from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.paths import result_path
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ordinalrbm.estimators.ratings import RatingModel
-    from ordinalrbm.files.survey import Survey
+    from ordinalrbm.pages.reporting import Subject
 
 _EXAMPLES = """\b
 Examples:
@@ -32,12 +29,7 @@ Examples:
   ordinalrbm report ratings.csv -o report.html
   ordinalrbm report films.orbm"""
 
-# Hidden from learning, so that the page can say how well they are predicted.
-_SHARE = 0.05
-_GROUPS = "Groups"  # how titles of tables begin that compare groups
-
-
-_TABLES = "Its tables as well: all of them as .xlsx; loadings and groups, for print, as .docx or .tex."
+_TABLES = "Its tables as well, as .xlsx; for print, as .docx or .tex (of a survey loadings and groups)."
 
 
 @dataclass(frozen=True)
@@ -74,21 +66,21 @@ def report(
     for written in (out, shown.tables):
         inputs.check_files(target, data, settings.schema, settings.users, settings.items, out=written)
     if shown.tables is not None:
-        _check_tables(ctx, target, data, shown.tables)
-    from ordinalrbm.storage.atomic import atomic_write
+        from ordinalrbm.pages.reporting import check_tables
 
+        check_tables(shown.tables, "--tables")
     output = telling.output()
     begun = time.perf_counter()
+    titles = inputs.titles_table(shown.item_names)  # rather now than when all is learnt
     if inputs.is_model(target):
         refuse(ctx, options.LEARNING, f"'{target}' has learnt already")
-        page = _of_model(ctx, target, data, columns, shown, output)
+        subject = _of_model(ctx, target, data, columns)
     else:
         material = inputs.read_to_learn(ctx, target, settings, columns, data=data)
         settings = replace(settings, progress=output.shows_progress)
-        make = _of_ratings if material.survey is None else _of_survey
-        page = make(material, settings, shown, output)
-    with atomic_write(out) as file:
-        file.write_text(page, encoding="utf-8")
+        subject = _of_data(material, settings, shown, output)
+    page = subject.page(**_options(subject, shown, titles, settings.seed, output))
+    subject.write(page, out, shown.tables)
     seconds = time.perf_counter() - begun
     text = f"The page is in {out} ({seconds:.0f} s); open it in a browser."
     if shown.tables is not None:
@@ -98,132 +90,58 @@ def report(
         typer.launch(str(out))
 
 
-def _check_tables(ctx: typer.Context, target: Path, data: Path | None, path: Path) -> None:
-    """Refuse tables that cannot be written, before hours of learning."""
-    from ordinalrbm.files import tables_out
-
-    if path.suffix.lower() != ".xlsx" and not tables_out.is_printed(path):
-        raise DataError(
-            f"--tables '{path}' has another ending than .xlsx, .docx and .tex; give one of these."
-        )
-    tables_out.check_library(path)
-    if data is None and inputs.is_model(target):
-        refuse(ctx, ("tables",), "tables need the survey that the model was learnt from, as --data")
-
-
-def _survey_page(model: orbm.CumulativeRBM, survey: Survey, tables: Path | None, **about: Any) -> str:
-    """The page of a survey; its tables go to a file if they are wanted."""
-    from ordinalrbm.cli.learning import number_to_read
-    from ordinalrbm.files import tables_out
-    from ordinalrbm.pages.kept import tables_kept
-    from ordinalrbm.pages.survey import survey_page
-
-    with tables_kept() as kept:
-        page = survey_page(model, survey, **about)
-    if tables is not None:
-        own = [tables_out.PrintedTable(_title(where), *table) for where, table in kept.items()]
-        if tables_out.is_printed(tables):
-            number: int | None = number_to_read(model)
-            own = [table for table in own if table.title.startswith(_GROUPS)]
-        else:
-            number, own = None, [tables_out.of_frame("Answers", answer_counts(survey)), *own]
-        tables_out.write_reading(tables, model.factor_solution(survey.table, n_factors=number), own)
-    return page
-
-
-def _title(about: str) -> str:
-    """What a table of the page is called, by where on the page it is."""
-    words = (
-        re.sub(r"^groups variables (.*) tests$", r"groups by \1", about)
-        .replace("_", " ")
-        .removesuffix(" table")
-    )
-    return words[:1].upper() + words[1:]
-
-
-def answer_counts(survey: Survey) -> pd.DataFrame:
-    """How often each level of each question was chosen, a line for each."""
-    import pandas as pd
-
-    lines = []
-    for name in survey.answers:
-        counts = survey.answers[name].value_counts(sort=False)
-        text = survey.schema.column(str(name)).question
-        lines += [(name, text, str(level), int(n), n / max(counts.sum(), 1)) for level, n in counts.items()]
-    return pd.DataFrame(lines, columns=["name", "question", "answer", "count", "share"])
-
-
-def _of_survey(material: inputs.Material, settings: Settings, about: Shown, output: Output) -> str:
-    from ordinalrbm.cli.learning import learn_survey, readable_factors
-    from ordinalrbm.evaluate.hidden import hide_answers
+def _of_data(material: inputs.Material, settings: Settings, shown: Shown, output: Output) -> Subject:
+    """A model of most of what a file holds."""
+    from ordinalrbm.cli.learning import learn
+    from ordinalrbm.estimators.factor_analysis import readable_factors
+    from ordinalrbm.pages.reporting import learnt
     from ordinalrbm.pages.survey import check_group
 
-    survey = material.survey
-    assert survey is not None, "a file is a survey or ratings"
-    check_group(survey, about.group)  # rather now than when all is learnt
+    kind = "ratings" if material.survey is None else "survey"
+    more = {"title": material.source.name} if material.survey is None else {}
+    if material.survey is not None:
+        check_group(material.survey, shown.group)
+        n_factors = settings.factors or readable_factors(material.survey.encoded.shape[1])
+        settings = replace(settings, factors=n_factors)
     inputs.tell_material(material, output)
-    shown, held_out = hide_answers(survey.encoded, _SHARE, settings.seed)
-    output.say(f"Learning from all answers but {held_out.row.size:,}, which are hidden ...")
-    n_factors = settings.factors or readable_factors(survey.encoded.shape[1])
-    model = learn_survey(replace(survey, encoded=shown), replace(settings, factors=n_factors))
-    return _survey_page(
-        model,
-        survey,
-        about.tables,
-        held_out=held_out,
-        group=about.group,
-        title=about.title,
-        progress=output.step,
-        random_state=settings.seed,
+    return learnt(
+        getattr(material, kind),
+        lambda rest: learn(replace(material, **{kind: rest}), settings),
+        settings.seed,
+        output.step,
+        **more,
     )
 
 
-def _of_ratings(material: inputs.Material, settings: Settings, about: Shown, output: Output) -> str:
-    from ordinalrbm.cli.learning import learn_ratings
-    from ordinalrbm.evaluate.hidden import hide_ratings
-    from ordinalrbm.pages import ratings_page
-
-    assert material.ratings is not None, "a file is a survey or ratings"
-    named = inputs.titles_table(about.item_names)  # rather now than when all is learnt
-    inputs.tell_material(material, output)
-    train, test = hide_ratings(material.ratings, _SHARE, settings.seed)
-    output.say(f"Learning from all ratings but {len(test):,}, which are hidden ...")
-    model = learn_ratings(train, settings, features=material.features)
-    return ratings_page(
-        model,
-        test=test,
-        left_out=(),
-        title=about.title or material.source.name,
-        progress=output.step,
-        **_example(about, model, named),
-    )
-
-
-def _example(about: Shown, model: RatingModel, named: pd.DataFrame | None) -> dict[str, Any]:
-    """The user to explain and the titles of items, where they are given."""
-    example = {} if about.user is None else {"example_user": inputs.known_id(model, about.user, "user")}
-    return example | ({} if named is None else {"item_names": inputs.item_titles(model, named)})
-
-
-def _of_model(
-    ctx: typer.Context, path: Path, data: Path | None, columns: RatingColumns, about: Shown, output: Output
-) -> str:
-    from ordinalrbm.pages import model_page, ratings_page
+def _of_model(ctx: typer.Context, path: Path, data: Path | None, columns: RatingColumns) -> Subject:
+    """A model, and the data that it is shown on, if there is any."""
+    from ordinalrbm.pages.reporting import Subject
 
     model = orbm.load(path)
-    common: dict[str, Any] = {"title": about.title, "progress": output.step}
     if isinstance(model, orbm.CumulativeRBM):
         of_ratings = ("user", "item_names", *options.COLUMN_OPTIONS)
         refuse(ctx, of_ratings, f"'{path}' is a model of a survey")
         if data is None:
+            refuse(ctx, ("tables",), "tables need the survey that the model was learnt from, as --data")
             refuse(ctx, ("group",), "groups need --data")
-            return model_page(model, title=about.title)
-        _, survey = inputs.survey_for(model, path, data)
-        return _survey_page(model, survey, about.tables, group=about.group, **common)
-    refuse(ctx, ("group", "tables"), f"'{path}' is a model of ratings")
+            return Subject(model)
+        return Subject(model, inputs.survey_for(model, path, data)[1])
+    refuse(ctx, ("group",), f"'{path}' is a model of ratings")
     if data is None:
         refuse(ctx, options.COLUMN_OPTIONS, "no ratings are read without --data")
-    test = None if data is None else inputs.ratings_for(model, path, data, columns)
-    return ratings_page(
-        model, test=test, **common, **_example(about, model, inputs.titles_table(about.item_names))
-    )
+        return Subject(model)
+    return Subject(model, None, {"test": inputs.ratings_for(model, path, data, columns)})
+
+
+def _options(
+    subject: Subject, shown: Shown, titles: pd.DataFrame | None, seed: int, output: Output
+) -> dict[str, Any]:
+    """Options of the page that are given."""
+    given: dict[str, Any] = {} if shown.title is None else {"title": shown.title}
+    if subject.survey is not None:
+        return {**given, "group": shown.group, "random_state": seed, "progress": output.step}
+    if isinstance(subject.model, orbm.CumulativeRBM):
+        return given
+    if shown.user is not None:
+        given["example_user"] = inputs.known_id(subject.model, shown.user, "user")
+    return {**given, "item_names": inputs.item_titles(subject.model, titles), "progress": output.step}

@@ -12,7 +12,6 @@ from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import Rotation, SurveySettings, option, out_option
 from ordinalrbm.cli.output import counted
-from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +57,8 @@ def scores(
     out = out or inputs.written_like(data or target, "-scores")
     inputs.check_files(target, data, settings.schema, out=out)
     output = writing.begin(ctx, out, labelled=True)
-    from ordinalrbm.cli.learning import compare_numbers, learn_survey, number_to_read
+    from ordinalrbm.cli.learning import compare_numbers, learn_survey
+    from ordinalrbm.estimators.factor_analysis import number_to_read
     from ordinalrbm.files.writing import write_labelled
 
     settings = replace(settings, progress=output.shows_progress)
@@ -66,11 +66,11 @@ def scores(
     chosen: dict[str, Any] = {"rotation": rotation.value}
     if model is None:
         number = number or compare_numbers(survey, settings, output).chosen
-        _check_number(number, survey.n_questions, f"the questions of {survey.name!r}")
+        options.check_number(number, survey.n_questions, f"the questions of {survey.name!r}")
         output.step(f"learning {counted(number, 'factor')} from all answers")
         model = learn_survey(survey, replace(settings, factors=number))
     else:
-        _check_number(number or 1, min(model.model_.weights.shape), f"'{target}' has")
+        options.check_number(number or 1, min(model.model_.weights.shape), f"'{target}' has")
         number = number or number_to_read(model, **chosen)
     chosen["n_factors"] = number
     names = model.factor_solution(**chosen).names
@@ -81,11 +81,6 @@ def scores(
     lines += [f"{factor} ({name})" for factor, name in names.items()]
     found = {"out": str(out), "rows": len(table), "columns": labels, "names": names}
     output.result(found, text="\n".join(lines))
-
-
-def _check_number(number: int, most: int, whose: str) -> None:
-    if number > most:
-        raise DataError(f"--factors {number} is more than {whose}; give at most {most}.")
 
 
 def _scored(

@@ -11,11 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import erfcx, ndtr, ndtri, ndtri_exp
+from scipy.special import erfcx, ndtr, ndtri
 
 _LOG_ROOT_2PI = 0.5 * np.log(2 * np.pi)
-# Below this width the inversion of Φ would lose digits and Newton's method finds them again.
-_NARROW_DRAW = 0.01
 _LEAST_WIDTH = 1e-300
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(16)
 
@@ -74,25 +72,6 @@ def edge_densities(a: ArrayLike, b: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     return lower, upper
 
 
-def truncated_draw(a: ArrayLike, b: ArrayLike, uniform: ArrayLike) -> np.ndarray:
-    """Value below which a share ``uniform`` of the normal truncated to (a, b] lies.
-
-    Examples
-    --------
-    >>> float(np.round(truncated_draw(0.0, np.inf, 0.5), 6))
-    0.67449
-    """
-    m = _mirror(a, b)
-    uniform = np.asarray(uniform, dtype=np.float64)
-    share, a, b, drop = np.broadcast_arrays(np.where(m.flipped, 1.0 - uniform, uniform), m.a, m.b, m.drop)
-    x = np.clip(np.where(a < 0, _draw_across(a, b, share), _draw_tail(a, b, drop, share)), a, b)
-    narrow = b - a < _NARROW_DRAW
-    if narrow.any():
-        x = np.array(x)
-        x[narrow] = _draw_narrow(a[narrow], b[narrow], share[narrow])
-    return np.where(m.flipped, -x, x)
-
-
 def standard_normal(uniform: ArrayLike) -> np.ndarray:
     """Φ⁻¹ of a uniform number."""
     return ndtri(np.asarray(uniform, dtype=np.float64))
@@ -136,30 +115,3 @@ def _log_narrow_integral(middle: np.ndarray, width: np.ndarray) -> np.ndarray:
     t = 0.5 * width[..., None] * _NODES
     values = np.exp(-middle[..., None] * t - 0.5 * t * t)
     return np.log(0.5 * width * (values @ _NODE_WEIGHTS))
-
-
-def _draw_across(a: np.ndarray, b: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """Inversion for an interval that contains zero: from the side on which the mass is small."""
-    below = (1.0 - share) * ndtr(a) + share * ndtr(b)
-    above = (1.0 - share) * ndtr(-a) + share * ndtr(-b)
-    return np.where(below < 0.5, ndtri(below), -ndtri(above))
-
-
-def _draw_tail(a: np.ndarray, b: np.ndarray, drop: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """Inversion of log(1 − Φ) for an interval to the right of zero."""
-    inner = np.maximum(a, 0.0)
-    scaled = (1.0 - share) * mills_ratio(inner) + share * np.exp(-drop) * mills_ratio(b)
-    return -ndtri_exp(_log_density(inner) + np.log(scaled))
-
-
-def _draw_narrow(a: np.ndarray, b: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """Newton's method from the exponential that has the density's slope, nearly exact already."""
-    width, slope = b - a, np.maximum(0.5 * (a + b), 1e-12)
-    t = -np.log1p(share * np.expm1(-slope * width)) / slope
-    t = np.clip(t, 1e-12 * width, width)
-    mass = log_mass(a, b)
-    for _ in range(3):
-        residual = np.exp(_log_density(a + 0.5 * t) + _log_narrow_integral(a + 0.5 * t, t) - mass)
-        t = t - (residual - share) * np.exp(mass - _log_density(a + t))
-        t = np.clip(t, 1e-12 * width, width)
-    return a + t

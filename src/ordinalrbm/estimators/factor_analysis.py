@@ -43,6 +43,8 @@ _WORTH_TELLING = 0.3
 _SPARSE, _MOSTLY_KEPT = 0.2, 0.9
 # People like to read about few factors, and surveys of many questions need some.
 _FEWEST_TO_READ, _MOST_TO_READ, _QUESTIONS_PER_FACTOR = 12, 30, 5
+MOST_COMPARED = 8  # numbers of factors
+FEWEST_ITEMS = 2  # by which a factor can be read
 # Their names in model files.
 _POPULATION = ("population.mean", "population.covariance")
 
@@ -305,6 +307,7 @@ class ReadableFactors:
 
         def _read(self, X: Any) -> Observations: ...
         def _side(self, observations: Observations) -> Side: ...
+        def _factors(self, this: Side) -> np.ndarray: ...
         def _inference_seed(self) -> int: ...
         def _mean_fields(self, this: Side) -> Iterator[tuple[slice, Side, posterior.Posterior]]: ...
 
@@ -475,8 +478,10 @@ class ReadableFactors:
                 seed = seed_from(random_state)
                 states = posterior.draws(self.model_, this, n_draws, seed, thin=STEPS_BETWEEN)
                 return [scores_of(state.factors) for state in states]
+            if not return_std:
+                return scores_of(self._factors(this))
             mean, std = self._factor_moments(this, solution.projection)
-        return (scores_of(mean), pd.DataFrame(std, index, names)) if return_std else scores_of(mean)
+        return scores_of(mean), pd.DataFrame(std, index, names)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of what ``transform`` returns: factor_0, factor_1, ..., before any rotation.
@@ -600,6 +605,16 @@ def readable_factors(n_questions: int) -> int:
     """How many factors to report on: fewer than predict best."""
     wanted = min(n_questions // _QUESTIONS_PER_FACTOR, _MOST_TO_READ)
     return min(max(wanted, _FEWEST_TO_READ), n_questions)
+
+
+def number_to_read(model: Any, **solution: Any) -> int:
+    """The largest number of a model's factors such that each has questions of its own."""
+    most = min(MOST_COMPARED, *model.model_.weights.shape)
+    for number in range(most, 1, -1):
+        items = model.factor_solution(n_factors=number, **solution).reliability["items"]
+        if items.min() >= FEWEST_ITEMS:
+            return number
+    return 1
 
 
 def _factor_names(solution: Solution) -> list[str]:

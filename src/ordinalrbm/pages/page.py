@@ -13,7 +13,7 @@ import json
 import re
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
@@ -28,7 +28,6 @@ from matplotlib.figure import Figure
 
 from ordinalrbm import plots
 from ordinalrbm.files.survey import LeftOut
-from ordinalrbm.pages.kept import keep
 from ordinalrbm.plots.style import printable as printable_text
 from ordinalrbm.runtime import __version__
 from ordinalrbm.runtime.printable import printable, printable_json
@@ -128,7 +127,28 @@ def left_out_table(left_out: tuple[LeftOut, ...]) -> list[tuple[str, Table]]:
 # ---- the page ---------------------------------------------------------------------------------
 
 
-def render(template: str, title: str, model: Any = None, **content: object) -> str:
+class Page(str):
+    """HTML, with the tables that are in it by what they are about."""
+
+    tables: dict[str, Table]
+
+
+def _tables_in(content: object, about: str = "") -> Iterator[tuple[str, Table]]:
+    """Tables in what a page shows, by the names, labels and titles of what they are in."""
+    if isinstance(content, Table):
+        yield about, content
+    elif isinstance(content, dict):
+        label = content.get("label", "")
+        for name, part in content.items():
+            yield from _tables_in(part, " ".join(f"{about} {getattr(label, 'plain', label)} {name}".split()))
+    elif isinstance(content, tuple) and len(content) == 2 and isinstance(content[0], str):
+        yield from _tables_in(content[1], content[0])  # a title
+    elif isinstance(content, list | tuple):
+        for part in content:
+            yield from _tables_in(part, about)
+
+
+def render(template: str, title: str, model: Any = None, **content: object) -> Page:
     """The page of a template, which every file can hold; of a model, with how learning went."""
     scripts = [Markup(_file(name)) for name in (*_SCRIPTS, *_MORE_SCRIPTS.get(template, ()))]
     page = _environment().get_template(template)
@@ -141,9 +161,10 @@ def render(template: str, title: str, model: Any = None, **content: object) -> s
         **({} if model is None else _learning(model)),
         **content,
     )
-    keep(content)
     # Half a character, as broken files have them, cannot be written.
-    return printable(html.encode("utf-8", "replace").decode("utf-8"))
+    whole = Page(printable(html.encode("utf-8", "replace").decode("utf-8")))
+    whole.tables = dict(_tables_in(content))
+    return whole
 
 
 def _learning(model: Any) -> dict[str, object]:

@@ -34,6 +34,7 @@ _MOST_CODES = 1_500_000  # of all variables together: more than half a megabyte 
 N_LANDMARKS = 8_000
 # Up to here t-SNE takes about as long as with landmarks.
 MOST_WITHOUT_LANDMARKS = 10_000
+_STEPS_OF_MAP = 350  # of t-SNE; neighbours stay neighbours as often as with 500
 FEWEST_PEOPLE = 4
 _NEIGHBOURS = 8
 _NEVER_ZERO = 1e-6
@@ -61,17 +62,15 @@ def some_of(rows: np.ndarray, most: int, seed: int | np.random.Generator) -> np.
     return np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
 
 
-def place(factors: np.ndarray, *, random_state: int = 0, n_landmarks: int = N_LANDMARKS) -> Places:
+def place(factors: np.ndarray, *, random_state: int = 0) -> Places:
     """Place rows, at least 4, on a plane so that neighbours have similar factors.
 
-    Of more than 10,000 (or than ``n_landmarks``, if that is larger), t-SNE itself places only
-    ``n_landmarks``.
+    Of more than 10,000, t-SNE itself places only 8,000.
     """
     points = np.asarray(factors, dtype=np.float32)
-    n_rows = len(points)
-    if n_rows <= max(MOST_WITHOUT_LANDMARKS, n_landmarks):
-        return Places(row_positions(points, random_state=random_state), n_rows)
-    return among_landmarks(points, n_landmarks, random_state)
+    if len(points) > MOST_WITHOUT_LANDMARKS:
+        return among_landmarks(points, N_LANDMARKS, random_state)
+    return Places(row_positions(points, random_state=random_state, max_iter=_STEPS_OF_MAP), len(points))
 
 
 def among_landmarks(points: np.ndarray, n_landmarks: int, random_state: int) -> Places:
@@ -82,7 +81,7 @@ def among_landmarks(points: np.ndarray, n_landmarks: int, random_state: int) -> 
     chosen = np.sort(rng.choice(len(points), n_landmarks, replace=False))
     others = np.setdiff1d(np.arange(len(points)), chosen)
     positions = np.empty((len(points), 2), dtype=np.float32)
-    positions[chosen] = row_positions(points[chosen], random_state=random_state)
+    positions[chosen] = row_positions(points[chosen], random_state=random_state, max_iter=_STEPS_OF_MAP)
     index = NearestNeighbors(n_neighbors=min(_NEIGHBOURS, n_landmarks), algorithm="brute")
     distance, near = index.fit(points[chosen]).kneighbors(points[others])
     noise = rng.normal(size=(len(others), 2)).astype(np.float32)

@@ -23,7 +23,7 @@ from ordinalrbm.evaluate.metrics import MEASURES
 from ordinalrbm.evaluate.model_scores import score_model
 from ordinalrbm.files.survey import LeftOut
 from ordinalrbm.pages.frequencies import levels_of
-from ordinalrbm.pages.page import Progress, Table, drawing, left_out_table, render
+from ordinalrbm.pages.page import Page, Progress, Table, drawing, left_out_table, render
 from ordinalrbm.pages.points import Described, map_section, some_of, variable_of
 from ordinalrbm.plots.style import shortened
 from ordinalrbm.words import item_vectors
@@ -49,7 +49,7 @@ def ratings_page(
     example_user: Any = None,
     item_names: Mapping[Any, Any] | pd.Series | None = None,
     progress: Progress | None = None,
-) -> str:
+) -> Page:
     """A page about ratings and what a model has learnt from them.
 
     Parameters
@@ -71,8 +71,8 @@ def ratings_page(
 
     Returns
     -------
-    str
-        HTML.
+    Page
+        HTML, a ``str``; ``tables`` are those in it, by what they are about.
 
     Examples
     --------

@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import inspect
 import os
-from dataclasses import replace
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from sklearn.base import BaseEstimator, clone
 
-from ordinalrbm.estimators.factor_analysis import readable_factors
+from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.factor_analysis import number_to_read, readable_factors
 from ordinalrbm.estimators.ordinal_mf import OrdinalMF
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.evaluate.hidden import hide_answers, hide_ratings
+from ordinalrbm.files import tables_out
 from ordinalrbm.files.formats import from_frame, read
 from ordinalrbm.files.ratings import checked_ratings, is_ratings
 from ordinalrbm.files.survey import Survey, apply
+from ordinalrbm.pages.page import Page, Progress
 from ordinalrbm.pages.ratings import ratings_page
 from ordinalrbm.pages.survey import check_group, model_page, survey_page
 from ordinalrbm.schema.infer import propose
 from ordinalrbm.schema.schema import from_json
+from ordinalrbm.schema.source import StrPath
 from ordinalrbm.storage.atomic import atomic_write
 from ordinalrbm.storage.model_file import is_model, load
 
 # Hidden from learning, so that the page can tell how well they are predicted.
 _SHARE = 0.05
+_GROUPS = "Groups"  # how titles of tables begin that compare groups
 
 
 def report(
@@ -34,6 +42,7 @@ def report(
     model: Any = None,
     *,
     out: str | os.PathLike = "report.html",
+    tables: str | os.PathLike | None = None,
     random_state: int = 0,
     **options: Any,
 ) -> Path:
@@ -51,6 +60,9 @@ def report(
         data, of which 5% are hidden to be predicted. By default, :class:`CumulativeRBM` or
         :class:`OrdinalMF`.
     out : path, default="report.html"
+    tables : path, optional
+        Where its tables go as well: all of them to ``.xlsx``; for print, to ``.docx`` or ``.tex``,
+        those of ratings, or loadings and groups of a survey.
     random_state : int, default=0
         Seed of what is hidden, of learning by default, and of the map.
     **options
@@ -70,21 +82,15 @@ def report(
     'tea.html'
     """
     data, model = (load(one) if _is_path(one) and is_model(one) else one for one in (data, model))
-    if isinstance(data, BaseEstimator):
-        page = (ratings_page if isinstance(data, RatingModel) else model_page)(data, **options)
-    elif isinstance(data, Survey):
-        page = _of_survey(data, model, random_state, options)
-    else:
-        source = read(data) if _is_path(data) else from_frame(data)
-        if isinstance(model, RatingModel) or (model is None and is_ratings(source)):
-            named = {"title": source.name} if _is_path(data) else {}
-            page = _of_ratings(checked_ratings(source), model, random_state, named | options)
-        else:
-            schema = getattr(model, "about_", {}).get("schema")
-            survey = apply(source, from_json(schema) if schema else propose(source))
-            page = _of_survey(survey, model, random_state, options)
-    with atomic_write(out) as file:
-        file.write_text(page, encoding="utf-8")
+    if tables is not None:
+        check_tables(tables)
+    subject = _subject(data, model, random_state, options)
+    if tables is not None and subject.survey is None and isinstance(subject.model, CumulativeRBM):
+        raise DataError(
+            "Tables need the survey that the model was learnt from; give it as data, with the model."
+        )
+    seed = {} if subject.survey is None else {"random_state": random_state}
+    subject.write(subject.page(**seed, **options), out, tables)
     return Path(out)
 
 
@@ -92,22 +98,113 @@ def _is_path(given: Any) -> bool:
     return isinstance(given, str | os.PathLike)
 
 
-def _of_survey(survey: Survey, model: Any, seed: int, options: dict[str, Any]) -> str:
-    inspect.signature(survey_page).bind_partial(**options)  # rather now than when all is learnt
-    check_group(survey, options.get("group"))
-    held_out = None
-    if not hasattr(model, "model_"):
-        n_factors = readable_factors(survey.encoded.shape[1])
-        model = CumulativeRBM(n_factors, random_state=seed) if model is None else clone(model)
-        shown, held_out = hide_answers(survey.encoded, _SHARE, seed)
-        model.fit(replace(survey, encoded=shown))
-    return survey_page(model, survey, held_out=held_out, random_state=seed, **options)
-
-
-def _of_ratings(ratings: Any, model: Any, seed: int, options: dict[str, Any]) -> str:
-    inspect.signature(ratings_page).bind_partial(**options)
+def _subject(data: Any, model: Any, seed: int, options: dict[str, Any]) -> Subject:
+    """What the page is about; options that it does not have are refused before all is learnt."""
+    if isinstance(data, BaseEstimator):
+        return Subject(data)
+    more = {}
+    if not isinstance(data, Survey):
+        source = read(data) if _is_path(data) else from_frame(data)
+        if isinstance(model, RatingModel) or (model is None and is_ratings(source)):
+            more = {"title": source.name} if _is_path(data) else {}
+            data = checked_ratings(source)
+        else:
+            schema = getattr(model, "about_", {}).get("schema")
+            data = apply(source, from_json(schema) if schema else propose(source))
+    is_survey = isinstance(data, Survey)
+    inspect.signature(survey_page if is_survey else ratings_page).bind_partial(**options)
+    if is_survey:
+        check_group(data, options.get("group"))
     if hasattr(model, "model_"):
-        return ratings_page(model, test=ratings, **options)
-    train, test = hide_ratings(ratings, _SHARE, seed)
-    model = OrdinalMF(random_state=seed) if model is None else clone(model)
-    return ratings_page(model.fit(train), test=test, left_out=(), **options)
+        return Subject(model, data) if is_survey else Subject(model, None, {"test": data, **more})
+    if model is None and is_survey:
+        model = CumulativeRBM(readable_factors(data.encoded.shape[1]), random_state=seed)
+    elif model is None:
+        model = OrdinalMF(random_state=seed)
+    return learnt(data, clone(model).fit, seed, options.get("progress"), **more)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model, the survey that it is shown on, and what else its page is given."""
+
+    model: Any
+    survey: Survey | None = None
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def page(self, **options: Any) -> Page:
+        """The page, with options of `survey_page`, `ratings_page` or `model_page`."""
+        options = {**self.more, **options}
+        if self.survey is not None:
+            return survey_page(self.model, self.survey, **options)
+        return (ratings_page if isinstance(self.model, RatingModel) else model_page)(self.model, **options)
+
+    def write(self, page: Page, out: StrPath, tables: StrPath | None = None) -> None:
+        """Write the page, and its tables to a file of their own if they are wanted."""
+        if tables is not None:
+            self._write_tables(page, Path(tables))
+        with atomic_write(Path(out)) as file:
+            file.write_text(page, encoding="utf-8")
+
+    def _write_tables(self, page: Page, path: Path) -> None:
+        own = [tables_out.PrintedTable(_title(about), *table) for about, table in page.tables.items()]
+        if self.survey is None:
+            tables_out.write_tables(path, own)
+            return
+        if tables_out.is_printed(path):
+            number: int | None = number_to_read(self.model)
+            own = [table for table in own if table.title.startswith(_GROUPS)]
+        else:
+            number, own = None, [tables_out.of_frame("Answers", _answer_counts(self.survey)), *own]
+        tables_out.write_reading(path, self.model.factor_solution(self.survey.table, n_factors=number), own)
+
+
+def learnt(
+    data: Survey | pd.DataFrame,
+    learn: Callable[[Any], Any],
+    seed: int,
+    progress: Progress | None = None,
+    **more: Any,
+) -> Subject:
+    """A survey or ratings, and what was learnt from all but a twentieth of the answers, which is hidden."""
+    say = progress or (lambda text: None)
+    if isinstance(data, Survey):
+        shown, held_out = hide_answers(data.encoded, _SHARE, seed)
+        say(f"learning from all answers but {held_out.row.size:,}, which are hidden")
+        return Subject(learn(replace(data, encoded=shown)), data, {"held_out": held_out, **more})
+    train, test = hide_ratings(data, _SHARE, seed)
+    say(f"learning from all ratings but {len(test):,}, which are hidden")
+    return Subject(learn(train), None, {"test": test, "left_out": (), **more})
+
+
+# ---- tables -----------------------------------------------------------------------------------
+
+
+def check_tables(path: StrPath, argument: str = "tables") -> None:
+    """Refuse a file that cannot hold tables, before hours of learning."""
+    target = Path(path)
+    if target.suffix.lower() != ".xlsx" and not tables_out.is_printed(target):
+        raise DataError(
+            f"{argument} '{path}' has another ending than .xlsx, .docx and .tex; give one of these."
+        )
+    tables_out.check_library(target)
+
+
+def _title(about: str) -> str:
+    """What a table of the page is called, by where on the page it is."""
+    words = (
+        re.sub(r"^groups variables (.*) tests$", r"groups by \1", about)
+        .replace("_", " ")
+        .removesuffix(" table")
+    )
+    return words[:1].upper() + words[1:]
+
+
+def _answer_counts(survey: Survey) -> pd.DataFrame:
+    """How often each level of each question was chosen, a line for each."""
+    lines = []
+    for name in survey.answers:
+        counts = survey.answers[name].value_counts(sort=False)
+        text = survey.schema.column(str(name)).question
+        lines += [(name, text, str(level), int(n), n / max(counts.sum(), 1)) for level, n in counts.items()]
+    return pd.DataFrame(lines, columns=["name", "question", "answer", "count", "share"])

@@ -24,7 +24,7 @@ from ordinalrbm.pages.findings import MOST_ROWS, Related
 from ordinalrbm.pages.frequencies import direction, frequencies, summary_of
 from ordinalrbm.pages.groups import Compared, Grouping, group_sections, grouping_of
 from ordinalrbm.pages.live import live_model, worth_asking
-from ordinalrbm.pages.page import Label, Progress, Table, labels_of, left_out_table, render, texts_of
+from ordinalrbm.pages.page import Label, Page, Progress, Table, labels_of, left_out_table, render, texts_of
 from ordinalrbm.pages.points import Described, Variable, map_section, response_curves, some_of, variable_of
 from ordinalrbm.pages.ratings import ratings_page
 from ordinalrbm.plots.questions import Curves
@@ -50,7 +50,7 @@ def survey_page(
     title: str | None = None,
     progress: Progress | None = None,
     random_state: int = 0,
-) -> str:
+) -> Page:
     """A page about a survey: what was found, and what a model has learnt from it.
 
     Parameters
@@ -74,8 +74,8 @@ def survey_page(
 
     Returns
     -------
-    str
-        HTML.
+    Page
+        HTML, a ``str``; ``tables`` are those in it, by what they are about.
 
     Examples
     --------
@@ -210,7 +210,7 @@ def check_group(survey: Survey, group: str | None) -> None:
         )
 
 
-def model_page(model: Any, *, title: str | None = None) -> str:
+def model_page(model: Any, *, title: str | None = None) -> Page:
     """A page about a model alone: its learning curve, factors, thresholds and response curves.
 
     A model of ratings has its ratings inside, and gets the page of these.

@@ -74,8 +74,7 @@ def loading_map(
     axes.spines[:].set_visible(False)
     axes.set_ylabel("question")
     figure.colorbar(image, ax=axes, label="loading", shrink=0.6)
-    framed(figure, title, note, ax)
-    return figure
+    return framed(figure, title, note, ax)
 
 
 @plain_text
@@ -109,8 +108,7 @@ def item_curves(curves: Mapping[str, pd.DataFrame], *, title: str = "", note: st
         axes.tick_params(labelsize=7)
         unboxed(axes)
         axes.legend(fontsize=6, frameon=False)
-    framed(figure, title, note)
-    return figure
+    return framed(figure, title, note)
 
 
 @plain_text
@@ -146,8 +144,7 @@ def information_curves(
     axes.set_ylim(bottom=0)
     unboxed(axes)
     axes.legend(fontsize=7, frameon=False)
-    framed(figure, title, note, ax)
-    return figure
+    return framed(figure, title, note, ax)
 
 
 @plain_text
@@ -197,8 +194,7 @@ def group_differences(
         axes.set_title(wrapped(panel, 36, max_lines=3), fontsize="small", loc="left")
     all_axes[0].set_yticks(np.arange(len(groups)), [shortened(group, 28) for group in groups])
     all_axes[0].set_ylim(len(groups) - 0.4, -0.6)
-    framed(figure, title, f"{measure}\n{note}" if note else measure)
-    return figure
+    return framed(figure, title, f"{measure}\n{note}" if note else measure)
 
 
 def _dots(axes: Axes, lines: pd.DataFrame, middle: float) -> None:

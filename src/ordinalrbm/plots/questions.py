@@ -80,8 +80,7 @@ def factor_bars(
     axes.set(xlim=(0, 1), ylim=(len(moved) - 0.5, -0.5), xticks=[])
     axes.spines[:].set_visible(False)
     bare(axes)
-    framed(figure, title, note, ax)
-    return figure
+    return framed(figure, title, note, ax)
 
 
 def _bar(axes: Axes, height: float, shares: Sequence[float]) -> None:
@@ -124,8 +123,7 @@ def response_curves(questions: Sequence[Curves], *, title: str = "", note: str =
     figure, all_axes = panels(len(questions), _PANELS_PER_ROW, 2.8, 2.2, (0.3, 0.4))
     for axes, question in zip(all_axes, questions, strict=True):
         _curves(axes, question)
-    framed(figure, title, note)
-    return figure
+    return framed(figure, title, note)
 
 
 def _curves(axes: Axes, question: Curves) -> None:

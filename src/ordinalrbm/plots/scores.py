@@ -70,8 +70,7 @@ def learning_curve(
     unboxed(axes)
     if axes.get_legend_handles_labels()[0]:
         add_legend(figure, ax, "upper left")
-    framed(figure, title, note, ax)
-    return figure
+    return framed(figure, title, note, ax)
 
 
 @plain_text
@@ -119,8 +118,7 @@ def hidden_answers(
     axes.set_axisbelow(True)
     bare(axes)
     add_legend(figure, ax, "upper right", ncols=2)
-    framed(figure, title, note, ax)
-    return figure
+    return framed(figure, title, note, ax)
 
 
 @plain_text
@@ -154,8 +152,7 @@ def level_shares(
     axes.tick_params(labelsize=9)
     axes.spines["bottom"].set_visible(False)
     bare(axes)
-    framed(figure, title, note, ax)
-    return figure
+    return framed(figure, title, note, ax)
 
 
 @plain_text
@@ -197,5 +194,4 @@ def calibration(reliability: pd.DataFrame, *, title: str = "", note: str = "") -
     counts.set_ylabel("how many")
     for one in (axes, counts):
         unboxed(one)
-    framed(figure, title, note)
-    return figure
+    return framed(figure, title, note)

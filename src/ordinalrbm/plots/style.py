@@ -104,17 +104,18 @@ def panels(
     return figure, made[:count]
 
 
-def framed(figure: Figure, title: str, note: str, ax: Axes | None = None) -> None:
-    """Put a title above all panels, and a small note below them; or above and below ``ax``."""
+def framed(figure: Figure, title: str, note: str, ax: Axes | None = None) -> Figure:
+    """The figure with a title above all panels, and a small note below them; or above and below ``ax``."""
     if ax is not None:
         if title:
             ax.set_title(title)
         ax.set_xlabel("\n".join(filter(None, (ax.get_xlabel(), note))))
-        return
+        return figure
     if title:
         figure.suptitle(title, fontsize="x-large", fontweight="bold")
     if note:
         figure.supxlabel(note, fontsize="small", color=QUIET)
+    return figure
 
 
 def add_legend(figure: Figure, ax: Axes | None, where: str, **options: Any) -> None:

@@ -98,15 +98,6 @@ def exact_posterior(model: VectorModel, this: Side) -> tuple[np.ndarray, np.ndar
     return states, result
 
 
-def exact_log_partition(model: VectorModel, this: Side) -> np.ndarray:
-    """Return log Σ_h P*(h) over each row's own columns."""
-    value = np.empty(this.n_rows)
-    for rows, own, part in _alike(model, this):
-        _, free = _log_joint(part, _enumerate(own, part), slice(0, part.n_rows))
-        value[rows] = logsumexp(free, axis=1)
-    return value
-
-
 def _alike(model: VectorModel, this: Side) -> Iterator[tuple[np.ndarray, VectorModel, Side]]:
     """Rows of the same background, the model that they share, and their answers under it."""
     if not this.covariates.size:

@@ -8,6 +8,7 @@ come from the same counters.
 from __future__ import annotations
 
 import numpy as np
+from plain_draws import truncated_draw
 from scipy import sparse
 from scipy.special import expit, gammaln
 
@@ -189,7 +190,7 @@ def _gibbs(side: Side, factors: np.ndarray, batch: Batch, *, clamped: bool) -> n
         uniform = uniforms(batch.seed, answers.row, answers.position, batch.sweep, utility_purpose, step)
         mean = answers.mean(factors)
         if clamped:
-            utility = mean + normal_reference.truncated_draw(*answers.bounds(mean), uniform)
+            utility = mean + truncated_draw(*answers.bounds(mean), uniform)
         else:
             utility = mean + normal_reference.standard_normal(uniform)
         utility = answers.drawn_kinds(mean, utility, uniform, clamped=clamped)
