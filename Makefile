@@ -29,7 +29,7 @@ test-torch: export OMP_NUM_THREADS = 1
 # Each process of pytest-xdist would compile the kernels for itself: they are compiled before.
 test: $(READY) lint
 	$(BIN)/python tests/warm_up.py
-	$(BIN)/pytest -q -n auto --dist worksteal --durations=15
+	$(BIN)/pytest -q -n auto --dist worksteal --durations=40
 
 # Before a release: more random cases, more kills, full sizes; takes an hour or two.
 test-long: $(READY)
@@ -37,10 +37,11 @@ test-long: $(READY)
 	ORDINALRBM_LONG=1 $(BIN)/pytest -q -n auto --dist loadfile --durations=30
 	$(BIN)/python benchmarks/model_files.py
 
-# The GPU engine, in Triton's interpreter where there is no GPU; and several processes.
+# The GPU engine, in Triton's interpreter where there is no GPU; and several processes. The file that
+# takes longest comes first.
 test-torch: $(TORCH_READY)
 	$(TORCH)/python tests/warm_up.py
-	$(TORCH)/pytest -q -n auto --dist loadfile tests/gpu tests/distributed tests/conformance/test_conformance_of_engines.py
+	$(TORCH)/pytest -q -n auto --dist loadfile --no-loadscope-reorder --durations=15 tests/conformance/test_conformance_of_engines.py tests/gpu tests/distributed
 
 # What needs a GPU; with the python that has a torch for it, for example PYTHON=python3.
 bench-gpu:

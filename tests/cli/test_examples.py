@@ -66,7 +66,34 @@ def _lines() -> list[str]:
     lines += [line for page in PAGES for line in _in_page(page)]
     commands = {" ".join(shlex.split(line, comments=True)[1:]): None for line in lines}
     del commands["demo"]  # the same as with --out, and the slowest
-    return sorted(commands, key=lambda line: "--write-schema" not in line)
+    ordered = sorted(commands, key=lambda line: "--write-schema" not in line)
+    return ordered if LONG else _distinct(ordered)
+
+
+_OUT = re.compile(r" (?:--out|-o) (\S+)")
+
+
+def _shape(line: str) -> tuple[str, frozenset[str]]:
+    """The command, its options, and the kinds of its files; a page or model may go anywhere."""
+    words = shlex.split(re.sub(_OUT.pattern + r"(?<=\.html|\.orbm)", "", line).replace("--out", "-o"))
+    kinds = {word if word.startswith("-") else Path(word).suffix for word in words[1:]}
+    return words[0], frozenset(kinds)
+
+
+def _made(line: str) -> set[str]:
+    """Files that it writes, as far as others read them."""
+    command, *words = line.split()
+    return {*_OUT.findall(line)} or ({f"{Path(words[0]).stem}.orbm"} if command == "fit" else set())
+
+
+def _distinct(lines: list[str]) -> list[str]:
+    """One of each shape, and those that make a file for one of them."""
+    first: dict[object, str] = {}
+    for line in lines:
+        first.setdefault(_shape(line), line)
+    read = {word for line in first.values() for word in _OUT.sub("", line).split()}
+    wanted = read.difference(*map(_made, first.values()))
+    return [line for line in lines if line in first.values() or wanted & _made(line)]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -107,7 +134,7 @@ def test_example(line, workplace):
     if "--device cuda" in line and not _has_gpu():
         pytest.skip("there is no GPU here")
     done = succeed_here(*shlex.split(line), cwd=workplace)
-    out = re.search(r"(?:--out|-o) (\S+)", line)
+    out = _OUT.search(line)
     if out is not None and "--draws" not in line:
         assert (workplace / out[1]).exists()
     assert done.stdout

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from in_processes import found_by_ranks
 from interpreter import use_interpreter
+from long_form import LONG
 from work import by_backend, by_engine
 
 from ordinalrbm.engine.base import FactorPosterior
@@ -38,7 +39,7 @@ def backends():
             use_interpreter()
         names += ["gpu"]
     if HAS_TORCH:
-        names += ["cores in 2 ranks", "cores in 4 ranks"]
+        names += ["cores in 2 ranks", "cores in 4 ranks"] if LONG else ["cores in 2 ranks"]
     if HAS_TRITON and has_gpu():
         names += ["gpu in 2 ranks"]
     return names

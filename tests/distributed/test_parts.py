@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from in_a_group import found_by, ratings
 from in_parts import all_works, fitted, write_folders
+from long_form import LONG
 from test_torchrun import torchrun
 from typer.testing import CliRunner
 
@@ -14,7 +15,8 @@ from ordinalrbm.cli import app
 from ordinalrbm.storage import model_file
 
 SCRIPT = Path(in_parts.__file__)
-SIZES = (2, 4)
+# Starting processes is what takes time; with three, one has none of what two bring.
+SIZES = (2, 3, 4) if LONG else (3,)
 CASES = ("text", "text, validation", "numbers", "numbers, validation")
 
 

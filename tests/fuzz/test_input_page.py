@@ -107,9 +107,9 @@ ANSWERS: dict[str, Callable[[], Any]] = {
         lambda: fit(np.ma.masked_equal(A, 3)),
     ),
     "text, with its order in `scales`": lambda: column(["lo", "hi"], scales={"q": ["lo", "hi"]}),
-    "a column in which all say the same": lambda: column([3, 3, 3]),
+    "a column in which all answers are equal": lambda: column([3, 3, 3]),
     "a row without any answer": lambda: fit([[1, 2], [None, None], [2, 1]]),
-    "a level between others that nobody chose": lambda: column([1, 2, 5]),
+    "a level between others without any answer": lambda: column([1, 2, 5]),
     "stored zeros of a sparse matrix": lambda: fit(STORED_ZERO),
     "a data frame that lacks some columns of the model: these are unanswered": lambda: fit(F).transform(
         F[["a"]]
@@ -119,7 +119,7 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "zeros that fill blocks or diagonals of a sparse matrix": lambda: fit(BLOCKS),
     "text without an order": lambda: column(["lo", "hi"]),
     "categories without an order": lambda: column(pd.Categorical(["lo", "hi"])),
-    "a level that nobody gave in one question of a battery (three or more columns with the same "
+    "a level without any answer in one question of a battery (three or more columns with the same "
     "whole numbers)": lambda: fit(BATTERY.iloc[:8]),
     "the same after `fit`, where the question has its own shorter scale: it counts as the nearest "
     "level, except in `impute`": lambda: fit(BATTERY.iloc[:200]).transform(BATTERY),
@@ -159,10 +159,10 @@ RATINGS: dict[str, Callable[[], Any]] = {
         lambda: rate([1, 2], [1, 2], pd.Categorical(["b", "a"], ["b", "a"], ordered=True)),
     ),
     "text ratings with `scale`": lambda: rate([1, 2], [1, 2], ["a", "b"], scale=["b", "a"]),
-    "other usual names of the columns: customer_id, movieId, stars": lambda: frame_of_ratings(
+    "other common column names: customer_id, movieId, stars": lambda: frame_of_ratings(
         user=None, customer_id=[1, 1, 2], rating=None, stars=[1, 2, 3]
     ),
-    "columns beside the three": lambda: frame_of_ratings(when=["now", "then", None]),
+    "columns besides these three": lambda: frame_of_ratings(when=["now", "then", None]),
     "unknown users and items in questions and validation": lambda: rate(
         [1, 1, 2], [1, 2, 1], [1, 2, 3], ([9], [9], [1])
     ).predict(77, 77),
@@ -193,7 +193,7 @@ RATINGS: dict[str, Callable[[], Any]] = {
     "as many users as items, but not as many ratings": lambda: rate([1, 2], [1, 2], [1]),
     "a list, a dense array": lambda: orbm.GaussianMF(1).fit(A),
     "`item_scales` that is no dictionary": lambda: rate([1], [1], [1], item_scales=[1, 2]),
-    "a scale for an item that nobody rated": lambda: rate([1], [1], [1], item_scales={9: [1, 2]}),
+    "a scale for an item without ratings": lambda: rate([1], [1], [1], item_scales={9: [1, 2]}),
     "folding in a pair whose user and item are known": lambda: small().fold_in(([1], [1], [1])),
     "folding in an item on a longer scale than all that are known": lambda: rate(
         [1, 1, 2], [1, 2, 1], [1, 2, 3], scale=[1, 2, 3, 4, 5], item_scales=OWN
@@ -238,7 +238,7 @@ FILES: dict[str, Callable[[], Any]] = {
 }
 SCHEMAS: dict[str, Callable[[], Any]] = {
     "some columns, some fields: the rest is as proposed": lambda: schema("[columns.q]"),
-    "levels that nobody chose, as numbers": lambda: schema("[columns.q]\nlevels = [0, 1, 2, 3, 4]"),
+    "levels without any answer, as numbers": lambda: schema("[columns.q]\nlevels = [0, 1, 2, 3, 4]"),
     "no TOML": lambda: schema("[columns.q"),
     "rules for many columns, by patterns of names or labels": lambda: schema(
         '["[qt]"]\n"missing+" = ["never"]\n["q*"]\nquestion = "Why?"', t=["no", "never", "yes", "no"]

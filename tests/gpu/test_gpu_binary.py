@@ -100,11 +100,12 @@ def test_epochs(observations, variant):
 
 def test_a_state_goes_there_and_back(observations):
     """Cores go on where a GPU has stopped, and a GPU where it has: with the same bits."""
-    there = learner(observations, settings("cuda", n_averaged=2))
+    own = {"n_averaged": 2, "batch_size": 20}  # one batch: each is dozens of kernels
+    there = learner(observations, settings("cuda", **own))
     there.epoch()
     state = there.state()
     for device in ("cpu", "cuda"):
-        other = learner(observations, settings(device, n_averaged=2))
+        other = learner(observations, settings(device, **own))
         other.restore(state)
         again = other.state()
         assert again.keys() == state.keys()
@@ -229,7 +230,11 @@ def fitted(device, **others):
 
 
 def both_kinds(device):
-    models = [orbm.MatrixCumulativeRBM(2, 1, n_epochs=2, batch_size=6), orbm.OrdinalMF(3, n_epochs=2)]
+    # What is learnt at the end and what is chosen are tested with OrdinalMF alone.
+    models = [
+        orbm.MatrixCumulativeRBM(2, 1, n_epochs=2, batch_size=8),
+        orbm.OrdinalMF(3, n_epochs=2, refit="none", demand_factors=0),
+    ]
     return orbm.RatingEnsemble(models, random_state=0, device=device).fit(RATINGS)
 
 

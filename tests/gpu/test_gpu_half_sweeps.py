@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from long_form import LONG
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Cells
@@ -127,12 +128,16 @@ def test_copies_are_copies(both_after_three_epochs):
 # ---- whole fits ---------------------------------------------------------------------------------
 
 
+# Four more epochs, which take an interpreter longer than all that is tested there.
+AT_THE_END = "held-out" if LONG else "none"
+
+
 def some_ratings():
     cells = np.random.default_rng(1).permutation(7 * 5)[:30]
     return pd.DataFrame({"user": cells // 5, "item": cells % 5, "rating": cells % 3})
 
 
-@pytest.mark.parametrize("options", [{}, {"posterior": "point"}, {"n_averaged": 2}])
+@pytest.mark.parametrize("options", [{}, {"posterior": "point"}, {"n_averaged": 2, "refit": AT_THE_END}])
 def test_a_whole_fit(options):
     """Learnt on the GPU, the model is that of the cores but for rounding."""
     one, other = (
@@ -149,7 +154,8 @@ def test_a_fit_goes_on_from_a_checkpoint(tmp_path, monkeypatch):
     """Stopped after the first of two epochs, it ends with the same bits; and so once it is over."""
 
     def model():
-        return orbm.OrdinalMF(2, n_epochs=2, n_averaged=2, demand_factors=0, random_state=0, device="cuda")
+        own = {"n_averaged": 2, "demand_factors": 0, "refit": AT_THE_END}
+        return orbm.OrdinalMF(2, n_epochs=2, random_state=0, device="cuda", **own)
 
     whole = model().fit(some_ratings())
     with monkeypatch.context() as patched:

@@ -108,9 +108,9 @@ def test_many_new_users_in_blocks(monkeypatch):
     rng = np.random.default_rng(0)
     n_levels = np.full(300, 5)
     model = random_model(n_levels, 6, 3, 2, first=-1.0)
-    dense = rng.integers(0, 5, (4, 300))
+    dense = rng.integers(0, 5, (3, 300))
     dense[rng.random(dense.shape) < 0.1] = -1
-    dense[2], dense[3, 1:] = -1, -1  # one has no ratings, and one has one
+    dense[1], dense[2, 1:] = -1, -1  # one has no ratings, and one has one
     dense = np.vstack([np.full((6, 300), -1), dense])
     model = model.with_priors(*2 * (Precisions(4.0, 2.0, 10.0),))
     answers = Observations.from_dense(dense, n_levels)

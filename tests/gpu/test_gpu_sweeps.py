@@ -17,8 +17,8 @@ PHASES = (plain_gibbs.clamped_phase, plain_gibbs.free_phase)
 SEED = 0xFEDC_BA98_7654_3210  # more than 63 bits
 
 
-def small(n_factors=5):
-    return random_side(1, n_rows=16, n_columns=7, n_factors=n_factors, offset=True, row_gaps=True)
+def small(n_factors=5, n_rows=16):
+    return random_side(1, n_rows=n_rows, n_columns=7, n_factors=n_factors, offset=True, row_gaps=True)
 
 
 def both_phases(device, side, factors, batch, is_contrastive=False):
@@ -74,7 +74,7 @@ def test_the_running_mean_of_the_factors(device):
 
 
 def test_mean_field(device):
-    side, factors = small()
+    side, factors = small(n_rows=6)
     truth = np.full(factors.shape, 0.5)
     plain_gibbs.mean_field(side, truth, 1e-6, 60)
     there = torch.full(factors.shape, 0.5, device=device)

@@ -234,7 +234,7 @@ def main(
 ) -> None:
     """Cumulative Restricted Boltzmann Machines for ordinal data: surveys and ratings.
 
-    A table with the columns user, item and rating, or other usual names of these, is a rating
+    A table with the columns user, item and rating, or common alternatives, is a rating
     matrix, anything else a survey.
     """
 

@@ -102,12 +102,12 @@ def evaluate(
 ) -> None:
     """Score predictions of hidden answers or ratings.
 
-    Some are hidden, and learning sees the others: of a survey, a tenth of the answers is hidden
-    (with --include, of categories and numbers too, which have scores of their own); of ratings,
-    ten of each user, and five more to watch learning by. The marginal distributions, which know
-    nobody, are scored beside the model, and of ratings damped biases, too. The best items for each
-    user are compared with the most popular. Given a model, it is tested on other data without
-    learning; ratings that it has learnt from are left out.
+    Some are hidden, and the model learns from the others: in a survey, a tenth of the answers
+    (with --include also of categories and numbers, which have scores of their own); of ratings,
+    ten of each user, and five more to watch learning. The baselines are the marginal
+    distributions, the same for everybody, and for ratings also damped biases. The best items for
+    each user are compared with the most popular ones. A model that is given is tested on --data
+    without learning; ratings that it has learnt from are left out.
     """
     inputs.check_files(target, data, settings.schema, settings.users, settings.items)
     output = telling.output()

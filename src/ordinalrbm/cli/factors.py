@@ -46,7 +46,7 @@ def factors(
     from_: Annotated[int, option("K", "The smallest number to try.", "--from", min=1)] = 1,
     to: Annotated[int | None, option("K", "The largest number to try; by default 8.", min=1)] = None,
     number: Annotated[
-        int | None, option("K", "Take so many, compare nothing.", "--factors", "-k", min=1)
+        int | None, option("K", "Use this number of factors, without comparing.", "--factors", "-k", min=1)
     ] = None,
     rotation: options.RotationOption = Rotation.VARIMAX,
     out: Annotated[Path | None, out_option(_OUT)] = None,
@@ -56,7 +56,7 @@ def factors(
     """Find how many factors a survey has, and what loads on them.
 
     A tenth of the answers is hidden, and models with every number of factors from --from to --to
-    predict it from the others. Then the number that is taken is fitted to all answers, and its
+    predict it from the others. Then the chosen number is fitted to all answers, and its
     rotated loadings are shown: which questions go together, how strongly, and how reliably.
     """
     inputs.check_files(data, settings.schema, out=out)

@@ -36,11 +36,11 @@ Examples:
   torchrun --nproc-per-node=4 -m ordinalrbm fit ratings/ -o films.orbm"""
 
 
-_CHECKPOINT = "Keep what has been learnt so far in a folder, so that a long fit can go on if it is stopped."
+_CHECKPOINT = "Save the state of learning to this folder, so that a long fit can be resumed."
 _EVERY = "How often to write a checkpoint, such as '30 s', '5 min' or '1 h', or a number of epochs."
 _RESUME = "Go on from the checkpoint if there is one; the result is as if never stopped."
 _TIMEOUT = "How long several processes wait for one that does not answer, before they end."
-_SCHEMA = "Write what the columns were taken for to a TOML file, for you to correct, and stop."
+_SCHEMA = "Write how the columns were read to a TOML file, for you to correct, and stop."
 
 
 @dataclass(frozen=True)
@@ -74,14 +74,14 @@ def fit(
 ) -> None:
     """Learn a model from a survey or from ratings.
 
-    For a survey, prints which columns are doubtful and what is left out and why. Correct what the
-    columns were taken for with --write-schema and --schema.
+    For a survey, prints which columns are doubtful, what is left out, and why. Correct how the
+    columns were read with --write-schema and --schema.
 
-    Ratings are recognised by names of columns such as user_id, product_id and stars; others are
-    named with --user-column, --item-column and --rating-column.
+    Ratings are recognised by column names such as user_id, product_id and stars; name others
+    with --user-column, --item-column and --rating-column.
 
-    Several processes, started by torchrun, learn an ordinal-mf together. Of Parquet files each
-    reads a part, of others all.
+    Several processes, started by torchrun, learn an ordinal-mf together. Each reads a part of
+    Parquet files, and all of other files.
     """
     begun = time.perf_counter()
     target = _target(data, out, write_schema)

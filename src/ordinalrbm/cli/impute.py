@@ -41,10 +41,10 @@ FillRule = StrEnum("FillRule", "MEDIAN MODE")
 Parameters = StrEnum("Parameters", "DRAWN FIXED")  # of the model: drawn as well, or taken for known
 _MEDIAN = FillRule.MEDIAN
 _OUT = "Its ending decides the format; by default survey-complete.sav for survey.sav."
-_DRAWS = "Multiple imputation: so many tables with random draws, below each other."
-_PARAMETERS = "Learn anew for each draw, or take the model's parameters for known."
+_DRAWS = "Multiple imputation: this many tables with random draws, stacked."
+_PARAMETERS = "Refit the model for each draw, or treat its parameters as known."
 _FILL = (
-    "Which cells to fill, with commas between: empty ones and those coded no-answer (or missing), "
+    "Which cells to fill, separated by commas: empty ones and those coded no-answer (or missing), "
     "dont-know, refused, not-applicable, not-asked; all for all of these."
 )
 _NEVER = "Also fill questions that nobody in a group was asked."
@@ -68,7 +68,7 @@ def impute(
 ) -> None:
     """Fill the missing values of a survey file.
 
-    The survey is learnt from first; or give a model and the survey after it. The file is written
+    Fits a model to the survey first, unless a model is given before the survey. The file is written
     back with all its labels. Empty cells are filled, and so are codes for refused, don't know and
     no answer. Answers that were given stay, as do all other columns, what was not applicable or
     not asked (see --fill), and questions that a whole group was never asked. With --draws 20 the

@@ -27,7 +27,7 @@ def info(
     ],
     json: options.JsonOption = False,
 ) -> None:
-    """Say what is in a model file or a checkpoint.
+    """Show what is in a model file or a checkpoint.
 
     Only the header is read, however large the file is.
     """

@@ -58,14 +58,14 @@ DataOrModel = Annotated[Path, typer.Argument(metavar="DATA|MODEL", help="A file 
 _OF_MODEL = typer.Argument(metavar="DATA", help="After a model: the survey to use it on.")
 DataOfModel = Annotated[Path | None, _OF_MODEL]
 SeedOption = Annotated[int, option("N", "Same seed, same result.", "--seed", min=0, max=2**32 - 1)]
-ThreadsOption = Annotated[int | None, option("N", "By default, all.", "--threads", min=1)]
+ThreadsOption = Annotated[int | None, option("N", "Number of threads; by default, all.", "--threads", min=1)]
 DeviceOption = Annotated[str, option("DEVICE", "Ratings: cpu, cuda, or cuda:1 and so on.", "--device")]
 _ROTATED = "How factors are rotated; with oblimin and promax they may be correlated."
 RotationOption = Annotated[Rotation, typer.Option("--rotation", help=_ROTATED)]
-_TAKEN = "Take only these questions: names or patterns with *, with commas or repeated."
+_TAKEN = "Use only these questions: names or patterns with *, separated by commas, or repeat the option."
 QuestionsOption = Annotated[_Columns, option("COLUMNS", _TAKEN, "--questions")]
-ExcludeOption = Annotated[_Columns, option("COLUMNS", "Leave out these columns, likewise.", "--exclude")]
-_TITLES = "A table of items with their titles, which are shown beside the ids."
+ExcludeOption = Annotated[_Columns, option("COLUMNS", "Leave out these columns.", "--exclude")]
+_TITLES = "A table of items with their titles, which are shown next to the ids."
 ItemNamesOption = Annotated[str | None, option("FILE[:COLUMN]", _TITLES, "--item-names")]
 JsonOption = Annotated[bool, flag("--json", "Results as JSON, and nothing else.")]
 _QUIET = "Print nothing but results, warnings and errors."
@@ -121,14 +121,11 @@ class Writing(Telling):
 
 
 _INCLUDED = (
-    "Columns without an order that are asked about too: names, patterns with *, nominal or numeric; "
-    "with commas or repeated."
+    "Categories without an order, or numbers, to model as well: names, patterns with *, nominal or "
+    "numeric; separated by commas, or repeat the option."
 )
-_BACKGROUND = (
-    "Columns that shape what is expected of people and are not asked about: names, patterns with *, "
-    "or background."
-)
-_WEIGHTED = "Let the weights of a survey count in learning."
+_BACKGROUND = "Covariates, which are never predicted: names, patterns with *, or background."
+_WEIGHTED = "Use the weights of the survey in learning."
 _Schema = Annotated[Path | None, option("FILE", "A TOML file that says what the columns of a survey are.")]
 
 
@@ -161,9 +158,7 @@ class SurveySettings:
         return common if self.epochs is None else {**common, "n_epochs": self.epochs}
 
 
-_FACTORS = (
-    "Number of factors; by default 50, of a survey at most as many as questions, for its report 12 to 30."
-)
+_FACTORS = "Number of factors; by default 50, for a survey at most one per question, for its report 12 to 30."
 _MODELS = (
     f"{', '.join(RATING_MODELS)}: ordinal matrix factorisation (the default), the matrix model with "
     "binary factors of users and items, two baselines, or an ensemble of the first two, slower and more "
@@ -171,7 +166,7 @@ _MODELS = (
 )
 _ITEM_FACTORS = "matrix-crbm: factors of an item; by default as many as of a user."
 _SCALE = "All labels from lowest to highest, such as bad,fair,good, or 1..5, or 0.5,1..5 in halves."
-_SURVEY = "Take the file for a survey, whatever its columns are."
+_SURVEY = "Read the file as a survey, whatever its columns are."
 
 
 @dataclass(frozen=True)
@@ -183,8 +178,8 @@ class Settings(SurveySettings):
     model: Annotated[Model | None, option("MODEL", _MODELS)] = None
     item_factors: Annotated[int | None, option("S", _ITEM_FACTORS, min=0)] = None
     scale: Annotated[str | None, option("LABELS", _SCALE)] = None
-    users: Annotated[Path | None, option("FILE", "A table of what is known of users.")] = None
-    items: Annotated[Path | None, option("FILE", "A table of what is known of items.")] = None
+    users: Annotated[Path | None, option("FILE", "A table with features of users.")] = None
+    items: Annotated[Path | None, option("FILE", "A table with features of items.")] = None
     device: str = "cpu"
 
 
@@ -214,7 +209,7 @@ class PairColumns:
 
 
 _DUPLICATES = (
-    "Of several ratings by one user of one item, refuse them, take the latest (the last line where there "
+    "If a user has rated an item more than once: refuse, take the latest (the last line where there "
     "are no times), or the mean, rounded to a label."
 )
 

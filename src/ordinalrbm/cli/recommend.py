@@ -25,7 +25,7 @@ Examples:
 
 _MOST_SHOWN = 50
 _FORMATS = "A .csv, .tsv, .xlsx or .parquet file"
-_NEW = "Ratings by new users or of new items, which are placed without learning anew."
+_NEW = "Ratings by new users or of new items, which are placed without retraining."
 _SCORE = "Rank by demand and liking together, or one: liking, rating, demand."
 
 
@@ -37,13 +37,13 @@ def recommend(
     ctx: typer.Context,
     model: options.ModelFile,
     *,
-    users: Annotated[str, option("IDS", "Ids with commas between, or all.", "--users", "--user")] = "all",
+    users: Annotated[str, option("IDS", "Ids separated by commas, or all.", "--users", "--user")] = "all",
     n: Annotated[int, option("N", "Items per user.", "-n", "--number", min=1)] = 10,
     out: Annotated[Path | None, out_option(f"{_FORMATS}; by default a table is printed.")] = None,
     ratings: Annotated[Path | None, option("DATA", _NEW)] = None,
     columns: RatingColumns,
     score: Annotated[Score, typer.Option(help=_SCORE)] = Score.EXPECTED,
-    liked: Annotated[str | None, option("LABEL", "From which rating on something is liked.")] = None,
+    liked: Annotated[str | None, option("LABEL", "The lowest rating that counts as liked.")] = None,
     item_names: options.ItemNamesOption = None,
     seen: Annotated[bool, flag("--seen", "Also items that the user has rated.")] = False,
     threads: options.ThreadsOption = None,
@@ -53,7 +53,7 @@ def recommend(
     """Recommend items to users.
 
     The best are those that the user is likely to choose and to like, and has not rated yet.
-    Whoever is not known gets what is popular and liked; with --ratings, a new user gets a taste.
+    Unknown users get what is popular and liked; --ratings tells what new users like.
     """
     inputs.check_files(model, ratings, out=out)
     output = writing.begin(ctx, out)

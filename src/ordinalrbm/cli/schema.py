@@ -34,7 +34,7 @@ def schema(
     page: Annotated[Path | None, option("FILE", "Write a page with all columns and their counts.")] = None,
     telling: options.Telling,
 ) -> None:
-    """Show what the columns of a survey were taken for.
+    """Show how the columns of a survey were read.
 
     Doubtful ones come first. For every column its kind (ordinal, nominal, numeric, background,
     weight, id or ignored), its levels from lowest to highest, the codes that are no answer, how

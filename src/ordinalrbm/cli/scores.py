@@ -42,17 +42,17 @@ def scores(
     number: Annotated[int | None, option("K", _NUMBER, "--factors", "-k", min=1)] = None,
     rotation: options.RotationOption = Rotation.VARIMAX,
     draws: Annotated[
-        int | None, option("M", "So many plausible values of each factor as well.", min=1)
+        int | None, option("M", "Also write this many plausible values of each factor.", min=1)
     ] = None,
     settings: SurveySettings,
     writing: options.Writing,
 ) -> None:
     """Write each respondent's scores on the rotated factors.
 
-    A survey is learnt from first; or give a model and the survey after it. A factor has mean 0 and
-    standard deviation 1 among the people that the model was learnt from. Beside the score is its
-    standard error. Plausible values are random draws, for analyses of the factors: do each
-    analysis with every draw, and pool the results.
+    Fits a model to the survey first, unless a model is given before the survey. A factor has mean 0 and
+    standard deviation 1 among the people that the model was learnt from. Each score
+    comes with its standard error. Plausible values are random draws, for analyses of the factors:
+    repeat the analysis with every draw, and pool the results.
     """
     out = out or inputs.written_like(data or target, "-scores")
     inputs.check_files(target, data, settings.schema, out=out)

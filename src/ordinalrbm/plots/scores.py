@@ -69,7 +69,7 @@ def learning_curve(
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     unboxed(axes)
     if axes.get_legend_handles_labels()[0]:
-        add_legend(figure, ax, "upper left")
+        add_legend(axes, "left", inside=ax is not None)
     return framed(figure, title, note, ax)
 
 
@@ -82,13 +82,13 @@ def hidden_answers(
     note: str = "",
     ax: Axes | None = None,
 ) -> Figure:
-    """Error of the model and of the most usual answer, question by question.
+    """Error of the model and of always giving the most common answer, question by question.
 
     Parameters
     ----------
     scores : DataFrame
-        One line per question (the index names it): ``model`` and ``usual``, both errors, so that
-        smaller is better. The question with the largest gain comes first.
+        One line per question (the index names it): ``model`` and ``usual`` (the most common answer),
+        both errors, so that smaller is better. The question with the largest gain comes first.
     measure : str
         What the errors are.
     title, note, ax : str, str and Axes, optional
@@ -106,9 +106,8 @@ def hidden_answers(
     height = np.arange(len(lines))
     figure, (axes,) = panels(1, 1, 7.0, 0.21 * len(lines) + 1.1, ax=ax)
     axes.hlines(height, lines["model"], lines["usual"], color="#CCCCCC", lw=2, zorder=1)
-    axes.scatter(
-        lines["usual"], height, 24, zorder=2, facecolor="white", edgecolor=QUIET, label="usual answer"
-    )
+    baseline = {"facecolor": "white", "edgecolor": QUIET, "label": "most common answer"}
+    axes.scatter(lines["usual"], height, 24, zorder=2, **baseline)
     axes.scatter(lines["model"], height, 24, zorder=2, color=KINDS[0], label="model")
     axes.set_yticks(height, [wrapped(name, 34, max_lines=1) for name in lines.index])
     axes.set_ylim(len(lines) - 0.4, -0.6)
@@ -117,7 +116,7 @@ def hidden_answers(
     axes.grid(axis="x", color="#EEEEEE")
     axes.set_axisbelow(True)
     bare(axes)
-    add_legend(figure, ax, "upper right", ncols=2)
+    add_legend(axes, "right", inside=ax is not None, ncols=2)
     return framed(figure, title, note, ax)
 
 

@@ -118,14 +118,11 @@ def framed(figure: Figure, title: str, note: str, ax: Axes | None = None) -> Fig
     return figure
 
 
-def add_legend(figure: Figure, ax: Axes | None, where: str, **options: Any) -> None:
-    """Put a legend outside the only panel of a figure, or inside ``ax``."""
-    options |= {"frameon": False, "fontsize": "small"}
-    if ax is not None:
-        ax.legend(**options)
-    else:
-        options["loc"] = f"outside {where}"
-        figure.legend(**options)
+def add_legend(axes: Axes, side: str, *, inside: bool, **options: Any) -> None:
+    """Put a legend above the only panel of a figure, below its title; or inside the panel."""
+    if not inside:
+        options |= {"loc": f"lower {side}", "bbox_to_anchor": (float(side == "right"), 1.0)}
+    axes.legend(frameon=False, fontsize="small", **options)
 
 
 def unboxed(axes: Axes) -> None:
