@@ -14,12 +14,19 @@ from threadpoolctl import threadpool_limits
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine import drift
 from ordinalrbm.engine.normal_reference import log_mass
 from ordinalrbm.engine.ordinal_gibbs import CPU_GIBBS, DrawnSide, Sweep
 from ordinalrbm.engine.rated_sets import FEW, FeatureTable, RatedSets, WeightDraws
 from ordinalrbm.matrix import gibbs_sampler
 from ordinalrbm.matrix.gibbs_sampler import Hyper, SampledData, SampledState, Scales, bounds_of, sweep
 from ordinalrbm.runtime.threads import threads
+
+
+@pytest.fixture(autouse=True)
+def _short_bins(monkeypatch):
+    """So that rows of few answers have several."""
+    monkeypatch.setattr(drift, "SIZE", 2)
 
 
 @pytest.fixture(autouse=True)
@@ -182,7 +189,21 @@ def matrix_of(level):
     features = [[RatedSets.of(each)] for each in both]
     features[0].append(FeatureTable.of(csr_array(TABLE)))
     scales = Scales(CENTRE, np.array([3]), np.zeros(3, dtype=np.int32))
-    return SampledData(CPU_GIBBS, *both, *features, answers.n_entries, scales)
+    bins = drift.BinViews.of(answers, np.arange(answers.n_entries))
+    return SampledData(CPU_GIBBS, *both, *features, answers.n_entries, scales, bins)
+
+
+def prior_path(rng):
+    """A drift from the priors that the module states; with bins of two answers, rows have two at most."""
+    bins = matrix_of(np.zeros(RATED.shape, dtype=int)).bins.bins
+    trend = rng.normal(size=bins.stage.max() + 1) / np.sqrt(drift._TREND_PRECISION)
+    variance, rho = 0.0, rng.choice(drift.PERSISTENCES)
+    while variance < drift._LEAST_VARIANCE:
+        variance = drift._LARGE_VARIANCE * rng.normal() ** 2
+    level = np.sqrt(variance) * rng.normal(size=bins.n)
+    for b in np.flatnonzero(drift._is_inside(bins.start, bins.n)):
+        level[b] = rho * level[b - 1] + np.sqrt(1 - rho**2) * level[b]
+    return drift.Path((level + trend[bins.stage]).astype(np.float32), trend, rho, variance)
 
 
 def prior_scatter(rng):
@@ -229,13 +250,14 @@ def prior_state(rng):
     columns, column_hyper = prior_side(rng, [flipped], np.zeros(3, dtype=np.int32))
     spread = np.array([gibbs_sampler._FIRST_THRESHOLD, gibbs_sampler._LOG_GAP])
     cutpoints = CENTRE + spread * rng.normal(size=(1, 2))
-    return SampledState(rows, columns, row_hyper, column_hyper, cutpoints)
+    return SampledState(rows, columns, row_hyper, column_hyper, cutpoints, drift=prior_path(rng))
 
 
 def made_up(rng, state):
     """Levels given everything else."""
     rows, columns = state.rows, state.columns
     mean = rows.factors[:, :1] + columns.factors[:, 0] + rows.factors[:, 1:] @ columns.factors[:, 1:].T
+    mean[RATED] += state.drift.level[matrix_of(np.zeros(RATED.shape, dtype=int)).bins.of_rows]
     utility = mean + rng.normal(size=mean.shape)
     bounds = bounds_of(state.cutpoints, np.array([3]))[0, 1:3].astype(float)
     scaled = utility / np.outer(rows.width, columns.width)
@@ -245,6 +267,16 @@ def made_up(rng, state):
 def numbers_of(state):
     """Numbers that tell of every part, none with heavy tails."""
     found = [np.tanh(state.cutpoints[0, 0] / 4), np.tanh(state.cutpoints[0, 1])]
+    path = state.drift
+    found += [
+        np.tanh(path.level[0]),
+        np.tanh(path.level[1] ** 2),
+        np.tanh(4 * path.trend[0]),
+        np.tanh(4 * path.trend[-1] ** 2),
+        path.persistence,
+        np.log(path.variance),
+        np.tanh((path.level[0] - path.trend[0]) * (path.level[1] - path.trend[-1])),
+    ]
     for side, hyper in ((state.rows, state.row_hyper), (state.columns, state.column_hyper)):
         logs = np.log(side.width.astype(float))
         found += [

@@ -23,9 +23,10 @@ SIZE = 8
 # Where a drift begins: variance of a level, and correlation of neighbours.
 FIRST_VARIANCE, FIRST_PERSISTENCE = 0.1, 0.95
 # Correlations of neighbours that are looked at, all as likely as each other beforehand.
-PERSISTENCES = 1.0 - np.geomspace(0.7, 0.003, 40)
-# Of the inverse gamma prior of the variance: shape and scale. It may be next to nothing.
-_SHAPE, _SCALE = 0.5, 1e-3
+PERSISTENCES = 1.0 - np.geomspace(0.7, 0.003, 200)
+# The standard deviation of levels is half-normal beforehand, with this variance, and may be next to
+# nothing.
+_LARGE_VARIANCE, _LEAST_VARIANCE = 0.25, 1e-4
 # Of the prior of a trend, which all rows have in common, at each stage.
 _TREND_PRECISION = 25.0
 
@@ -121,8 +122,15 @@ def drawn_path(bins: Bins, total: np.ndarray, path: Path, rng: np.random.Generat
     level, _, _ = _followed(bins, total, path, rng.standard_normal(bins.n))
     inside = _is_inside(bins.start, bins.n)
     products = level[inside] * level[np.flatnonzero(inside) - 1]
-    persistence, scale = _choose_persistence(_Sums.of(np.square(level), products, inside), rng)
-    variance = scale / rng.gamma(_SHAPE + 0.5 * bins.n)
+    sums = _Sums.of(np.square(level), products, inside)
+    # Both together, as if nothing were known of the variance; then Metropolis' rule for its prior.
+    persistence, variance = path.persistence, path.variance
+    log_density = sums.log_densities() + rng.gumbel(size=PERSISTENCES.size)
+    proposed = float(PERSISTENCES[log_density.argmax()])
+    there = 0.5 * sums.scatter(proposed) / rng.gamma(0.5 * bins.n)
+    log_ratio = 0.5 * np.log(there / variance) - 0.5 * (there - variance) / _LARGE_VARIANCE
+    if there > _LEAST_VARIANCE and np.log(rng.random()) < log_ratio:
+        persistence, variance = proposed, float(there)
     trend, doubt = _trend(bins, total - bins.n_answers * level, path.trend.size)
     trend = trend + np.sqrt(doubt) * rng.standard_normal(trend.size)
     return Path((level + trend[bins.stage]).astype(np.float32), trend, persistence, variance)
@@ -133,9 +141,11 @@ def smoothed_path(bins: Bins, total: np.ndarray, path: Path) -> tuple[Path, np.n
     level, spread, beside = _followed(bins, total, path, np.zeros(0))
     inside = _is_inside(bins.start, bins.n)
     before = np.flatnonzero(inside) - 1
-    products = level[inside] * level[before] + beside[before]
-    persistence, scale = _choose_persistence(_Sums.of(np.square(level) + spread, products, inside), None)
-    variance = scale / (_SHAPE + 1.0 + 0.5 * bins.n)
+    sums = _Sums.of(np.square(level) + spread, level[inside] * level[before] + beside[before], inside)
+    persistence = float(PERSISTENCES[sums.log_densities().argmax()])
+    # Where the slope of the log posterior by the standard deviation is zero.
+    root = np.sqrt(bins.n**2 + 4.0 * sums.scatter(persistence) / _LARGE_VARIANCE)
+    variance = max(float(0.5 * _LARGE_VARIANCE * (root - bins.n)), _LEAST_VARIANCE)
     trend, _ = _trend(bins, total - bins.n_answers * level, path.trend.size)
     found = Path((level + trend[bins.stage]).astype(np.float32), trend, persistence, variance)
     return found, spread.astype(np.float32)
@@ -182,18 +192,15 @@ class _Sums(NamedTuple):
         sums = squares[~inside].sum(), squares[later].sum(), squares[later - 1].sum(), products.sum()
         return cls(inside.size, later.size, *map(float, sums))
 
+    def scatter(self, persistence: Array) -> Array:
+        """Sum of squares of what is new in each level, in units of the variance."""
+        left = self.later - 2.0 * persistence * self.products + persistence**2 * self.before
+        return self.first + np.maximum(left, 0.0) / (1.0 - persistence**2)
 
-def _choose_persistence(sums: _Sums, rng: np.random.Generator | None) -> tuple[float, float]:
-    """ρ given the levels, with v integrated out: a draw, or the most likely; and the scale of v."""
-    rho = PERSISTENCES
-    left = np.maximum(sums.later - 2.0 * rho * sums.products + rho**2 * sums.before, 0.0)
-    scale = _SCALE + 0.5 * (sums.first + left / (1.0 - rho**2))
-    log_density = -0.5 * sums.n_later * np.log(1.0 - rho**2)
-    log_density -= (_SHAPE + 0.5 * sums.n) * np.log(scale)
-    if rng is not None:
-        log_density = log_density + rng.gumbel(size=rho.size)
-    chosen = int(log_density.argmax())
-    return float(rho[chosen]), float(scale[chosen])
+    def log_densities(self) -> np.ndarray:
+        """Of the levels, by each persistence; any variance is as likely as ten times that."""
+        widths = self.n_later * np.log(1.0 - PERSISTENCES**2)
+        return -0.5 * (widths + self.n * np.log(self.scatter(PERSISTENCES)))
 
 
 @compiled(parallel=True)
