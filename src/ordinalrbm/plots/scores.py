@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -107,8 +105,8 @@ def hidden_answers(
     height = np.arange(len(lines))
     figure, (axes,) = panels(1, 1, 7.0, 0.21 * len(lines) + 1.1, ax=ax)
     axes.hlines(height, lines["model"], lines["usual"], color="#CCCCCC", lw=2, zorder=1)
-    baseline: Any = {"facecolor": "white", "edgecolor": QUIET, "label": "most common answer"}
-    axes.scatter(lines["usual"], height, 24, zorder=2, **baseline)
+    common = "most common answer"
+    axes.scatter(lines["usual"], height, 24, zorder=2, facecolor="white", edgecolor=QUIET, label=common)
     axes.scatter(lines["model"], height, 24, zorder=2, color=KINDS[0], label="model")
     axes.set_yticks(height, [wrapped(name, 34, max_lines=1) for name in lines.index])
     axes.set_ylim(len(lines) - 0.4, -0.6)
