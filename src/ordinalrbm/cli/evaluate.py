@@ -362,7 +362,7 @@ def _on_survey(models: dict[Path, orbm.CumulativeRBM], data: Path, seed: int) ->
 def _on_ratings(
     models: dict[Path, RatingModel], data: Path, columns: RatingColumns
 ) -> tuple[int, pd.DataFrame]:
-    from ordinalrbm.evaluate.hidden import level_values, read_test_ratings
+    from ordinalrbm.evaluate.hidden import level_values, predicted_ratings, read_test_ratings
     from ordinalrbm.evaluate.model_scores import paired_differences
 
     (path, one), (_, other) = models.items()
@@ -370,7 +370,6 @@ def _on_ratings(
         raise DataError("The models have not the same scale; fit both with the same --scale.")
     test = inputs.ratings_for(one, path, data, columns)
     new = read_test_ratings(other.ratings_, read_test_ratings(one.ratings_, test).table)
-    users, items = new.table.user.to_numpy(), new.table.item.to_numpy()
-    first, second = (model.predict_proba(users, items) for model in (one, other))
+    first, second = (predicted_ratings(model, new.table) for model in (one, other))
     user, values = new.table.user.coded().codes, level_values(other.ratings_)
-    return users.size, paired_differences(first, second, new.cells.level, user, values)
+    return user.size, paired_differences(first, second, new.cells.level, user, values)

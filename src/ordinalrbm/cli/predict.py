@@ -119,14 +119,15 @@ def _pairs(
     model: RatingModel, data: Path, columns: PairColumns, rule: Rule, probabilities: bool
 ) -> pd.DataFrame:
     from ordinalrbm.files.formats import read
-    from ordinalrbm.files.ratings import pairs_of
+    from ordinalrbm.files.ratings import pairs_of, times_of_pairs
 
-    pairs = inputs.with_known_ids(model, pairs_of(read(data), columns.layout()))
+    source = read(data)
+    pairs, times = inputs.with_known_ids(model, pairs_of(source, columns.layout())), times_of_pairs(source)
     user, item = pairs["user"].to_numpy(), pairs["item"].to_numpy()
     wanted: Any = rule.value
-    table = pairs.assign(prediction=model.predict(user, item, rule=wanted))
+    table = pairs.assign(prediction=model.predict(user, item, rule=wanted, times=times))
     if probabilities:
-        distribution = model.predict_proba(user, item)
+        distribution = model.predict_proba(user, item, times)
         for level in range(distribution.shape[1]):
             table[f"p_{level + 1}"] = distribution[:, level]
     return table

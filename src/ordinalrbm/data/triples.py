@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 
 from ordinalrbm.data.columns import Column, Ids, as_column, number_ids, read_column, shown, warn_of_padding
@@ -120,8 +121,9 @@ class Triples:
         return number_ids(column, role, self.location)
 
     def take(self, rows: np.ndarray) -> Triples:
-        """The ratings of these rows, without times."""
-        return Triples(self.user.take(rows), self.item.take(rows), self.rating.take(rows))
+        """The ratings of these rows."""
+        time = None if self.time is None else pd.Series(self.time).to_numpy()[rows]
+        return Triples(self.user.take(rows), self.item.take(rows), self.rating.take(rows), time=time)
 
 
 def as_triples(data: Any, columns: Sequence[str] | None = None) -> Triples:

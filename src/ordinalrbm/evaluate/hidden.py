@@ -114,7 +114,8 @@ class TestRatings(NamedTuple):
 def read_test_ratings(known: Ratings, test: Any) -> TestRatings:
     """Read test ratings, without those of pairs of user and item that were learnt from."""
     table = as_triples(test, COLUMNS)
-    table = Triples(table.user, table.item, table.rating)  # stored zeros are ratings here
+    # Stored zeros are ratings here.
+    table = Triples(table.user, table.item, table.rating, time=table.time)
     cells = encode(known, table)
     if not len(table):
         raise DataError("There is no rating to test on; give at least one.")
@@ -130,6 +131,14 @@ def read_test_ratings(known: Ratings, test: Any) -> TestRatings:
     if not learnt.any():
         return TestRatings(table, cells, 0)
     return TestRatings(table.take(~learnt), Cells(*(part[~learnt] for part in cells)), int(learnt.sum()))
+
+
+def predicted_ratings(model: Any, table: Triples) -> np.ndarray:
+    """Distributions of test ratings, at their times if the model was learnt from ratings with times."""
+    users, items = table.user.to_numpy(), table.item.to_numpy()
+    if table.time is None or model.ratings_.times is None:
+        return model.predict_proba(users, items)
+    return model.predict_proba(users, items, times=table.time)
 
 
 def without(answers: Encoded, hidden: Cells) -> Encoded:

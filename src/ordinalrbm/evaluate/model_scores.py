@@ -16,7 +16,13 @@ from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.data.triples import COLUMNS, as_triples
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.baselines import DampedBiases, marginal, popular
-from ordinalrbm.evaluate.hidden import distributions, hide_answers, level_values, read_test_ratings
+from ordinalrbm.evaluate.hidden import (
+    distributions,
+    hide_answers,
+    level_values,
+    predicted_ratings,
+    read_test_ratings,
+)
 from ordinalrbm.evaluate.metrics import point_scores, score
 from ordinalrbm.evaluate.ranking import RankingScores, RankingTask
 from ordinalrbm.runtime.display import Readable
@@ -113,7 +119,7 @@ def score_model(
     truth = values[new.cells.level]
     biases = DampedBiases().fit(known)
     predicted = {
-        "model": model.predict_proba(users, items),
+        "model": predicted_ratings(model, new.table),
         "biases": biases.predict_proba(users, items),
         "marginal": np.tile(marginal(known), (truth.size, 1)),
     }

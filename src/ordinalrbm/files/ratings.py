@@ -139,6 +139,12 @@ def pairs_of(source: Source, layout: Layout = AS_IT_IS) -> pd.DataFrame:
     return pairs
 
 
+def times_of_pairs(source: Source) -> pd.Series | None:
+    """When each rating would be given, if a column says so by its name."""
+    names = candidates(list(source.frame.columns), "timestamp")
+    return source.frame[names[0]] if len(names) == 1 else None
+
+
 def _named(source: Source, names: tuple[str, ...], layout: Layout) -> pd.DataFrame:
     columns = columns_of(source, names, layout)
     for name, column in zip(names, columns, strict=True):

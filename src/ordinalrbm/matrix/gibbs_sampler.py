@@ -34,6 +34,8 @@ _SCATTER_RATE = 0.5 / (_DEGREES * _SCALE**2)
 # No standard deviation, of a coordinate or of log widths, is smaller: there is nothing to see any
 # more, and precisions keep their digits in float32.
 _LEAST_DEVIATION = 0.01
+# Of a row or column, which no rating speaks for: beyond it, float32 ends.
+_LARGEST_LOG_WIDTH = 40.0
 # Scale of the half-normal priors of the standard deviation of log widths, and of 1/√λ.
 _WIDTH_SCALE, _RIDGE_SCALE = 0.5, 2.0
 _LEAST_SCATTER = _DEGREES * _LEAST_DEVIATION**2
@@ -602,7 +604,8 @@ def _other_widths(data: SampledData, state: SampledState, name: str, rng: np.ran
     hyper, (_, squares) = getattr(state, key), data.engine.log_widths(this)
     move, log_ratio = _proposed(data.n_answers * squares / len(this.width), rng)
     precision = hyper.width_precision * math.exp(-2.0 * move)
-    if precision > _LEAST_DEVIATION**-2:
+    farthest = max(math.log(float(this.width.max())), -math.log(float(this.width.min())))
+    if precision > _LEAST_DEVIATION**-2 or math.exp(move) * farthest > _LARGEST_LOG_WIDTH:
         return _Jump(state, -math.inf)
     for sign, each in ((1.0, precision), (-1.0, hyper.width_precision)):
         log_ratio += sign * _log_half_normal(math.log(each), _WIDTH_SCALE)

@@ -14,11 +14,12 @@ from ordinalrbm import plots
 from ordinalrbm.data.observations import count_levels
 from ordinalrbm.data.ratings import Ratings, encode
 from ordinalrbm.data.scales import Scale, label_name
+from ordinalrbm.data.triples import as_triples
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.evaluate import reliability, score
 from ordinalrbm.evaluate.baselines import DampedBiases
-from ordinalrbm.evaluate.hidden import in_training, level_values
+from ordinalrbm.evaluate.hidden import in_training, level_values, predicted_ratings
 from ordinalrbm.evaluate.metrics import MEASURES
 from ordinalrbm.evaluate.model_scores import score_model
 from ordinalrbm.files.survey import LeftOut
@@ -151,7 +152,7 @@ def _score(model: RatingModel, test: pd.DataFrame, titles: np.ndarray) -> dict[s
     scored = some_of(usable, _MOST_SCORED, 0)
     user, item = test["user"].to_numpy()[scored], test["item"].to_numpy()[scored]
     column, level = given.column[scored], given.level[scored].astype(np.intp)
-    predicted = model.predict_proba(user, item)
+    predicted = predicted_ratings(model, as_triples(test.iloc[scored]))
     values, biases = level_values(known), DampedBiases().fit(known).predict_proba(user, item)
     own, usual = (score(shares, values[level], values) for shares in (predicted, biases))
     measures = [(label, own[name], usual[name]) for name, label in MEASURES.items()]
