@@ -418,7 +418,7 @@ def encode_with_new_users(known: Catalogue, data: Any) -> tuple[Cells, Ids, np.n
     """Cells of ratings, new users after the known ones, new items at −1; new users; ages."""
     small = _encode_small(known, data)
     if small is not None:
-        return *small, np.zeros(small[0].row.size, dtype=np.uint8)
+        return *small, np.zeros(small[0].row.size, dtype=np.uint16)
     table = as_triples(data)
     cells, new_users, _ = _encode_with_new(known, table)
     column = np.where(cells.column < known.n_items, cells.column, -1)
@@ -768,7 +768,7 @@ def merged(
         newer = np.bincount(new.row, minlength=both.n_rows)
         is_old, entry = np.ones(both.n_entries, dtype=bool), both.search(new.row, new.column)
         is_old[entry] = False
-        ages = np.empty(both.n_entries, dtype=np.uint8)
+        ages = np.empty(both.n_entries, dtype=np.uint16)
         ages[is_old] = add_to_rank(age, newer[both.cells().row[is_old]])
         ages[entry] = _ages_of_new(new, table)
         age = ages
@@ -778,7 +778,7 @@ def merged(
 def _ages_of_new(new: Cells, table: Triples) -> np.ndarray:
     """Among new ratings alone; without times they are all of the same age."""
     found = None if table.time is None else recency_rank(new.row, table.time)
-    return np.zeros(new.row.size, dtype=np.uint8) if found is None else found
+    return np.zeros(new.row.size, dtype=np.uint16) if found is None else found
 
 
 def with_ids(known: Ratings, users: Ids | None, items: Ids | None, *, is_learnt: bool = False) -> Ratings:

@@ -14,12 +14,12 @@ from ordinalrbm.errors import DataError, DataTypeError
 from ordinalrbm.runtime.blocks import each_block
 from ordinalrbm.runtime.jit import compiled
 
-OLDEST = 255  # ages are kept in one byte; what is older is as old as this
+OLDEST = 65_535  # ages are kept in two bytes; what is older is as old as this
 _NO_TIME = np.iinfo(np.int64).min  # before all others
 
 
 def recency_rank(user: np.ndarray, times: Any) -> np.ndarray | None:
-    """How many ratings their users have given later, 255 at most; None if times cannot be read.
+    """How many ratings their users have given later; None if times cannot be read.
 
     Times are a help and no more, so that a column of them that makes no sense is left alone. A
     rating whose time is missing is as old as can be, and the others keep their ages.
@@ -29,7 +29,7 @@ def recency_rank(user: np.ndarray, times: Any) -> np.ndarray | None:
         return None
     order = np.argsort(user, kind="stable")
     begins = np.flatnonzero(np.diff(user[order], prepend=-1))
-    found = np.empty(time.size, dtype=np.uint8)
+    found = np.empty(time.size, dtype=np.uint16)
     found[order] = _numbers_of_later(np.append(begins, time.size), time[order])
     return found
 
@@ -50,7 +50,7 @@ def ages_by_cell(observations: Observations, cells: Cells, times: Any) -> np.nda
 
 def add_to_rank(age: np.ndarray, by: np.ndarray) -> np.ndarray:
     """Ages after so many newer ratings."""
-    return np.minimum(age.astype(np.int64) + by, OLDEST).astype(np.uint8)
+    return np.minimum(age.astype(np.int64) + by, OLDEST).astype(np.uint16)
 
 
 def _read(times: Any) -> np.ndarray | None:
@@ -71,7 +71,7 @@ def _read(times: Any) -> np.ndarray | None:
 
 
 def _numbers_of_later(row_start: np.ndarray, time: np.ndarray) -> np.ndarray:
-    n_rows, found = row_start.size - 1, np.empty(time.size, dtype=np.uint8)
+    n_rows, found = row_start.size - 1, np.empty(time.size, dtype=np.uint16)
 
     def count(rows: slice) -> None:
         _count_later(row_start[rows.start : rows.stop + 1], time, found)
