@@ -19,8 +19,8 @@ from small_matrices import (
 )
 
 import ordinalrbm as orbm
-from ordinalrbm.matrix.item_weights import Past
 from ordinalrbm.matrix import binary_learner, gibbs_learner, multinomial_learner, variational_learner
+from ordinalrbm.matrix.item_weights import Past
 
 LEARNERS = (binary_learner, variational_learner, multinomial_learner, gibbs_learner)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ import pandas as pd
 
 from ordinalrbm.data.columns import shown
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.errors import DataError, DataTypeError
+from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 from ordinalrbm.runtime.blocks import each_block
 from ordinalrbm.runtime.jit import compiled
 
 OLDEST = 65_535  # ages are kept in two bytes; what is older is as old as this
+_MISSING = ["", "NaT", "nan", "None", "null"]  # as text
 _NO_TIME = np.iinfo(np.int64).min  # before all others
 
 
@@ -22,7 +24,8 @@ def recency_rank(user: np.ndarray, times: Any) -> np.ndarray | None:
     """How many ratings their users have given later; None if times cannot be read.
 
     Times are a help and no more, so that a column of them that makes no sense is left alone. A
-    rating whose time is missing is as old as can be, and the others keep their ages.
+    rating whose time is missing is as old as can be, which a warning says, and the others keep
+    their ages.
     """
     time = _read(times)
     if time is None:
@@ -56,9 +59,15 @@ def add_to_rank(age: np.ndarray, by: np.ndarray) -> np.ndarray:
 def _read(times: Any) -> np.ndarray | None:
     """Whole numbers in the order of the times, ``_NO_TIME`` where there is none."""
     given = pd.Series(times)
-    known = given.notna().to_numpy()
+    known = (given.notna() & ~given.isin(_MISSING)).to_numpy()
     if not known.any():
         return None
+    if not known.all():
+        warnings.warn(
+            f"{np.count_nonzero(~known):,} of {known.size:,} ratings have no time and count as the "
+            "oldest of their users; fill in the times, or drop these ratings.",
+            stacklevel=user_stacklevel(),
+        )
     try:
         time = read_times(given if known.all() else given[known])
     except DataError:

@@ -59,7 +59,7 @@ from ordinalrbm.training.loop import Callback, Calls
 
 _ROUNDING = 1e-3
 # What is kept for the next call, and follows from the rest; and the lock of those who update.
-_KEPT = ("_on_device", "_worths", "_kept_others", "_kept_vectors", "_updating")
+_KEPT = ("_on_device", "_worths", "_kept_others", "_kept_unknown", "_kept_vectors", "_updating")
 
 
 class _Read(NamedTuple):

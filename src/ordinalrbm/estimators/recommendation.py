@@ -432,6 +432,16 @@ class Serving:
 
     def _scores_for_unknown(self, wanted: _Query) -> np.ndarray:
         """(items,) for users of whom nothing is known: what is popular, and liked by others."""
+        kept = self.__dict__.get("_kept_unknown")
+        if kept is None or kept[0] is not self._posteriors or kept[1] is not self.ratings_:
+            kept = self.__dict__["_kept_unknown"] = (self._posteriors, self.ratings_, {})
+        worth, scores = kept[2].get(wanted.score, (None, None))
+        if worth is not wanted.worth:
+            scores = self._popular_and_liked(wanted)
+            kept[2][wanted.score] = wanted.worth, scores
+        return scores if wanted.closed is None else np.where(wanted.closed, -np.inf, scores)
+
+    def _popular_and_liked(self, wanted: _Query) -> np.ndarray:
         columns = np.arange(len(self.ratings_.items))
         everywhere = Cells(np.full(columns.size, -1), columns, np.zeros(columns.size, np.int8))
         scores = (self._distribution(everywhere) * wanted.worth).sum(axis=1)
@@ -440,8 +450,6 @@ class Serving:
             n_raters = max(int((seen.row_counts > 0).sum()), 1)
             share = np.maximum(seen.column_counts / n_raters, LEAST_DEMAND)
             scores = share if wanted.score == "demand" else share * scores
-        if wanted.closed is not None:
-            scores[wanted.closed] = -np.inf
         return scores
 
     def _infer_users(self, new: _NewRatings) -> tuple[list[Any], np.ndarray]:

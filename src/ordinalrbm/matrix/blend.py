@@ -52,9 +52,10 @@ class Blend(NamedTuple):
     def from_stored(cls, stored: Stored, n_columns: int) -> Blend | None:
         if "exponents" not in stored:
             return None
-        parts = (stored.under(f"{name}.") for name in _PARTS)
+        near, following = (stored.under(f"{name}.") for name in _PARTS)
         return cls(
-            *(ItemWeights.from_stored(part, n_columns) if "columns" in part else None for part in parts),
+            ItemWeights.from_stored(near, n_columns) if "columns" in near else None,
+            ItemWeights.from_stored(following, n_columns) if "columns" in following else None,
             stored.checked_array("exponents", np.float64, (3,), 0.0, _LARGEST_EXPONENT),
             stored.checked_array("least", np.float64, (3,), _SMALLEST_LEAST, 1.0),
         )

@@ -47,13 +47,15 @@ class Settings(NamedTuple):
         if not self.exponents:
             return None
         past = _some_rows(past, _TO_LEARN, np.random.default_rng(seed))
-        columns, parts = frequent(past.answers), list[ItemWeights | None]([None, None])
+        columns = frequent(past.answers)
+        near: ItemWeights | None = None
+        following: ItemWeights | None = None
         with threadpool_limits(limits=1, user_api="blas"):  # the same on any number of threads
             if self.neighbours is not None:
-                parts[0] = neighbours(gram_of(past.answers, columns), columns, self.neighbours)
+                near = neighbours(gram_of(past.answers, columns), columns, self.neighbours)
             if self.sequence is not None and past.age is not None:
-                parts[1] = NormalEquations(past, columns).solved(self.sequence)
-        return Blend(*parts, np.array(self.exponents), np.array(self.least))
+                following = NormalEquations(past, columns).solved(self.sequence)
+        return Blend(near, following, np.array(self.exponents), np.array(self.least))
 
 
 class _Chooser:
@@ -99,19 +101,19 @@ def chosen(past: Past, n_factors: int, fraction: float, seed: int) -> Settings:
         def by_neighbours(ridge: float) -> np.ndarray:
             return neighbours(gram, columns, ridge).scores(train, choices.rows)
 
-        parts: list[float | None] = [chooser.choose(_OF_NEIGHBOURS, by_neighbours), None]
+        near, following = chooser.choose(_OF_NEIGHBOURS, by_neighbours), None
         if train.age is not None:
             equations = NormalEquations(train, columns)
 
             def by_sequence(ridge: float) -> np.ndarray:
                 return equations.solved(ridge).scores(train, choices.rows)
 
-            parts[1] = chooser.choose(_OF_SEQUENCE, by_sequence)
-    is_part = [True, *(part is not None for part in parts)]
+            following = chooser.choose(_OF_SEQUENCE, by_sequence)
+    is_part = [True, near is not None, following is not None]
     exponents, least = np.zeros(3), np.ones(3)
     exponents[is_part] = choices.among_best(chooser.parts, chooser.exponents)
     least[is_part] = chooser.least
-    return Settings(ridge or 1.0, *parts, tuple(exponents.tolist()), tuple(least.tolist()))
+    return Settings(ridge or 1.0, near, following, tuple(exponents.tolist()), tuple(least.tolist()))
 
 
 def _factor_scores(

@@ -23,8 +23,9 @@ from ordinalrbm.runtime.jit import compiled, inlined
 from ordinalrbm.storage.reader import Stored
 
 MOST_COLUMNS = 4096
-MOST_WEIGHTS = 400  # of a line
+MOST_WEIGHTS = 256  # of a line
 _LARGEST_WEIGHT = 100.0
+_LEAST_SHARE = np.float32(1e-3)  # of an answer that counts
 _ALL_ALIKE = np.ones((1, 1), dtype=np.float32)
 
 
@@ -41,8 +42,9 @@ class ItemWeights(NamedTuple):
     columns: np.ndarray  # (m,) int32, those that take part, ascending
     # (H, A) float32, what an answer counts by how many came after it; beyond, what the last says.
     fading: np.ndarray
-    target: np.ndarray  # (H m, W) int32, places among the columns
+    target: np.ndarray  # (H m, W) int32, columns
     weight: np.ndarray  # (H m, W) float32
+    place: np.ndarray  # (n,) int32, of each of the first n columns among those that take part, or −1
 
     @classmethod
     def of(
@@ -56,7 +58,14 @@ class ItemWeights(NamedTuple):
             largest = np.argpartition(-np.abs(dense[some]), width - 1, axis=1)[:, :width]
             target[some] = np.sort(largest, axis=1)
             weight[some] = np.take_along_axis(dense[some], target[some].astype(np.intp), axis=1)
-        return cls(columns.astype(np.int32), fading, target, weight.astype(np.float16).astype(np.float32))
+        return cls._with_places(columns.astype(np.int32), fading, target, weight.astype(np.float16))
+
+    @classmethod
+    def _with_places(
+        cls, columns: np.ndarray, fading: np.ndarray, target: np.ndarray, weight: np.ndarray
+    ) -> ItemWeights:
+        place = places(columns, int(columns.max(initial=-1)) + 1)
+        return cls(columns, fading, columns[target], weight.astype(np.float32), place)
 
     @classmethod
     def from_stored(cls, stored: Stored, n_columns: int) -> ItemWeights:
@@ -66,10 +75,10 @@ class ItemWeights(NamedTuple):
         target = stored.checked_array("target", np.uint16, (lines, None), 0, max(len(columns) - 1, 0))
         bounds = -_LARGEST_WEIGHT, _LARGEST_WEIGHT
         weight = stored.checked_array("weight", np.float16, target.shape, *bounds)
-        return cls(columns, fading, target.astype(np.int32), weight.astype(np.float32))
+        return cls._with_places(columns, fading, target, weight)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        target, weight = self.target.astype(np.uint16), self.weight.astype(np.float16)
+        target, weight = self.place[self.target].astype(np.uint16), self.weight.astype(np.float16)
         return {"columns": self.columns, "fading": self.fading, "target": target, "weight": weight}
 
     def scores(self, past: Past, rows: np.ndarray) -> np.ndarray:
@@ -77,9 +86,7 @@ class ItemWeights(NamedTuple):
         answers = past.answers
         age = np.zeros(answers.n_entries, dtype=np.uint16) if past.age is None else past.age
         found = np.zeros((rows.size, answers.n_columns), dtype=np.float32)
-        place = places(self.columns, answers.n_columns)
-        view = (answers.row_start, answers.column, age)
-        _add_weights(rows, *view, place, self.columns, self.fading, self.target, self.weight, found)
+        _add_weights(rows, answers.row_start, answers.column, age, *self[1:], found)
         return found
 
 
@@ -120,26 +127,26 @@ def neighbours(gram: np.ndarray, columns: np.ndarray, ridge: float) -> ItemWeigh
 
 
 @compiled(parallel=True)
-def _add_weights(rows, row_start, column, age, place, columns, fading, target, weight, found):
+def _add_weights(rows, row_start, column, age, fading, target, weight, place, found):
     for r in prange(rows.size):
         d = rows[r]
         if 0 <= d < row_start.size - 1:
             own = slice(row_start[d], row_start[d + 1])
-            _add_weights_of_row(column[own], age[own], place, columns, fading, target, weight, found[r])
+            _add_weights_of_row(column[own], age[own], fading, target, weight, place, found[r])
 
 
 @inlined
-def _add_weights_of_row(column, age, place, columns, fading, target, weight, found):
+def _add_weights_of_row(column, age, fading, target, weight, place, found):
     chosen = in_order(column, age, place)
-    last, n_columns = fading.shape[1] - 1, columns.size
+    last, n_columns = fading.shape[1] - 1, len(target) // len(fading)
     for k in range(chosen.size):
         since = min(chosen.size - 1 - k, last)
         for h in range(fading.shape[0]):
             share, line = fading[h, since], h * n_columns + chosen[k]
-            if share == 0.0:
+            if share < _LEAST_SHARE:
                 continue
             for w in range(target.shape[1]):
-                found[columns[target[line, w]]] += share * weight[line, w]
+                found[target[line, w]] += share * weight[line, w]
 
 
 @inlined
@@ -148,17 +155,11 @@ def in_order(column, age, place):
 
     Those of one time are in an order that looks like chance, the same each time.
     """
-    key = np.empty(column.size, dtype=np.int64)
-    n = 0
+    key, found, n = np.empty(column.size, dtype=np.int64), np.empty(column.size, dtype=np.int32), 0
     for e in range(column.size):
-        if place[column[e]] >= 0:
-            mixed = (np.int64(column[e]) * 2654435761) & 0xFFFFFFFF
-            key[n] = (np.int64(65535 - age[e]) << 32) | mixed
+        i = column[e]
+        if i < place.size and place[i] >= 0:
+            key[n] = (np.int64(65535 - age[e]) << 32) | ((np.int64(i) * 2654435761) & 0xFFFFFFFF)
+            found[n] = place[i]
             n += 1
-    found = np.empty(n, dtype=np.int32)
-    n = 0
-    for e in range(column.size):
-        if place[column[e]] >= 0:
-            found[n] = place[column[e]]
-            n += 1
-    return found[np.argsort(key[:n])]
+    return found[:n][np.argsort(key[:n])]
