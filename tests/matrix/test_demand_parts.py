@@ -195,6 +195,28 @@ def test_new_users_and_updates_have_a_sequence(walking, tmp_path):
     assert again.recommend(999, n=1, score="demand")["item"][0] == 8
 
 
+@pytest.mark.parametrize("form", ["two columns", "with times", "two arrays", "all equal"])
+def test_choices_alone_are_learnt_from(form):
+    frame = chains()
+    both = frame.assign(rating=1)
+    given = {
+        "two columns": frame[["user", "item"]],
+        "with times": frame[["user", "item", "timestamp"]],
+        "two arrays": (frame["user"].to_numpy(), frame["item"].to_numpy()),
+        "all equal": both.drop(columns="timestamp"),
+    }[form]
+    with pytest.warns(UserWarning, match="there is nothing to rate, and only who chooses what is learnt"):
+        model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(given)
+    best = model.recommend("all", n=3)
+    pd.testing.assert_frame_equal(best, model.recommend("all", n=3, score="demand"))
+    # Neighbours on the circle, and not the first ids.
+    first = frame.groupby("user")["item"].first().to_numpy()
+    away = (best["item"].to_numpy().reshape(-1, 3)[:, 0] - first) % 40
+    assert (np.minimum(away, (8 - 1 - away) % 40 + 7) < 20).mean() > 0.9
+    new = ([999] * 3, [5, 6, 7])
+    assert set(model.recommend(ratings=new, n=2)["item"]) <= {2, 3, 4, 8, 9, 10}
+
+
 @pytest.mark.parametrize(
     ("part", "change"),
     [

@@ -17,6 +17,7 @@ from ordinalrbm.runtime.jit import compiled
 
 OLDEST = 65_535  # ages are kept in two bytes; what is older is as old as this
 _MISSING = ["", "NaT", "nan", "None", "null"]  # as text
+_IS_TIME = (pd.api.types.is_numeric_dtype, pd.api.types.is_datetime64_any_dtype)
 _NO_TIME = np.iinfo(np.int64).min  # before all others
 
 
@@ -59,7 +60,9 @@ def add_to_rank(age: np.ndarray, by: np.ndarray) -> np.ndarray:
 def _read(times: Any) -> np.ndarray | None:
     """Whole numbers in the order of the times, ``_NO_TIME`` where there is none."""
     given = pd.Series(times)
-    known = (given.notna() & ~given.isin(_MISSING)).to_numpy()
+    known = given.notna().to_numpy()
+    if not any(is_one(given.dtype) for is_one in _IS_TIME):
+        known = known & ~given.astype(str).isin(_MISSING).to_numpy()
     if not known.any():
         return None
     if not known.all():
@@ -128,8 +131,7 @@ def as_times(values: Any, where: str = "Row", remedy: str = "") -> pd.Series:
         )
     if times.dtype == object or isinstance(times.dtype, pd.StringDtype):
         times = _from_objects(times, where)
-    is_time = pd.api.types.is_numeric_dtype, pd.api.types.is_datetime64_any_dtype
-    if not any(is_one(times.dtype) for is_one in is_time):
+    if not any(is_one(times.dtype) for is_one in _IS_TIME):
         raise DataTypeError(
             f"The timestamps must be numbers or dates, not {times.dtype} such as "
             f"{times.iloc[0]!r}; convert them, for example with pandas.to_datetime."
