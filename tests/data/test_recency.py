@@ -51,9 +51,10 @@ def test_many_ratings_are_shared_by_threads():
     assert np.array_equal(read_ratings(frame, scale=[1, 2]).age, expected)
 
 
-def test_what_is_old_is_as_old_as_a_byte_can_tell():
-    found = ages(np.array([0, 400]), np.arange(400))
-    assert found.tolist() == [min(399 - k, OLDEST) for k in range(400)]
+def test_what_is_old_is_as_old_as_two_bytes_can_tell():
+    n = OLDEST + 400
+    found = ages(np.array([0, n]), np.arange(n))
+    np.testing.assert_array_equal(found, np.minimum(np.arange(n)[::-1], OLDEST))
 
 
 @pytest.mark.parametrize("form", ["dates", "text", "zones", "polars", "fractions", "unsigned"])
@@ -97,7 +98,18 @@ def test_a_rating_without_a_time_leaves_the_others_theirs(form):
     expected[by_cell] = OLDEST
     if form == "polars":
         given = polars.from_pandas(given)
-    assert read_ratings(given).age.tolist() == expected.tolist()
+    with pytest.warns(UserWarning, match=f"^2 of {len(frame)} ratings have no time and count as the oldest"):
+        assert read_ratings(given).age.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("missing", ["NaT", "", "nan"])
+def test_a_missing_time_may_be_text(missing):
+    frame = made_up()
+    times = pd.to_datetime(frame["timestamp"], unit="D").dt.strftime("%Y-%m-%d")
+    times[5] = missing
+    with pytest.warns(UserWarning, match=f"^1 of {len(frame)} ratings"):
+        age = read_ratings(frame.assign(timestamp=times)).age
+    assert (age == OLDEST).sum() == 1 and (age < OLDEST).sum() == len(frame) - 1
 
 
 def test_without_times_nothing_is_recent():

@@ -20,6 +20,7 @@ from small_matrices import (
 
 import ordinalrbm as orbm
 from ordinalrbm.matrix import binary_learner, gibbs_learner, multinomial_learner, variational_learner
+from ordinalrbm.matrix.item_weights import Past
 
 LEARNERS = (binary_learner, variational_learner, multinomial_learner, gibbs_learner)
 
@@ -57,7 +58,8 @@ def brute_force(model, ratings, user, n, exclude_seen=True, score="expected"):
     """Items by falling score, ties in the order of the items."""
     items = model.items_.labels
     p = model.predict_proba(user, items)
-    demand = model.demand_.columns @ model.demand_.rows[model.users_.lookup([user])[0]]
+    row, known = model.users_.lookup([user]), model.ratings_
+    demand = model.demand_.scores(model.demand_.rows[row], Past(known.observations, known.age), row)[0]
     if user == "nobody":
         demand = ratings.groupby("item").size()[items].to_numpy() / ratings["user"].nunique()
     demand, liked = np.maximum(demand, 1e-3), p[:, 3:].sum(axis=1)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, Literal
 
@@ -172,6 +172,7 @@ class Ratings(Catalogue):
 
     observations: Observations
     times: Times | None = None  # in the order of the observations
+    _age: np.ndarray | None = field(default=None, init=False, repr=False)
 
     @classmethod
     def of(cls, known: Catalogue, observations: Observations, times: Times | None = None) -> Ratings:
@@ -181,7 +182,9 @@ class Ratings(Catalogue):
     @property
     def age(self) -> np.ndarray | None:
         """How many ratings its user has given since each, in their order; None without times."""
-        return None if self.times is None else ages(self.observations.row_start, self.times.value)
+        if self.times is not None and self._age is None:  # kept for the next time
+            object.__setattr__(self, "_age", ages(self.observations.row_start, self.times.value))
+        return self._age
 
     @property
     def n_ratings(self) -> int:
@@ -209,6 +212,7 @@ class RemoteRatings(Ratings):
         for name in ("users", "items", "scales", "default_scale"):
             object.__setattr__(self, name, getattr(whole, name))
         object.__setattr__(self, "times", None)
+        object.__setattr__(self, "_age", None)
 
     def have_rated(self, rows: np.ndarray) -> np.ndarray:
         """Whether each user has a rating: all whose ids the processes have read."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import warnings
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -10,12 +11,14 @@ import pandas as pd
 
 from ordinalrbm.data.columns import shown
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.errors import DataError, DataTypeError
+from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 from ordinalrbm.runtime.blocks import each_block
 from ordinalrbm.runtime.jit import compiled
 from ordinalrbm.storage.reader import Stored, wrong
 
-OLDEST = 255  # ages are kept in one byte; what is older is as old as this
+OLDEST = 65_535  # ages are kept in two bytes; what is older is as old as this
+_MISSING = ["", "NaT", "nan", "None", "null"]  # as text
+_IS_TIME = (pd.api.types.is_numeric_dtype, pd.api.types.is_datetime64_any_dtype)
 NO_TIME = np.iinfo(np.int64).min  # of a rating without one: before all others
 NOW = np.iinfo(np.int64).max  # of new ratings without a time: after all others
 
@@ -39,8 +42,16 @@ def times_of(given: Any, clock: Clock | None = None) -> Times | None:
     """
     series = pd.Series(given)
     known = series.notna().to_numpy()
+    if not any(is_one(series.dtype) for is_one in _IS_TIME):
+        known = known & ~series.astype(str).isin(_MISSING).to_numpy()
     if not known.any():
         return None
+    if not known.all():
+        warnings.warn(
+            f"{np.count_nonzero(~known):,} of {known.size:,} ratings have no time and count as the "
+            "oldest of their users; fill in the times, or drop these ratings.",
+            stacklevel=user_stacklevel(),
+        )
     try:
         read = as_times(series if known.all() else series[known])
     except DataError:
@@ -73,7 +84,8 @@ def to_arrays(times: Times) -> dict[str, np.ndarray]:
 def from_stored(stored: Stored, n_ratings: int) -> Times | None:
     """From a model file; older ones have ages."""
     if "age" in stored:
-        return Times(-stored.checked_array("age", np.uint8, (n_ratings,)).astype(np.int64), "whole")
+        age = stored.checked_array("age", (np.uint8, np.uint16), (n_ratings,))
+        return Times(-age.astype(np.int64), "whole")
     if "time" not in stored:
         return None
     kept = stored.checked_array("time", (np.int32, np.int64), (n_ratings,)).astype(np.int64)
@@ -116,8 +128,8 @@ def times_by_cell(observations: Observations, cells: Cells, time: np.ndarray) ->
 
 
 def ages(row_start: np.ndarray, time: np.ndarray) -> np.ndarray:
-    """How many ratings its user has given after each, 255 at most; without a time that many."""
-    n_rows, found = row_start.size - 1, np.empty(time.size, dtype=np.uint8)
+    """How many ratings its user has given after each, 65,535 at most; without a time that many."""
+    n_rows, found = row_start.size - 1, np.empty(time.size, dtype=np.uint16)
 
     def count(rows: slice) -> None:
         _count_later(row_start[rows.start : rows.stop + 1], time, found)
@@ -168,8 +180,7 @@ def as_times(values: Any, where: str = "Row", remedy: str = "") -> pd.Series:
         )
     if times.dtype == object or isinstance(times.dtype, pd.StringDtype):
         times = _from_objects(times, where)
-    is_time = pd.api.types.is_numeric_dtype, pd.api.types.is_datetime64_any_dtype
-    if not any(is_one(times.dtype) for is_one in is_time):
+    if not any(is_one(times.dtype) for is_one in _IS_TIME):
         raise DataTypeError(
             f"The timestamps must be numbers or dates, not {times.dtype} such as "
             f"{times.iloc[0]!r}; convert them, for example with pandas.to_datetime."

@@ -58,14 +58,14 @@ def candidates(names: Iterable[Any], role: str) -> list[str]:
     return ours or [name for name in texts if spelt(name) in NAMES[role]]
 
 
-def found_columns(names: list[Any]) -> list[str]:
+def found_columns(names: list[Any], roles: Sequence[str] = COLUMNS) -> list[str]:
     """The columns that are user, item and rating, by their names."""
-    found = {role: candidates(names, role) for role in COLUMNS}
+    found = {role: candidates(names, role) for role in roles}
     for role, those in found.items():
         if not those:
             raise DataError(
                 f"The ratings have no column {role!r}, only {shorten(names)}; rename the columns "
-                f"to {shorten(COLUMNS)}."
+                f"to {shorten(roles)}."
             )
         if len(those) > 1:
             raise unclear(those, role)
@@ -143,16 +143,29 @@ def as_triples(data: Any, columns: Sequence[str] | None = None) -> Triples:
             f"scipy.sparse matrix, not {type(data).__name__}; convert them first, or read a file with "
             "ordinalrbm.files.ratings.read_rating_file."
         )
-    columns = found_columns(frame.names) if columns is None else columns
-    _check_columns(columns, frame.names)
+    is_choices = columns is None and _are_choices(frame.names)
+    if columns is None:
+        columns = found_columns(frame.names, COLUMNS[:2] if is_choices else COLUMNS)
+    _check_columns(columns, frame.names, 2 if is_choices else 3)
     times = [name for name in candidates(frame.names, "timestamp") if name not in columns]
     time = frame.column(frame.names.index(times[0])) if len(times) == 1 else None
-    user, item, rating = (read_column(frame.column(frame.names.index(name)), name) for name in columns)
-    return Triples(user, item, rating, time=time)
+    user, item, *given = (read_column(frame.column(frame.names.index(name)), name) for name in columns)
+    return Triples(user, item, given[0] if given else _no_ratings(len(user)), time=time)
 
 
-def _check_columns(columns: Sequence[str], names: list[Any]) -> None:
-    if isinstance(columns, str) or len(columns) != 3:
+def _are_choices(names: list[Any]) -> bool:
+    """Whether a table has users and items, perhaps times, and nothing else: who chose what."""
+    times = candidates(names, "timestamp")
+    return len(names) - len(times) == 2 and not candidates(names, "rating")
+
+
+def _no_ratings(n: int) -> Column:
+    """A column of ones, for who chose what."""
+    return read_column(np.ones(n, dtype=np.int8), "rating")
+
+
+def _check_columns(columns: Sequence[str], names: list[Any], n: int) -> None:
+    if isinstance(columns, str) or len(columns) != n:
         raise DataError(
             f"columns must name three columns, those of user, item and rating, not {columns!r}; "
             f"write for example columns={COLUMNS}."
@@ -170,12 +183,16 @@ def _check_columns(columns: Sequence[str], names: list[Any]) -> None:
 
 
 def _from_arrays(data: tuple[Any, ...]) -> Triples:
-    if len(data) != 3:
-        raise DataError(f"The ratings are a tuple of {len(data)}; give three arrays, (user, item, rating).")
-    user, item, rating = (
+    if len(data) not in (2, 3):
+        raise DataError(
+            f"The ratings are a tuple of {len(data)}; give three arrays, (user, item, rating), or two, "
+            "(user, item), of who chose what."
+        )
+    user, item, *given = (
         read_column(as_column(values, f"The {name}s"), name)
-        for values, name in zip(data, COLUMNS, strict=True)
+        for values, name in zip(data, COLUMNS, strict=False)
     )
+    rating = given[0] if given else _no_ratings(len(user))
     if not len(user) == len(item) == len(rating):
         raise DataError(
             f"There are {len(user)} users, {len(item)} items and {len(rating)} ratings; give as many of each."

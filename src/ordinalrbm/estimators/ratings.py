@@ -41,10 +41,12 @@ from ordinalrbm.matrix.cold_start import (
     WORTH_FOR_UNKNOWN_ROWS,
     blend_with_frequencies,
 )
+from ordinalrbm.matrix.demand_choice import Settings, chosen
 from ordinalrbm.matrix.drift import PlacedCells, RowDrift
 from ordinalrbm.matrix.explain import Explanation, largest
 from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.implicit_als import Demand
+from ordinalrbm.matrix.item_weights import Past
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.prepare import Fitted, Loaded, TrainingData, as_choices, prepare
 from ordinalrbm.matrix.protocol import ChangedRatings, ExplainedCell
@@ -62,7 +64,7 @@ _ROUNDING = 1e-3
 # What is kept for the next call, and follows from the rest; and the lock of those who update.
 # Cells that are predicted together for other times than now, where each has a row of its own.
 _CELLS_AT_A_TIME = 20_000
-_KEPT = ("_on_device", "_worths", "_kept_others", "_kept_vectors", "_updating")
+_KEPT = ("_on_device", "_worths", "_kept_others", "_kept_unknown", "_kept_vectors", "_updating")
 
 
 class _Read(NamedTuple):
@@ -85,6 +87,7 @@ class _Trained(NamedTuple):
     data: TrainingData
     fitted: Fitted
     demand: Demand
+    settings: Settings  # of the demand
 
 
 class RatingModel(Serving, BaseEstimator):
@@ -326,9 +329,10 @@ class RatingModel(Serving, BaseEstimator):
                 fitted = self._learn(data, seed, checkpoints)
             with stage("demand"):
                 loaded = fitted.loaded if choices is data else None
-                wanted = self._learn_demand(choices, first.result(), loaded)
+                settings = self._demand_settings(read, first.result().columns.shape[1])
+                wanted = self._learn_demand(choices, first.result(), loaded, settings)
         # The device has better uses for its memory.
-        return _Trained(data, fitted._replace(loaded=None), wanted)
+        return _Trained(data, fitted._replace(loaded=None), wanted, settings)
 
     def _finish(self, read: _Read, trained: _Trained) -> None:
         """Keep what was learnt, in the order of the ids."""
@@ -337,8 +341,9 @@ class RatingModel(Serving, BaseEstimator):
             self._keep(known, trained.data, trained.fitted)
         self.demand_ = trained.demand
         if not isinstance(known, RemoteRatings):
-            with threads(self.n_jobs):
-                self.demand_ = trained.demand.after_learning(known.observations, known.age)
+            with threads(self.n_jobs), stage("demand"):
+                blend = trained.settings.blend(Past(known.observations, known.age), read.seed)
+                self.demand_ = trained.demand.after_learning(known.observations)._replace(blend=blend)
 
     def _group(self) -> process_group.Group | process_group.Alone:
         group = process_group.current()
@@ -354,7 +359,19 @@ class RatingModel(Serving, BaseEstimator):
         n_factors = min(self.demand_factors, known.n_rows, known.n_columns)
         return implicit_als.start(known, n_factors, seed)
 
-    def _learn_demand(self, data: TrainingData, first: implicit_als.Factors, loaded: Loaded | None) -> Demand:
+    def _demand_settings(self, read: _Read, n_factors: int) -> Settings:
+        """By a part of the ratings that is held out; of shared ratings, the usual ones."""
+        if not self.validation_fraction or isinstance(read.among, process_group.Group):
+            return Settings()
+        past = Past(read.known.observations, read.known.age)
+        try:
+            return chosen(past, n_factors, self.validation_fraction, read.seed)
+        except KeyboardInterrupt:
+            return Settings()
+
+    def _learn_demand(
+        self, data: TrainingData, first: implicit_als.Factors, loaded: Loaded | None, settings: Settings
+    ) -> Demand:
         """Which items users choose, in the order of the ids; nothing of it if Ctrl-C comes."""
         none = Demand.none(data.row_position.size, data.column_position.size)
         n_factors = first.columns.shape[1]
@@ -363,7 +380,7 @@ class RatingModel(Serving, BaseEstimator):
         try:
             backend, counted, views = loaded or self._load(data, n_factors)
             with backend.working():
-                ridge = implicit_als.ridge_of(counted)
+                ridge = settings.ridge * implicit_als.ridge_of(counted)
                 found = backend.to_host(implicit_als.learn(views, backend.to_device(first), ridge))
         except KeyboardInterrupt:
             if process_group.current() is not None:
@@ -577,7 +594,7 @@ class RatingModel(Serving, BaseEstimator):
         ratings, wider._features = extended(self._features, ratings, (user_features, item_features))
         with threads(self.n_jobs):
             wider._fold_in(wider._with_drift(ratings), wider._features.tables)
-            wider.demand_ = self.demand_.with_new(ratings.observations, ratings.age)
+            wider.demand_ = self.demand_.with_new(ratings.observations)
         wider._set_ratings(ratings)
         return wider
 
@@ -625,7 +642,7 @@ class RatingModel(Serving, BaseEstimator):
         whole, self._features = extended(self._features, whole, (None, None))
         touched = ChangedRatings(self._with_drift(whole), rows, columns)
         with threads(self.n_jobs):
-            self.demand_ = self.demand_.updated(touched, whole.age)
+            self.demand_ = self.demand_.updated(touched)
             self._update(known.observations, touched, self._features.tables)
         self._set_ratings(whole)
 

@@ -22,7 +22,8 @@ from ordinalrbm.estimators.validation import check_choice, check_whole
 from ordinalrbm.evaluate.ranking import lowest_liked
 from ordinalrbm.matrix import top_n as recommending
 from ordinalrbm.matrix.cpu import CPU
-from ordinalrbm.matrix.implicit_als import Demand
+from ordinalrbm.matrix.implicit_als import LEAST_DEMAND, Demand
+from ordinalrbm.matrix.item_weights import Past
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.top_n import Vectors
 from ordinalrbm.runtime.jit import single_threaded
@@ -44,7 +45,8 @@ class QueryRows(NamedTuple):
     models: list[Any]
     demand: np.ndarray  # (rows of the models, K) or those asked for, in their order
     row: np.ndarray  # of each, in the models
-    seen: Observations | None  # what rows of the models leave out
+    past: Past  # what rows of the models have chosen
+    seen: Observations | None  # what they leave out
     are_own: bool  # whether the models are those of the estimator, which may be on a device
 
 
@@ -270,14 +272,15 @@ class Serving:
         own, is_new, parts = self.ratings_.observations, index >= 0, []
         if new is not None and is_new.any():
             models, demand = self._infer_users(new)
-            seen = new.observations if exclude_seen else None
-            rows = QueryRows(models, demand, index[is_new], seen, False)
+            past = Past(new.observations, new.age)
+            seen = past.answers if exclude_seen else None
+            rows = QueryRows(models, demand, index[is_new], past, seen, False)
             parts.append((is_new, self._best_of(rows, wanted)))
         unknown = self._unknown_users(position) & ~is_new
         known = ~unknown & ~is_new
         if known.any():
-            seen = own if exclude_seen else None
-            rows = QueryRows(self.models_, self.demand_.rows, position[known], seen, True)
+            past, seen = Past(own, self.ratings_.age), own if exclude_seen else None
+            rows = QueryRows(self.models_, self.demand_.rows, position[known], past, seen, True)
             parts.append((known, self._best_of(rows, wanted)))
         if unknown.any():
             scores = self._scores_for_unknown(wanted)
@@ -387,7 +390,9 @@ class Serving:
 
     def _best_of(self, rows: QueryRows, wanted: _Query) -> recommending.Best:
         left_out = recommending.LeftOut(rows.seen, wanted.closed)
-        there = self._on_gpu() if rows.are_own and self._is_on_gpu() else None
+        # Weights between items are not on a device.
+        is_blended = wanted.score in ("expected", "demand") and self.demand_.blend is not None
+        there = self._on_gpu() if rows.are_own and self._is_on_gpu() and not is_blended else None
         vectors = self._vectors() if wanted.score == "rating" and wanted.is_one_scale else None
         lines = None
         if vectors is not None:
@@ -410,11 +415,16 @@ class Serving:
     def _best_wanted(
         self, rows: QueryRows, wanted: _Query, left_out: recommending.LeftOut
     ) -> recommending.Best:
-        def most_wanted(place: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-            factors = (rows.demand, self.demand_.columns)
-            return recommending.most_wanted(*factors, rows.row[place], n, left_out)
-
         n_rows, n_items = rows.row.size, len(self.ratings_.items)
+
+        def most_wanted(place: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+            row = rows.row[place]
+
+            def scores(some: slice) -> np.ndarray:
+                return self.demand_.scores(rows.demand[row[some]], rows.past, row[some])
+
+            return recommending.best_by_scores(scores, row, n, n_items, left_out, n_tables=3)
+
         if wanted.score == "demand":
             return recommending.to_records(*most_wanted(np.arange(n_rows), wanted.n))
         choose = _choose(rows, wanted)
@@ -422,16 +432,24 @@ class Serving:
 
     def _scores_for_unknown(self, wanted: _Query) -> np.ndarray:
         """(items,) for users of whom nothing is known: what is popular, and liked by others."""
+        kept: Any = self.__dict__.get("_kept_unknown")
+        if kept is None or kept[0] is not self._posteriors or kept[1] is not self.ratings_:
+            kept = self.__dict__["_kept_unknown"] = (self._posteriors, self.ratings_, {})
+        worth, scores = kept[2].get(wanted.score, (None, None))
+        if worth is not wanted.worth:
+            scores = self._popular_and_liked(wanted)
+            kept[2][wanted.score] = wanted.worth, scores
+        return scores if wanted.closed is None else np.where(wanted.closed, -np.inf, scores)
+
+    def _popular_and_liked(self, wanted: _Query) -> np.ndarray:
         columns = np.arange(len(self.ratings_.items))
         everywhere = Cells(np.full(columns.size, -1), columns, np.zeros(columns.size, np.int8))
         scores = (self._distribution(everywhere) * wanted.worth).sum(axis=1)
         if wanted.score in ("expected", "demand"):
             seen = self.ratings_.observations
             n_raters = max(int((seen.row_counts > 0).sum()), 1)
-            share = np.maximum(seen.column_counts / n_raters, recommending.LEAST_DEMAND)
+            share = np.maximum(seen.column_counts / n_raters, LEAST_DEMAND)
             scores = share if wanted.score == "demand" else share * scores
-        if wanted.closed is not None:
-            scores[wanted.closed] = -np.inf
         return scores
 
     def _infer_users(self, new: _NewRatings) -> tuple[list[Any], np.ndarray]:
@@ -440,7 +458,7 @@ class Serving:
         lines = None if table is None else lines_or_none(table, new.who)
         with self._threads(new.who.size):
             models = self._models_with_users(new.observations, lines)
-        return models, self.demand_.infer_rows(new.observations, new.age)
+        return models, self.demand_.infer_rows(new.observations)
 
     # ---- what models have --------------------------------------------------------------------
 

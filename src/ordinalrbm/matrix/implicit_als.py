@@ -33,28 +33,27 @@ from ordinalrbm.data.observations import Counted, Counts, Observations
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
 from ordinalrbm.engine.rated_sets import usual_count
 from ordinalrbm.engine.side import Array
+from ordinalrbm.matrix.blend import Blend
 from ordinalrbm.matrix.feature_priors import View
+from ordinalrbm.matrix.item_weights import Past
 from ordinalrbm.matrix.protocol import ChangedRatings
 from ordinalrbm.matrix.variational import Data
 from ordinalrbm.runtime.blocks import MANY, each_block, taken
 from ordinalrbm.runtime.jit import single_threaded
 from ordinalrbm.storage.reader import Stored, wrong
 
-# What a cell without an answer counts, α, and λ as a multiple of a power of how many answers rows
-# and columns have on average (the geometric mean of both): chosen by the NDCG of products with the
-# chance to be liked, on ratings held out of the training ratings of MovieLens 100K and 1M, dating
-# and lecture evaluations.
+# What a cell without an answer counts, α, and the usual λ, as a multiple of a power of how many
+# answers rows and columns have on average (the geometric mean of both). By how much λ is another is
+# chosen by the data: :mod:`ordinalrbm.matrix.demand_choice`.
 _UNANSWERED = 0.2
 _RIDGE, _POWER = 0.32, 0.75
-_SWEEPS, _STEPS = 10, 3
-# Where times are known, a row is inferred from its last answers more than by those before: each counts
-# once more for every one of these numbers of last answers that it is among.
-_RECENT = (5, 20)
-_RECENT_STEPS = 6
-# Of a file: λ is never below _RIDGE. Where all factors are zero the sum above is the number of
-# answers, so that λ Σ |p|² of what was learnt is no more (three times as many where recent answers
-# count again); beyond ten times that, sums of an update may overflow float32.
+SWEEPS, _STEPS = 10, 3
+# Of a file: λ is never below half of _RIDGE. Where all factors are zero the sum above is the number
+# of answers, so that λ Σ |p|² of what was learnt is no more; beyond ten times that, sums of an
+# update may overflow float32.
 _SMALLEST_RIDGE, _MOST_SQUARES = 0.1, 30.0 / _RIDGE
+# What a column that nobody would choose counts beside one that surely would be chosen.
+LEAST_DEMAND = np.float32(1e-3)
 # At first factors are this large compared to 1/√K.
 _FIRST = 0.1
 # Of rows with as many answers as usual, about so many tell where they are.
@@ -118,10 +117,16 @@ class Demand(NamedTuple):
     ridge: float  # λ
     gram: np.ndarray  # (K, K) float64, products of the columns, by which new rows are inferred
     row_prior: RowPrior
+    blend: Blend | None = None  # with other parts
 
     @classmethod
     def of(
-        cls, rows: np.ndarray, columns: np.ndarray, ridge: float, answers: Observations | None = None
+        cls,
+        rows: np.ndarray,
+        columns: np.ndarray,
+        ridge: float,
+        answers: Observations | None = None,
+        blend: Blend | None = None,
     ) -> Demand:
         """Rounded as files have it, so that a model is the same before and after.
 
@@ -134,7 +139,7 @@ class Demand(NamedTuple):
             if answers is not None:
                 row_prior = RowPrior.of(rows, columns, _alone(gram, ridge), answers)
                 rows[answers.row_counts == 0] = row_prior.mean.astype(np.float16)
-        return cls(rows, columns, ridge, gram, row_prior)
+        return cls(rows, columns, ridge, gram, row_prior, blend)
 
     @classmethod
     def none(cls, n_rows: int, n_columns: int) -> Demand:
@@ -158,51 +163,53 @@ class Demand(NamedTuple):
             width = part.shape[1]
         ridge = stored.parameter("ridge", np.float64, (1,), _SMALLEST_RIDGE)
         rows, columns = found
-        return cls.of(rows, columns, float(ridge[0]), answers)
+        blend = Blend.from_stored(stored, answers.n_columns)
+        return cls.of(rows, columns, float(ridge[0]), answers, blend)
 
     def to_arrays(self, answers: Observations) -> dict[str, np.ndarray]:
         return {
             "rows": self.rows[answers.row_counts > 0].astype(np.float16),
             "columns": self.columns[answers.column_counts > 0].astype(np.float16),
             "ridge": np.array([self.ridge]),
+            **(self.blend.to_arrays() if self.blend else {}),
         }
 
-    def infer_rows(self, answers: Observations, age: np.ndarray | None = None) -> np.ndarray:
-        """(rows, K) where rows with these answers are, given the columns."""
-        return _solved_exactly(answers, self.columns, self.gram, self.ridge, self.row_prior, age)
+    def scores(self, factors: np.ndarray, past: Past, rows: np.ndarray) -> np.ndarray:
+        """(rows, columns) float32: how likely rows with these factors and this past choose each.
 
-    def after_learning(self, answers: Observations, age: np.ndarray | None) -> Demand:
-        """With rows inferred from recent answers more than from old ones, and those with few drawn."""
+        Up to a number that is the same for all columns of a row.
+        """
+        products = factors @ self.columns.T
+        if self.blend is None:
+            return np.maximum(products, LEAST_DEMAND, out=products)
+        return self.blend.scores(products, past, rows)
+
+    def infer_rows(self, answers: Observations) -> np.ndarray:
+        """(rows, K) where rows with these answers are, given the columns."""
+        return _solved_exactly(answers, self.columns, self.gram, self.ridge, self.row_prior)
+
+    def after_learning(self, answers: Observations) -> Demand:
+        """With rows that have few answers drawn to the others."""
         if not self.n_factors:
             return self
         found = Demand.of(self.rows, self.columns, self.ridge, answers)
-        if age is not None:
-            views = _recent_views(answers, age)
-            with threadpool_limits(limits=1, user_api="blas"):
-                rows = _solved(views, found.rows, self.columns, CPU_ENGINE, self.ridge, _RECENT_STEPS)
-            found = Demand.of(rows, self.columns, self.ridge, answers)
         counts = answers.row_counts
         few = np.flatnonzero((counts > 0) & (counts < found.row_prior.n_answers))
-        return found.refit_rows(answers, age, few)
+        return found.refit_rows(answers, few)
 
-    def refit_rows(self, answers: Observations, age: np.ndarray | None, which: np.ndarray) -> Demand:
+    def refit_rows(self, answers: Observations, which: np.ndarray) -> Demand:
         """With some rows nearer to where their answers put them.
 
         Rows do not depend on each other: many are solved in blocks that fit into a cache, shared by
         threads.
         """
-        if age is not None:
-            is_one = np.isin(np.arange(answers.n_rows), which)
-            age = age[np.repeat(is_one, answers.row_counts)]
         these, rows = answers.take_rows(which), self.rows.copy()
         pull = _Pull.of(self, these.row_counts)
 
         def refit(block: slice) -> None:
             part = these.take_rows(np.arange(block.start, block.stop))
-            own = slice(these.row_start[block.start], these.row_start[block.stop])
-            views = _recent_views(part, None if age is None else age[own])
             rows[which[block]] = _solved(
-                views,
+                View(part, CPU_ENGINE),
                 rows[which[block]],
                 self.columns,
                 CPU_ENGINE,
@@ -218,36 +225,34 @@ class Demand(NamedTuple):
         is_large = which.size * self.n_factors >= MANY
         with threadpool_limits(limits=1, user_api="blas"):
             each_block(refit_single_threaded if is_large else refit, which.size, self.n_factors)
-        return Demand.of(rows, self.columns, self.ridge, answers)
+        return Demand.of(rows, self.columns, self.ridge, answers, self.blend)
 
-    def with_new(self, answers: Observations, age: np.ndarray | None = None) -> Demand:
+    def with_new(self, answers: Observations) -> Demand:
         """With more rows and columns, inferred from their answers; the first of these are known."""
         if not self.n_factors:
             return Demand.none(answers.n_rows, answers.n_columns)
         n_rows, n_columns = len(self.rows), len(self.columns)
         new = answers.take_rows(np.arange(n_rows, answers.n_rows))
-        is_known = new.column < n_columns
-        age = None if age is None else age[answers.row_start[n_rows] :][is_known]
-        rows = np.vstack([self.rows, self.infer_rows(new.select(is_known), age)])
+        rows = np.vstack([self.rows, self.infer_rows(new.select(new.column < n_columns))])
         columns = self.columns
         if answers.n_columns > n_columns:
             of_new = answers.transpose().take_rows(np.arange(n_columns, answers.n_columns))
             gram = (rows.T @ rows).astype(np.float64)
             flat = RowPrior.flat(self.n_factors)
             columns = np.vstack([columns, _solved_exactly(of_new, rows, gram, self.ridge, flat)])
-        return Demand.of(rows, columns, self.ridge, answers)
+        return Demand.of(rows, columns, self.ridge, answers, self.blend)
 
-    def updated(self, changed: ChangedRatings, age: np.ndarray | None) -> Demand:
-        """After new ratings; ``age`` tells how recent all of them are, if that is known."""
+    def updated(self, changed: ChangedRatings) -> Demand:
+        """After new ratings."""
         answers, columns = changed.ratings, changed.columns
-        wider = self.with_new(answers, age)
+        wider = self.with_new(answers)
         if not self.n_factors:
             return wider
-        found = wider.refit_rows(answers, age, changed.rows)
-        facing, views = wider.columns.copy(), _recent_views(answers.transpose().take_rows(columns), None)
+        found = wider.refit_rows(answers, changed.rows)
+        facing, view = wider.columns.copy(), View(answers.transpose().take_rows(columns), CPU_ENGINE)
         with threadpool_limits(limits=1, user_api="blas"):
-            facing[columns] = _solved(views, facing[columns], found.rows, CPU_ENGINE, self.ridge)
-        return Demand.of(found.rows, facing, self.ridge, answers)
+            facing[columns] = _solved(view, facing[columns], found.rows, CPU_ENGINE, self.ridge)
+        return Demand.of(found.rows, facing, self.ridge, answers, self.blend)
 
 
 def reordered_factors(found: Factors, rows: np.ndarray, columns: np.ndarray, ridge: float) -> Demand:
@@ -290,21 +295,16 @@ def start(answers: Counted, n_factors: int, seed: int) -> Factors:
     )
 
 
-def learn(data: Data, first: Factors, ridge: float) -> Factors:
+def learn(data: Data, first: Factors, ridge: float, n_sweeps: int = SWEEPS) -> Factors:
     """Factors after some sweeps, from the first on; arrays are in the form of the data."""
     found = first
     # Sums of matrix products must not depend on how many threads there are.
     with threadpool_limits(limits=1, user_api="blas"):
-        for _ in range(_SWEEPS):
-            rows = _solved([data.rows], found.rows, found.columns, data.columns.engine, ridge)
-            columns = _solved([data.columns], found.columns, rows, data.rows.engine, ridge)
+        for _ in range(n_sweeps):
+            rows = _solved(data.rows, found.rows, found.columns, data.columns.engine, ridge)
+            columns = _solved(data.columns, found.columns, rows, data.rows.engine, ridge)
             found = Factors(rows, columns)
     return found
-
-
-def _recent_views(answers: Observations, age: np.ndarray | None) -> list[View]:
-    recent = () if age is None else (answers.select(age < n) for n in _RECENT)
-    return [View(some, CPU_ENGINE) for some in (answers, *recent)]
 
 
 class _Pull(NamedTuple):
@@ -339,30 +339,21 @@ def _alone(gram: np.ndarray, ridge: float) -> np.ndarray:
 
 
 def _solved_exactly(
-    answers: Observations,
-    columns: np.ndarray,
-    gram: np.ndarray,
-    ridge: float,
-    row_prior: RowPrior,
-    age: np.ndarray | None = None,
+    answers: Observations, columns: np.ndarray, gram: np.ndarray, ridge: float, row_prior: RowPrior
 ) -> np.ndarray:
     """(rows, K) of rows with these answers, solved to the end."""
     found = np.zeros((answers.n_rows, columns.shape[1]), dtype=np.float32)
-    alone, recent = _alone(gram, ridge), np.zeros(answers.n_entries)
-    if age is not None:
-        recent += sum((age < n).astype(float) for n in _RECENT)
+    alone = _alone(gram, ridge)
     for d, share in enumerate(row_prior.share(answers.row_counts).tolist()):
         chosen = columns[answers.row(d)[0]].astype(np.float64)
-        own = slice(answers.row_start[d], answers.row_start[d + 1])
-        counted = chosen * (1.0 + share * recent[own, None])
         pull = (1.0 - share) * row_prior.precision
-        system = share * alone + pull + counted.T @ chosen
-        found[d] = np.linalg.solve(system, counted.sum(axis=0) + pull @ row_prior.mean)
+        system = share * alone + pull + chosen.T @ chosen
+        found[d] = np.linalg.solve(system, chosen.sum(axis=0) + pull @ row_prior.mean)
     return found
 
 
 def _solved(
-    views: list[View],
+    view: View,
     this: Array,
     other: Array,
     other_engine: Array,
@@ -370,21 +361,14 @@ def _solved(
     n_steps: int = _STEPS,
     pull: _Pull | None = None,
 ) -> Array:
-    """Rows nearer to their regression on the columns; an answer counts once in every view.
-
-    Of rows that are drawn by a pull, all answers are recent: the views of those after the first
-    count as far as the row has as many as usual.
-    """
+    """Rows nearer to their regression on the columns."""
     gram = _UNANSWERED * other_engine.gram(other)
-    counts = [1.0, *(1.0 if pull is None else pull.known for _ in views[1:])]
 
     def times(own: Array) -> Array:
         total = own @ gram + ridge * own
         if pull is not None:
             total = pull.known * total + (1.0 - pull.known) * (own @ pull.precision)
-        for count, view in zip(counts, views, strict=True):
-            total = total + count * view.engine.rated_products(view.answers, other, own)
-        return total
+        return total + view.engine.rated_products(view.answers, other, own)
 
     def conditioned(residual: Array) -> Array:
         return residual if pull is None else residual @ pull.inverse
@@ -392,8 +376,7 @@ def _solved(
     residual = -times(this)
     if pull is not None:
         residual = residual + (1.0 - pull.known) * pull.towards
-    for count, view in zip(counts, views, strict=True):
-        residual = residual + count * view.engine.rated_sums(view.answers, other)
+    residual = residual + view.engine.rated_sums(view.answers, other)
     direction = conditioned(residual)
     size = _products(residual, direction)
     for step in range(n_steps):

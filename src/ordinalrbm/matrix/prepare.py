@@ -173,9 +173,11 @@ def _informative(observations: Observations, among: Alone | Group) -> Observatio
     says_something = observations.n_levels[observations.column] > 1
     n_useful, n_all = among.summed(np.array([np.count_nonzero(says_something), observations.n_entries]))
     if n_useful < n_all:
+        rest = "" if n_useful else ": there is nothing to rate, and only who chooses what is learnt"
         warnings.warn(
             f"From {n_all - n_useful:,} of {n_all:,} ratings nothing can be learnt, because they "
-            "are on a scale of one level; give the whole scale, for example scale=[1, 2, 3, 4, 5].",
+            f"are on a scale of one level{rest}; give the whole scale, for example "
+            "scale=[1, 2, 3, 4, 5].",
             UserWarning,
             stacklevel=user_stacklevel(),
         )

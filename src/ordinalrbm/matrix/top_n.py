@@ -68,8 +68,6 @@ class Best(NamedTuple):
     score: np.ndarray
 
 
-# What a column that nobody would choose counts beside one that surely would be chosen.
-LEAST_DEMAND = np.float32(1e-3)
 # Columns that are looked at first, in the order of demand, and how many times more in each round.
 _FIRST_LOOK, _TIMES_MORE = 12, 4
 _AT_LEAST = 64
@@ -141,18 +139,6 @@ def best_products(
         return rows[some] @ columns.T
 
     return to_records(*best_by_scores(scores, row, n, len(columns), left_out))
-
-
-def most_wanted(
-    rows: np.ndarray, columns: np.ndarray, row: np.ndarray, n: int, left_out: LeftOut = NOTHING
-) -> tuple[np.ndarray, np.ndarray]:
-    """The n columns with the greatest demand, and what it is, given factors of rows and columns."""
-
-    def scores(some: slice) -> np.ndarray:
-        found = rows[row[some]] @ columns.T
-        return np.maximum(found, LEAST_DEMAND, out=found)
-
-    return best_by_scores(scores, row, n, len(columns), left_out)
 
 
 def best_by_scores(

@@ -21,18 +21,10 @@ from ordinalrbm.engine.gpu.device import torch_device, working_on
 from ordinalrbm.engine.gpu.tables import padded
 from ordinalrbm.engine.gpu.transfer import tensor
 from ordinalrbm.matrix.cpu import mapped
-from ordinalrbm.matrix.implicit_als import Demand
+from ordinalrbm.matrix.implicit_als import LEAST_DEMAND, Demand
 from ordinalrbm.matrix.predict import all_known
 from ordinalrbm.matrix.protocol import Model, TableTerms, UtilityModel
-from ordinalrbm.matrix.top_n import (
-    LEAST_DEMAND,
-    NOTHING,
-    Best,
-    LeftOut,
-    as_shares,
-    threshold_table,
-    to_records,
-)
+from ordinalrbm.matrix.top_n import NOTHING, Best, LeftOut, as_shares, threshold_table, to_records
 from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY
 
 # Given rows on a device: (rows, columns) float32 scores, which may be changed.
@@ -124,7 +116,7 @@ class OnGpu:
     def most_wanted(
         self, demand: Demand, rows: np.ndarray, n: int, left_out: LeftOut = NOTHING
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The n columns with the greatest demand, as :func:`recommend.most_wanted` has them."""
+        """The n columns with the greatest demand, as :meth:`Demand.scores` has it."""
         with GPU_LOCK, working_on(self.device):
             there = self._demand_there(demand)
         scores = partial(_clamped_demand, *there)
