@@ -17,7 +17,8 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.normal_reference import log_mass
 from ordinalrbm.engine.ordinal_gibbs import CPU_GIBBS, DrawnSide, Sweep
 from ordinalrbm.engine.rated_sets import FEW, FeatureTable, RatedSets, WeightDraws
-from ordinalrbm.matrix import gibbs_sampler
+from ordinalrbm.matrix import gibbs_learner, gibbs_sampler
+from ordinalrbm.matrix.gibbs_learner import Record
 from ordinalrbm.matrix.gibbs_sampler import Hyper, SampledData, SampledState, Scales, bounds_of, sweep
 from ordinalrbm.runtime.threads import threads
 
@@ -329,7 +330,7 @@ def test_draws_are_predicted_as_any_model_without_variances():
 def test_a_chain_that_has_not_mixed_is_said():
     """With what, how far, and the remedy; one that has mixed is not."""
     users, items = np.divmod(np.arange(400), 20)
-    levels = 1 + np.random.default_rng(0).integers(0, 4, users.size)
+    levels = 1 + (users // 5 + np.random.default_rng(0).integers(0, 2, users.size)) % 5
     model = orbm.OrdinalMF(2, posterior="sampled", n_draws=4, n_epochs=12, random_state=0)
     with pytest.warns(ConvergenceWarning) as said:
         model.fit((users, items, levels))
@@ -349,6 +350,33 @@ def test_a_chain_that_has_not_mixed_is_said():
     model.history_["epoch"] = np.arange(1, len(model.history_) + 1)
     assert model.chain_["r_hat"].max() < 1.1
     model._warn_unless_mixed()  # an error here, if it said anything
+
+
+def test_sweeps_are_dropped_until_there_is_no_trend():
+    """By a rule that looks at every tenth sweep from 30 on; and where it never holds, at most so many."""
+    rng = np.random.default_rng(0)
+    blank = Record(*np.zeros(len(Record._fields)))
+
+    def dropped(values):
+        history = []
+        for value in values:
+            history.append(blank._replace(log_likelihood=value, scale_width=rng.normal()))
+            if gibbs_learner._has_settled(history):
+                return len(history)
+        return None
+
+    noise = rng.normal(size=200)
+    assert dropped(noise) == 30
+    assert 40 < dropped(noise + 20 * np.exp(-np.arange(200) / 10)) < 100
+    assert dropped(noise + np.arange(200)) is None
+    users, items = np.divmod(np.arange(400), 20)
+    levels = 1 + rng.integers(0, 4, users.size)
+    model = orbm.OrdinalMF(2, posterior="sampled", n_draws=3, n_epochs=100, random_state=0)
+    model.fit((users, items, levels))
+    n_dropped = int(model.history_["dropped"].sum())
+    assert n_dropped in (30, 33) and len(model.history_) == 100
+    assert (model.history_["dropped"].to_numpy() == (np.arange(100) < n_dropped)).all()
+    assert model.draws_.n_draws == 3
 
 
 def test_chains_tell_how_they_went():

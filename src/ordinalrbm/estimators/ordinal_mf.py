@@ -163,8 +163,9 @@ class OrdinalMF(_FactorModel):
     n_epochs : int or None, default=None
         Passes over the ratings at most; each passes over the users and over the items. None means
         30, or 60 for "point"; most fits stop by themselves after 10 to 25. Of "sampled" it is the
-        number of sweeps, None meaning 30 and then 5 for each draw; of these a third at most, and
-        no more than 30, are dropped at first.
+        number of sweeps, None meaning 5 for each draw after those that are dropped: at least 30,
+        until neither the likelihood nor the width of the scale has a trend, and at most 150 or, if
+        ``n_epochs`` is given, a third of all.
     patience : int, default=2
         Learning ends after so many epochs in a row of little gain for the held-out ratings.
     refit : {"held-out", "all", "none"}, default="held-out"
@@ -295,8 +296,11 @@ class OrdinalMF(_FactorModel):
         if not self._is_sampled or not hasattr(self, "history_"):
             raise AttributeError("Only a fitted model with posterior='sampled' has a chain.")
         history = self.history_
-        after = history["epoch"] > gibbs_learner.burn_in(len(history))
-        return summary(history.loc[after].drop(columns=["epoch", "validation", "seconds"]))
+        # Before there was a rule, a third of the sweeps were dropped, or 30.
+        before = history["epoch"] <= min(30, len(history) // 3)
+        dropped = history.get("dropped", before) > 0
+        kept = history if dropped.all() else history.loc[~dropped]
+        return summary(kept.drop(columns=["epoch", "validation", "seconds", "dropped"], errors="ignore"))
 
     def _keep(self, known: Ratings, data: TrainingData, fitted: Fitted) -> None:
         super()._keep(known, data, fitted)

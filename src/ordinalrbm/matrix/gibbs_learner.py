@@ -20,7 +20,8 @@ from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.prepare import Fitted
 from ordinalrbm.matrix.variational import Precisions, max_identifiable_factors, with_features_of, with_weights
 from ordinalrbm.runtime import process_group
-from ordinalrbm.runtime.process_group import Group
+from ordinalrbm.runtime.process_group import Alone, Group
+from ordinalrbm.stats.mcmc_diagnostics import normal_scores, r_hat
 from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.training.loop import learn
@@ -35,18 +36,16 @@ from ordinalrbm.training.state import (
 
 # Epochs of the variational learner before the first sweep: it need not have converged.
 _WARM_EPOCHS = 8
-# Sweeps that are dropped, at most: the chain starts near where it stays.
-_BURN_IN = 30
+# Sweeps that are dropped: at least so many, and then until nothing has a trend, but at most so many.
+_BURN_IN, _MOST_BURN_IN = 30, 150
+# After so many sweeps the chain is looked at again. It has no trend where split R-hat of the last
+# half is not above this: chance alone, in a chain that moves slowly, makes it more than 1.1.
+_EVERY_LOOK, _NO_TREND = 10, 1.25
 # Of so many sweeps two are kept, one after the other: they are on two sides of the mean.
 _PER_PAIR = 10
 # Of factors that the ratings can tell, by the rule for the variational model, twice as many: here
 # those that are not needed are drawn around zero and do no harm.
 _MORE_FACTORS = 2
-
-
-def burn_in(n_sweeps: int) -> int:
-    """How many sweeps are dropped at first: at most a third of all."""
-    return min(_BURN_IN, n_sweeps // 3)
 
 
 @dataclass(frozen=True)
@@ -75,24 +74,23 @@ class SampledSettings:
         )
 
     @property
-    def n_sweeps(self) -> int:
-        return self.n_epochs or _BURN_IN + _PER_PAIR * -(-self.n_draws // 2)
+    def most_dropped(self) -> int:
+        """Sweeps that are dropped at most: a third, if it is given how many there are."""
+        return min(_MOST_BURN_IN, self.n_epochs // 3) if self.n_epochs else _MOST_BURN_IN
 
-    @property
-    def burn_in(self) -> int:
-        """Sweeps that are dropped."""
-        return burn_in(self.n_sweeps)
+    def n_sweeps(self, n_dropped: int) -> int:
+        """All of them, if so many are dropped."""
+        return self.n_epochs or n_dropped + _PER_PAIR * -(-self.n_draws // 2)
 
-    @property
-    def kept(self) -> np.ndarray:
+    def kept(self, n_dropped: int) -> np.ndarray:
         """Numbers of the sweeps that are kept: pairs of neighbours, evenly spaced to the last."""
-        n_after = self.n_sweeps - self.burn_in
+        n_after = self.n_sweeps(n_dropped) - n_dropped
         if self.n_draws >= n_after:
-            return self.burn_in + np.arange(1, n_after + 1)
+            return n_dropped + np.arange(1, n_after + 1)
         draw = np.arange(self.n_draws)
         last_of_pair = (draw // 2 + 1) * n_after // -(-self.n_draws // 2)
         is_first = (draw % 2 == 0) & (draw + 1 < self.n_draws)
-        return self.burn_in + last_of_pair - is_first
+        return n_dropped + last_of_pair - is_first
 
 
 class Record(NamedTuple):
@@ -106,7 +104,19 @@ class Record(NamedTuple):
     user_ridge: float  # precision of the weights of features, the mean over their kinds
     item_ridge: float
     scale_width: float  # from the lowest threshold to the highest, of the first scale
+    dropped: float  # 1 while the chain settled, then 0
     seconds: float
+
+
+def _has_settled(history: list[Record]) -> bool:
+    """Whether fit and scale have no trend in the last half of the sweeps so far.
+
+    Ridges and widths move slowly and matter less: to wait for them would be to wait for long.
+    """
+    if len(history) < _BURN_IN or len(history) % _EVERY_LOOK:
+        return False
+    last = np.array([(line.log_likelihood, line.scale_width) for line in history[len(history) // 2 :]])
+    return not any(r_hat(normal_scores(numbers)) > _NO_TREND for numbers in last.T)
 
 
 def fit(
@@ -129,7 +139,8 @@ def fit(
     with threadpool_limits(limits=1, user_api="blas"):
         learner = chain if group is None else _Chains(chain, group)
         writer, verbose = checkpoints.of("sampled"), settings.verbose
-        interrupted = learn(learner, writer, settings.n_sweeps, verbose=verbose, watched="validation")
+        at_most = settings.n_sweeps(settings.most_dropped)
+        interrupted = learn(learner, writer, at_most, verbose=verbose, watched="validation")
     draws = chain.draws() if group is None else chain.draws().gathered(group)
     if validation is not None and settings.calibrate:
         shifts = shifts_of_draws(draws.models, observations, validation)
@@ -156,6 +167,8 @@ class _Learner:
         self.kept: list[SampledState] = []
         self.blocks: list[BlockWeights] = []  # sums; the last one is where the chain is
         self.history: list[Record] = []
+        self.n_dropped: int | None = None if settings.most_dropped else 0  # None while it settles
+        self.group: Alone | Group = process_group.ALONE  # whose chains settle together
         self.started = time.perf_counter()
 
     @property
@@ -163,17 +176,17 @@ class _Learner:
         return bool(self.history)
 
     def goes_on(self) -> bool:
-        return len(self.history) < self.settings.n_sweeps
+        return self.n_dropped is None or len(self.history) < self.settings.n_sweeps(self.n_dropped)
 
     def epoch(self) -> None:
         """One sweep, before the first of which the chain is put near where it will stay."""
         number = len(self.history) + 1
         if number == 1:
             self._warm_up()
-        settling = number <= self.settings.burn_in
+        settling = self.n_dropped is None
         with self.backend.working():
             self.chain = sweep(self.data, self.chain, number, self.settings.seed, settling=settling)
-        if number in self.settings.kept:
+        if self.n_dropped is not None and number in self.settings.kept(self.n_dropped):
             self._keep()
         elif not self.kept:
             self.last = self._copied()
@@ -189,9 +202,18 @@ class _Learner:
                 user_ridge,
                 item_ridge,
                 self._scale_width(),
+                float(settling),
                 time.perf_counter() - self.started,
             )
         )
+        self._settle()
+
+    def _settle(self) -> None:
+        """End the burn-in by a rule; by the history alone, so that a fit that goes on does the same."""
+        n_dropped, n = sum(line.dropped > 0.0 for line in self.history), len(self.history)
+        is_over = n_dropped < n or n_dropped >= self.settings.most_dropped
+        if is_over or all(self.group.all_gather_object(_has_settled(self.history))):
+            self.n_dropped = n_dropped
 
     def _scale_width(self) -> float:
         gaps = self.chain.cutpoints[0, 1 : self.data.scales.n_levels[0] - 1]
@@ -279,7 +301,9 @@ class _Learner:
         engine = self.data.engine
         chain = unflatten("chain", state, engine.on_host(self.chain))
         self.chain = engine.on_device(chain, self.data.answers)
-        n_kept = int(np.searchsorted(self.settings.kept, len(self.history), side="right"))
+        self._settle()
+        kept = [] if self.n_dropped is None else self.settings.kept(self.n_dropped)
+        n_kept = int(np.searchsorted(kept, len(self.history), side="right"))
         self.last, like = self._copied(), self._as_kept(self.chain)
         self.kept = [unflatten(f"kept.{k}", state, like) for k in range(n_kept)]
         weights = engine.on_host(self._weights(self.chain))
@@ -298,6 +322,7 @@ class _Chains:
 
     def __init__(self, own: _Learner, group: Group) -> None:
         self.own, self.group = own, group
+        own.group = group
         self.goes_on, self.epoch = own.goes_on, own.epoch
 
     @property

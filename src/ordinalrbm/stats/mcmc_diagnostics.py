@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri
+from scipy.stats import rankdata
 
 
 def r_hat(draws: np.ndarray) -> float:
@@ -19,6 +21,11 @@ def r_hat(draws: np.ndarray) -> float:
     if within == 0.0:
         return np.nan
     return float(np.sqrt((half - 1) / half + between / within))
+
+
+def normal_scores(draws: np.ndarray) -> np.ndarray:
+    """Quantiles of the normal distribution in the order of the draws, so that heavy tails do no harm."""
+    return ndtri((rankdata(draws) - 0.375) / (len(draws) + 0.25))
 
 
 def effective_size(draws: np.ndarray) -> float:
@@ -38,12 +45,16 @@ def effective_size(draws: np.ndarray) -> float:
 
 
 def summary(draws: pd.DataFrame) -> pd.DataFrame:
-    """Mean, standard deviation, R-hat and effective size of each column of a chain."""
+    """Mean, standard deviation, R-hat and effective size of each column of a chain.
+
+    The latter two are those of normal scores (Vehtari et al. 2021).
+    """
+    scores = {name: normal_scores(draws[name].to_numpy()) for name in draws}
     return pd.DataFrame(
         {
             "mean": draws.mean(),
             "sd": draws.std(),
-            "r_hat": [r_hat(draws[name].to_numpy()) for name in draws],
-            "effective_size": [effective_size(draws[name].to_numpy()) for name in draws],
+            "r_hat": [r_hat(scores[name]) for name in draws],
+            "effective_size": [effective_size(scores[name]) for name in draws],
         }
     )
