@@ -23,7 +23,7 @@ from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.process_group import Alone, Group
 from ordinalrbm.stats.mcmc_diagnostics import normal_scores, r_hat
 from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY
-from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
+from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints, CheckpointWriter
 from ordinalrbm.training.loop import learn
 from ordinalrbm.training.state import (
     State,
@@ -55,6 +55,7 @@ class SampledSettings:
     n_factors: int
     n_epochs: int | None
     n_draws: int
+    n_chains: int
     rated_sets: bool
     calibrate: bool
     precisions: Precisions
@@ -63,7 +64,7 @@ class SampledSettings:
     verbose: bool
 
     def of_rank(self, group: Group) -> SampledSettings:
-        """Of one chain of several: its part of the draws, and a seed of its own."""
+        """Of one process of several: its part of the draws, and a seed of its own."""
         n_draws, device = -(-self.n_draws // group.size), self.device
         # Seeds of fits have 31 bits.
         return replace(
@@ -72,6 +73,10 @@ class SampledSettings:
             seed=self.seed + (group.rank << 32),
             device=group.own_gpu() if device == "cuda" else device,
         )
+
+    def of_chain(self, number: int) -> SampledSettings:
+        """Of one chain of several, of this process: its part of the draws, and a seed of its own."""
+        return replace(self, n_draws=-(-self.n_draws // self.n_chains), seed=self.seed + (number << 48))
 
     @property
     def most_dropped(self) -> int:
@@ -104,6 +109,7 @@ class Record(NamedTuple):
     user_ridge: float  # precision of the weights of features, the mean over their kinds
     item_ridge: float
     scale_width: float  # from the lowest threshold to the highest, of the first scale
+    chain: float  # from 1
     dropped: float  # 1 while the chain settled, then 0
     seconds: float
 
@@ -134,27 +140,48 @@ def fit(
     if group is not None:
         refuse_different_ratings(group, observations)
         settings = settings.of_rank(group)
-    chain = _Learner(observations, validation, settings, tables)
+    chains: list[_Learner] = []
     # Sums of matrix products must not depend on how many threads there are.
     with threadpool_limits(limits=1, user_api="blas"):
-        learner = chain if group is None else _Chains(chain, group)
-        writer, verbose = checkpoints.of("sampled"), settings.verbose
-        at_most = settings.n_sweeps(settings.most_dropped)
-        interrupted = learn(learner, writer, at_most, verbose=verbose, watched="validation")
-    draws = chain.draws() if group is None else chain.draws().gathered(group)
+        for number in range(settings.n_chains):
+            chain = _Learner(observations, validation, settings, tables, number)
+            interrupted = _sample(
+                chain, group, checkpoints.of(f"sampled {number + 1}" if number else "sampled")
+            )
+            if chain.history:
+                chains.append(chain)
+            if interrupted:
+                break
+    draws = Draws.joined([chain.draws() for chain in chains])
+    draws = draws if group is None else draws.gathered(group)
     if validation is not None and settings.calibrate:
         shifts = shifts_of_draws(draws.models, observations, validation)
         draws = replace(draws, shifts=shifts).shifted(observations)
-    return Fitted([draws], len(chain.history), chain.history, interrupted)
+    history = [line for chain in chains for line in chain.history]
+    return Fitted([draws], len(history), history, interrupted)
+
+
+def _sample(chain: _Learner, group: Group | None, writer: CheckpointWriter) -> bool:
+    """Run a chain to its end; returns whether it was interrupted."""
+    learner = chain if group is None else _Chains(chain, group)
+    settings = chain.settings
+    at_most = settings.n_sweeps(settings.most_dropped)
+    return learn(learner, writer, at_most, verbose=settings.verbose, watched="validation")
 
 
 class _Learner:
     schedule = None  # there is no learning rate
 
     def __init__(
-        self, observations: Observations, validation: Cells | None, settings: SampledSettings, tables: Tables
+        self,
+        observations: Observations,
+        validation: Cells | None,
+        settings: SampledSettings,
+        tables: Tables,
+        number: int,
     ) -> None:
-        self.settings, self.tables = settings, tables
+        self.settings, self.tables, self.number = settings.of_chain(number), tables, number
+        settings = self.settings
         self.backend = single_backend(settings.device)
         self.observations, self.validation = observations, validation
         self.data = self.backend.sampled(observations, tables, rated_sets=settings.rated_sets)
@@ -173,7 +200,7 @@ class _Learner:
 
     @property
     def has_model(self) -> bool:
-        return bool(self.history)
+        return bool(self.history) or self.number > 0  # then there is that of the first chain
 
     def goes_on(self) -> bool:
         return self.n_dropped is None or len(self.history) < self.settings.n_sweeps(self.n_dropped)
@@ -202,6 +229,7 @@ class _Learner:
                 user_ridge,
                 item_ridge,
                 self._scale_width(),
+                1.0 + self.number,
                 float(settling),
                 time.perf_counter() - self.started,
             )
@@ -302,16 +330,18 @@ class _Learner:
         chain = unflatten("chain", state, engine.on_host(self.chain))
         self.chain = engine.on_device(chain, self.data.answers)
         self._settle()
-        kept = [] if self.n_dropped is None else self.settings.kept(self.n_dropped)
-        n_kept = int(np.searchsorted(kept, len(self.history), side="right"))
+        n_kept = 0
+        if self.n_dropped is not None:
+            kept = self.settings.kept(self.n_dropped)
+            n_kept = int(np.searchsorted(kept, len(self.history), side="right"))
         self.last, like = self._copied(), self._as_kept(self.chain)
         self.kept = [unflatten(f"kept.{k}", state, like) for k in range(n_kept)]
         weights = engine.on_host(self._weights(self.chain))
         blocks = [unflatten(f"blocks.{k}", state, weights) for k in range(n_blocks(n_kept))]
         self.blocks = [*blocks[:-1], *engine.on_device(blocks[-1:], self.data.answers)]
         self.chance = np.zeros(1)
-        for kept in self.kept:
-            self._watch(kept)
+        for draw in self.kept:
+            self._watch(draw)
         self.started = virtual_start_time(self.history)
 
 
