@@ -166,19 +166,27 @@ def test_what_settings_are_worth_is_measured(page):
 def test_the_mathematics_has_the_numbers_of_the_code():
     words = {2: "two", 4: "fourth", 5: "five"}
     rounds, more = words[update._ROUNDS], words[update._MORE_ROUNDS]
-    shape, rate = gibbs_sampler._WIDTH_PRIOR
+    least, most = gibbs_learner._BURN_IN, gibbs_learner._MOST_BURN_IN
+    degrees, scale = gibbs_sampler._DEGREES, gibbs_sampler._SCALE
     said = [
         f"{draws._AVERAGED} sweeps of its own, after {draws._DROPPED} that are dropped",
         f"{rounds} rounds, or {more} if the new ratings are more than {100 * update._MANY:.0f} %",
-        f"The first {gibbs_learner._BURN_IN} sweeps are dropped",
-        f"of every {gibbs_learner._PER_PAIR} after that two neighbours are kept",
+        f"The first {least} sweeps are dropped",
+        f"R-hat of at most {gibbs_learner._NO_TREND}",
+        f"At most {most} are dropped",
+        f"({least} to {most}, and 5 for each of 64 draws)",
+        f"Of every {gibbs_learner._PER_PAIR} after that two neighbours are kept",
         rf"\hat{{\tilde p}} - {ordinal_gibbs.OVERRELAXED}\,",
         rf"{{n / \sqrt{{n + {rated_sets.FEW:.0f}}}}}",
         f"at most {rated_sets._MOST_RATERS} of them",
         f"as if it were {rated_sets._ALL_COUNT_AS:.0f} raters",
         f"ridge of {feature_priors.TABLE_RIDGE:.0f} instead of {feature_priors.RIDGE:.0f}",
-        rf"\mathrm{{Gamma}}({shape:.0f}, {rate})",
-        f"F + {gibbs_sampler._PRIOR_DEGREES + 1:.0f}",
+        f"F + {degrees:.0f}",
+        rf"1 / ({2 * degrees:.0f} \cdot {scale}^2)",
+        f"half-t with {degrees:.0f} degrees of freedom and scale {scale}",
+        f"half-normal with scale {gibbs_sampler._RIDGE_SCALE:.0f}",
+        f"half-normal with scale {gibbs_sampler._WIDTH_SCALE}",
+        f"smaller than {gibbs_sampler._LEAST_DEVIATION}",
     ]
     page = text_of("mathematics-matrix")
     assert [sentence for sentence in said if sentence not in page] == []

@@ -63,7 +63,8 @@ def netflix(n_factors: int) -> None:
         features.append([made_up_sets(own.answers, other.answers)])
         weights = torch.zeros((other.bias.numel(), 1 + n_factors), device=device)
         width = 1 + n_factors
-        hypers.append(Hyper(np.zeros(width), 20.0 * np.eye(width), [weights], [1.0], 20.0))
+        scatter = np.full(2, 1.5)
+        hypers.append(Hyper(np.zeros(width), scatter, 20.0 * np.eye(width), [weights], [1.0], 20.0))
     centre = np.array([[-2.4, -0.16, 0.28, 0.28]])
     scales = Scales(centre, np.array([5]), np.zeros(columns.bias.numel(), dtype=np.int32))
     data = SampledData(GPU_GIBBS, *views, *features, n_answers, scales)

@@ -18,7 +18,8 @@ from ordinalrbm.engine import drift
 from ordinalrbm.engine.normal_reference import log_mass
 from ordinalrbm.engine.ordinal_gibbs import CPU_GIBBS, DrawnSide, Sweep
 from ordinalrbm.engine.rated_sets import FEW, FeatureTable, RatedSets, WeightDraws
-from ordinalrbm.matrix import gibbs_sampler
+from ordinalrbm.matrix import gibbs_learner, gibbs_sampler
+from ordinalrbm.matrix.gibbs_learner import Record
 from ordinalrbm.matrix.gibbs_sampler import Hyper, SampledData, SampledState, Scales, bounds_of, sweep
 from ordinalrbm.runtime.threads import threads
 
@@ -361,7 +362,7 @@ def test_draws_are_predicted_as_any_model_without_variances():
 def test_a_chain_that_has_not_mixed_is_said():
     """With what, how far, and the remedy; one that has mixed is not."""
     users, items = np.divmod(np.arange(400), 20)
-    levels = 1 + np.random.default_rng(0).integers(0, 4, users.size)
+    levels = 1 + (users // 5 + np.random.default_rng(0).integers(0, 2, users.size)) % 5
     model = orbm.OrdinalMF(2, posterior="sampled", n_draws=4, n_epochs=12, random_state=0)
     with pytest.warns(ConvergenceWarning) as said:
         model.fit((users, items, levels))
@@ -381,6 +382,59 @@ def test_a_chain_that_has_not_mixed_is_said():
     model.history_["epoch"] = np.arange(1, len(model.history_) + 1)
     assert model.chain_["r_hat"].max() < 1.1
     model._warn_unless_mixed()  # an error here, if it said anything
+
+
+def test_sweeps_are_dropped_until_there_is_no_trend(tmp_path):
+    """By a rule that looks at every tenth sweep from 30 on; and where it never holds, at most so many."""
+    rng = np.random.default_rng(0)
+    blank = Record(*np.zeros(len(Record._fields)))
+
+    def dropped(values):
+        history = []
+        for value in values:
+            history.append(blank._replace(log_likelihood=value, scale_width=rng.normal()))
+            if gibbs_learner._has_settled(history):
+                return len(history)
+        return None
+
+    noise = rng.normal(size=200)
+    assert dropped(noise) == 30
+    assert 40 < dropped(noise + 20 * np.exp(-np.arange(200) / 10)) < 100
+    assert dropped(noise + np.arange(200)) is None
+    users, items = np.divmod(np.arange(400), 20)
+    levels = 1 + rng.integers(0, 4, users.size)
+    model = orbm.OrdinalMF(2, posterior="sampled", n_draws=3, n_epochs=100, random_state=0)
+    model.fit((users, items, levels))
+    n_dropped = int(model.history_["dropped"].sum())
+    assert n_dropped in (30, 33) and len(model.history_) == 100
+    assert (model.history_["dropped"].to_numpy() == (np.arange(100) < n_dropped)).all()
+    assert model.draws_.n_draws == 3
+    again = orbm.OrdinalMF(2, posterior="sampled", n_draws=3, n_epochs=100, random_state=0)
+    again.fit((users, items, levels), checkpoint=tmp_path, callback=lambda epoch: epoch.epoch == n_dropped)
+    assert len(again.history_) == n_dropped
+    again.fit((users, items, levels), checkpoint=tmp_path)
+    assert again.history_["dropped"].equals(model.history_["dropped"])
+    np.testing.assert_array_equal(again.draws_.rows.factors, model.draws_.rows.factors)
+
+
+def test_several_chains_are_those_of_their_seeds_one_after_the_other():
+    users, items = np.divmod(np.arange(400), 20)
+    ratings = (users, items, 1 + np.random.default_rng(0).integers(0, 4, users.size))
+    given = {"posterior": "sampled", "n_epochs": 30, "random_state": 0}
+    one = orbm.OrdinalMF(2, n_draws=4, **given).fit(ratings)
+    both = orbm.OrdinalMF(2, n_draws=8, n_chains=2, **given).fit(ratings)
+    history = both.history_
+    assert both.draws_.n_draws == 8 and len(history) == 60
+    assert history["chain"].tolist() == [1.0] * 30 + [2.0] * 30
+    np.testing.assert_array_equal(both.draws_.rows.factors[:4], one.draws_.rows.factors)
+    assert not np.isclose(history["log_likelihood"][29], history["log_likelihood"][59])
+    np.testing.assert_array_equal(both.draws_.columns.block, [0] * 4 + [1] * 4)
+    assert both.predict_proba(users[:5], items[:5]).shape == (5, 4)
+    # Chains that have not one number in common; ranks do not tell how far apart they are.
+    both.history_ = history.assign(scale_width=history["scale_width"] + 10.0 * history["chain"])
+    assert both.chain_["r_hat"]["scale_width"] > 1.8
+    kept = history[history["dropped"] == 0]
+    assert both.chain_["mean"]["log_likelihood"] == pytest.approx(kept["log_likelihood"].mean())
 
 
 def test_chains_tell_how_they_went():

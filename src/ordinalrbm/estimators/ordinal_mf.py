@@ -170,6 +170,9 @@ class OrdinalMF(_FactorModel):
         baseline of the paper.
     n_draws : int, default=64
         Of "sampled": how many draws are kept, in pairs of neighbours. Predictions are their mean.
+    n_chains : int, default=1
+        Of "sampled": how many chains these draws are from, each with sweeps that are dropped of its
+        own. Several tell better whether they have forgotten where they began, and take longer.
     scale, item_scales, random_state, n_jobs, device, verbose, demand_factors, validation_fraction
         See :class:`RatingModel`, also for attributes that all models have.
 
@@ -178,8 +181,9 @@ class OrdinalMF(_FactorModel):
     n_epochs : int or None, default=None
         Passes over the ratings at most; each passes over the users and over the items. None means
         30, or 60 for "point"; most fits stop by themselves after 10 to 25. Of "sampled" it is the
-        number of sweeps, None meaning 30 and then 5 for each draw; of these a third at most, and
-        no more than 30, are dropped at first.
+        number of sweeps, None meaning 5 for each draw after those that are dropped: at least 30,
+        until neither the likelihood nor the width of the scale has a trend, and at most 150 or, if
+        ``n_epochs`` is given, a third of all.
     patience : int, default=2
         Learning ends after so many epochs in a row of little gain for the held-out ratings.
     refit : {"held-out", "all", "none"}, default="held-out"
@@ -221,8 +225,8 @@ class OrdinalMF(_FactorModel):
         Of "sampled": what is kept of each draw.
     chain_ : DataFrame
         Of "sampled": mean, standard deviation, split R-hat and effective sample size of the numbers
-        in ``history_``, over the sweeps that were not dropped. Where R-hat of any of them is above
-        1.1, ``fit`` warns (``ConvergenceWarning``): the chain is worth more sweeps (``n_epochs``).
+        in ``history_``, over the sweeps of all chains that were not dropped. Where any R-hat is
+        above 1.1, ``fit`` warns (``ConvergenceWarning``): the chain is worth more sweeps (``n_epochs``).
 
     Examples
     --------
@@ -244,6 +248,7 @@ class OrdinalMF(_FactorModel):
         "drift": ("auto", "none"),
     }
     n_draws: int
+    n_chains: int
     rated_sets: bool
 
     def __init__(
@@ -252,6 +257,7 @@ class OrdinalMF(_FactorModel):
         *,
         posterior: Literal["variational", "sampled", "point"] = "variational",
         n_draws: int = 64,
+        n_chains: int = 1,
         scale: Any = None,
         item_scales: Any = None,
         random_state: Any = None,
@@ -330,8 +336,13 @@ class OrdinalMF(_FactorModel):
         if not self._is_sampled or not hasattr(self, "history_"):
             raise AttributeError("Only a fitted model with posterior='sampled' has a chain.")
         history = self.history_
-        after = history["epoch"] > gibbs_learner.burn_in(len(history))
-        return summary(history.loc[after].drop(columns=["epoch", "validation", "seconds"]))
+        # Before there was a rule, a third of the sweeps were dropped, or 30.
+        before = history["epoch"] <= min(30, len(history) // 3)
+        dropped = history.get("dropped", before) > 0
+        kept = history if dropped.all() else history.loc[~dropped]
+        number = kept.get("chain", kept["epoch"] > 0)
+        kept = kept.drop(columns=["epoch", "validation", "seconds", "chain", "dropped"], errors="ignore")
+        return summary([own for _, own in kept.groupby(number.to_numpy())])
 
     def _keep(self, known: Ratings, data: TrainingData, fitted: Fitted) -> None:
         super()._keep(known, data, fitted)
@@ -345,7 +356,7 @@ class OrdinalMF(_FactorModel):
         warnings.warn(
             f"The chain has not mixed: R-hat of {r_hat.idxmax()} is {r_hat.max():.2f} after "
             f"{self.n_iter_} sweeps, and should be below {MIXED}; sample for longer, for example "
-            f"with n_epochs={2 * self.n_iter_} (chain_ has all figures).",
+            f"with n_epochs={2 * self.n_iter_ // self.n_chains} (chain_ has all figures).",
             ConvergenceWarning,
             stacklevel=user_stacklevel(),
         )

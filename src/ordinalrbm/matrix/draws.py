@@ -187,6 +187,17 @@ class DrawnSides(NamedTuple):
             raise wrong("precision", "is not positive definite, or hardly")
         return found
 
+    @classmethod
+    def joined(cls, sides: list[DrawnSides]) -> DrawnSides:
+        """Those of several chains, one after the other."""
+        before = np.cumsum([0, *(len(side.weights) for side in sides)])
+        sides = [
+            side._replace(block=side.block + np.int32(first))
+            for side, first in zip(sides, before[:-1], strict=True)
+        ]
+        parts = map(np.concatenate, zip(*sides, strict=True))
+        return cls(*parts)._replace(is_known=sides[0].is_known)
+
     def gathered(self, group: Group) -> DrawnSides:
         """With the draws of all processes of a group, in the order of these."""
         before = group.before(len(self.weights))
@@ -246,6 +257,20 @@ class Draws:
             model._replace(rows=place(model.rows, k, placed.rows, placed.bins))
             for k, model in enumerate(self.models)
         ]
+
+    @classmethod
+    def joined(cls, chains: list[Draws]) -> Draws:
+        """The draws of several chains, one after the other."""
+        first = chains[0]
+        if len(chains) == 1:
+            return first
+        return replace(
+            first,
+            rows=DrawnSides.joined([chain.rows for chain in chains]),
+            columns=DrawnSides.joined([chain.columns for chain in chains]),
+            cutpoints=np.concatenate([chain.cutpoints for chain in chains]),
+            drift=RowDrift.joined([chain.drift for chain in chains]),
+        )
 
     @property
     def n_draws(self) -> int:

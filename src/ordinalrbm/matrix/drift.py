@@ -67,6 +67,12 @@ class RowDrift(NamedTuple):
     def _last_bins(self, rows: np.ndarray) -> np.ndarray:
         return self.start[rows + 1] - 1
 
+    @classmethod
+    def joined(cls, parts: list[RowDrift]) -> RowDrift:
+        """That of several chains, one after the other."""
+        level, variance = (np.concatenate([part[which] for part in parts]) for which in (2, 3))
+        return parts[0]._replace(level=level, variance=variance)
+
     def gathered(self, group: Group) -> RowDrift:
         return self._replace(level=group.all_gather(self.level)) if self.is_any else self
 

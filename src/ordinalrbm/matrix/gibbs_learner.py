@@ -30,9 +30,10 @@ from ordinalrbm.matrix.variational import (
     with_weights,
 )
 from ordinalrbm.runtime import process_group
-from ordinalrbm.runtime.process_group import Group
+from ordinalrbm.runtime.process_group import Alone, Group
+from ordinalrbm.stats.mcmc_diagnostics import normal_scores, r_hat
 from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY
-from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
+from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints, CheckpointWriter
 from ordinalrbm.training.loop import learn
 from ordinalrbm.training.state import (
     State,
@@ -45,18 +46,16 @@ from ordinalrbm.training.state import (
 
 # Epochs of the variational learner before the first sweep: it need not have converged.
 _WARM_EPOCHS = 8
-# Sweeps that are dropped, at most: the chain starts near where it stays.
-_BURN_IN = 30
+# Sweeps that are dropped: at least so many, and then until nothing has a trend, but at most so many.
+_BURN_IN, _MOST_BURN_IN = 30, 150
+# After so many sweeps the chain is looked at again. It has no trend where split R-hat of the last
+# half is not above this: chance alone, in a chain that moves slowly, makes it more than 1.1.
+_EVERY_LOOK, _NO_TREND = 10, 1.25
 # Of so many sweeps two are kept, one after the other: they are on two sides of the mean.
 _PER_PAIR = 10
 # Of factors that the ratings can tell, by the rule for the variational model, twice as many: here
 # those that are not needed are drawn around zero and do no harm.
 _MORE_FACTORS = 2
-
-
-def burn_in(n_sweeps: int) -> int:
-    """How many sweeps are dropped at first: at most a third of all."""
-    return min(_BURN_IN, n_sweeps // 3)
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,7 @@ class SampledSettings:
     n_factors: int
     n_epochs: int | None
     n_draws: int
+    n_chains: int
     rated_sets: bool
     calibrate: bool
     precisions: Precisions
@@ -74,7 +74,7 @@ class SampledSettings:
     verbose: bool
 
     def of_rank(self, group: Group) -> SampledSettings:
-        """Of one chain of several: its part of the draws, and a seed of its own."""
+        """Of one process of several: its part of the draws, and a seed of its own."""
         n_draws, device = -(-self.n_draws // group.size), self.device
         # Seeds of fits have 31 bits.
         return replace(
@@ -84,25 +84,28 @@ class SampledSettings:
             device=group.own_gpu() if device == "cuda" else device,
         )
 
-    @property
-    def n_sweeps(self) -> int:
-        return self.n_epochs or _BURN_IN + _PER_PAIR * -(-self.n_draws // 2)
+    def of_chain(self, number: int) -> SampledSettings:
+        """Of one chain of several, of this process: its part of the draws, and a seed of its own."""
+        return replace(self, n_draws=-(-self.n_draws // self.n_chains), seed=self.seed + (number << 48))
 
     @property
-    def burn_in(self) -> int:
-        """Sweeps that are dropped."""
-        return burn_in(self.n_sweeps)
+    def most_dropped(self) -> int:
+        """Sweeps that are dropped at most: a third, if it is given how many there are."""
+        return min(_MOST_BURN_IN, self.n_epochs // 3) if self.n_epochs else _MOST_BURN_IN
 
-    @property
-    def kept(self) -> np.ndarray:
+    def n_sweeps(self, n_dropped: int) -> int:
+        """All of them, if so many are dropped."""
+        return self.n_epochs or n_dropped + _PER_PAIR * -(-self.n_draws // 2)
+
+    def kept(self, n_dropped: int) -> np.ndarray:
         """Numbers of the sweeps that are kept: pairs of neighbours, evenly spaced to the last."""
-        n_after = self.n_sweeps - self.burn_in
+        n_after = self.n_sweeps(n_dropped) - n_dropped
         if self.n_draws >= n_after:
-            return self.burn_in + np.arange(1, n_after + 1)
+            return n_dropped + np.arange(1, n_after + 1)
         draw = np.arange(self.n_draws)
         last_of_pair = (draw // 2 + 1) * n_after // -(-self.n_draws // 2)
         is_first = (draw % 2 == 0) & (draw + 1 < self.n_draws)
-        return self.burn_in + last_of_pair - is_first
+        return n_dropped + last_of_pair - is_first
 
 
 class Record(NamedTuple):
@@ -116,7 +119,21 @@ class Record(NamedTuple):
     user_ridge: float  # precision of the weights of features, the mean over their kinds
     item_ridge: float
     scale_width: float  # from the lowest threshold to the highest, of the first scale
+    drift: float  # standard deviation of its levels, zero if there is none
+    chain: float  # from 1
+    dropped: float  # 1 while the chain settled, then 0
     seconds: float
+
+
+def _has_settled(history: list[Record]) -> bool:
+    """Whether fit and scale have no trend in the last half of the sweeps so far.
+
+    Ridges and widths move slowly and matter less: to wait for them would be to wait for long.
+    """
+    if len(history) < _BURN_IN or len(history) % _EVERY_LOOK:
+        return False
+    last = np.array([(line.log_likelihood, line.scale_width) for line in history[len(history) // 2 :]])
+    return not any(r_hat(normal_scores(numbers)) > _NO_TREND for numbers in last.T)
 
 
 def fit(
@@ -135,18 +152,34 @@ def fit(
     if group is not None:
         refuse_different_ratings(group, observations)
         settings = settings.of_rank(group)
-    chain = _Learner(observations, validation, settings, tables, times)
+    chains: list[_Learner] = []
     # Sums of matrix products must not depend on how many threads there are.
     with threadpool_limits(limits=1, user_api="blas"):
-        learner = chain if group is None else _Chains(chain, group)
-        writer, verbose = checkpoints.of("sampled"), settings.verbose
-        interrupted = learn(learner, writer, settings.n_sweeps, verbose=verbose, watched="validation")
-    draws = chain.draws() if group is None else chain.draws().gathered(group)
+        for number in range(settings.n_chains):
+            chain = _Learner(observations, validation, settings, tables, number, times)
+            interrupted = _sample(
+                chain, group, checkpoints.of(f"sampled {number + 1}" if number else "sampled")
+            )
+            if chain.history:
+                chains.append(chain)
+            if interrupted:
+                break
+    draws = Draws.joined([chain.draws() for chain in chains])
+    draws = draws if group is None else draws.gathered(group)
     if validation is not None and settings.calibrate:
         seen = chain.at_their_times(draws)
         shifts = shifts_of_draws(*seen, observations, validation)
         draws = replace(draws, shifts=shifts).shifted(observations)
-    return Fitted([draws], len(chain.history), chain.history, interrupted)
+    history = [line for chain in chains for line in chain.history]
+    return Fitted([draws], len(history), history, interrupted)
+
+
+def _sample(chain: _Learner, group: Group | None, writer: CheckpointWriter) -> bool:
+    """Run a chain to its end; returns whether it was interrupted."""
+    learner = chain if group is None else _Chains(chain, group)
+    settings = chain.settings
+    at_most = settings.n_sweeps(settings.most_dropped)
+    return learn(learner, writer, at_most, verbose=settings.verbose, watched="validation")
 
 
 class _Learner:
@@ -158,9 +191,11 @@ class _Learner:
         validation: Cells | None,
         settings: SampledSettings,
         tables: Tables,
+        number: int,
         times: RatingTimes,
     ) -> None:
-        self.settings, self.tables = settings, tables
+        self.settings, self.tables, self.number = settings.of_chain(number), tables, number
+        settings = self.settings
         self.backend = single_backend(settings.device)
         self.observations, self.validation = observations, validation
         rated_sets = settings.rated_sets
@@ -180,6 +215,8 @@ class _Learner:
         self.kept: list[SampledState] = []
         self.blocks: list[BlockWeights] = []  # sums; the last one is where the chain is
         self.history: list[Record] = []
+        self.n_dropped: int | None = None if settings.most_dropped else 0  # None while it settles
+        self.group: Alone | Group = process_group.ALONE  # whose chains settle together
         self.started = time.perf_counter()
 
     @property
@@ -188,20 +225,20 @@ class _Learner:
 
     @property
     def has_model(self) -> bool:
-        return bool(self.history)
+        return bool(self.history) or self.number > 0  # then there is that of the first chain
 
     def goes_on(self) -> bool:
-        return len(self.history) < self.settings.n_sweeps
+        return self.n_dropped is None or len(self.history) < self.settings.n_sweeps(self.n_dropped)
 
     def epoch(self) -> None:
         """One sweep, before the first of which the chain is put near where it will stay."""
         number = len(self.history) + 1
         if number == 1:
             self._warm_up()
-        settling = number <= self.settings.burn_in
+        settling = self.n_dropped is None
         with self.backend.working():
             self.chain = sweep(self.data, self.chain, number, self.settings.seed, settling=settling)
-        if number in self.settings.kept:
+        if self.n_dropped is not None and number in self.settings.kept(self.n_dropped):
             self._keep()
         elif not self.kept:
             self.last = self._copied()
@@ -217,9 +254,20 @@ class _Learner:
                 user_ridge,
                 item_ridge,
                 self._scale_width(),
+                0.0 if self.bins is None else self.chain.drift.variance**0.5,
+                1.0 + self.number,
+                float(settling),
                 time.perf_counter() - self.started,
             )
         )
+        self._settle()
+
+    def _settle(self) -> None:
+        """End the burn-in by a rule; by the history alone, so that a fit that goes on does the same."""
+        n_dropped, n = sum(line.dropped > 0.0 for line in self.history), len(self.history)
+        is_over = n_dropped < n or n_dropped >= self.settings.most_dropped
+        if is_over or all(self.group.all_gather_object(_has_settled(self.history))):
+            self.n_dropped = n_dropped
 
     def _scale_width(self) -> float:
         gaps = self.chain.cutpoints[0, 1 : self.data.scales.n_levels[0] - 1]
@@ -321,15 +369,19 @@ class _Learner:
         chain = unflatten("chain", state, engine.on_host(self.chain))
         drift = chain.drift  # which stays with the host
         self.chain = engine.on_device(chain, self.data.answers)._replace(drift=drift)
-        n_kept = int(np.searchsorted(self.settings.kept, len(self.history), side="right"))
+        self._settle()
+        n_kept = 0
+        if self.n_dropped is not None:
+            kept = self.settings.kept(self.n_dropped)
+            n_kept = int(np.searchsorted(kept, len(self.history), side="right"))
         self.last, like = self._copied(), self._as_kept(self.chain)
         self.kept = [unflatten(f"kept.{k}", state, like) for k in range(n_kept)]
         weights = engine.on_host(self._weights(self.chain))
         blocks = [unflatten(f"blocks.{k}", state, weights) for k in range(n_blocks(n_kept))]
         self.blocks = [*blocks[:-1], *engine.on_device(blocks[-1:], self.data.answers)]
         self.chance = np.zeros(1)
-        for kept in self.kept:
-            self._watch(kept)
+        for draw in self.kept:
+            self._watch(draw)
         self.started = virtual_start_time(self.history)
 
 
@@ -340,6 +392,7 @@ class _Chains:
 
     def __init__(self, own: _Learner, group: Group) -> None:
         self.own, self.group = own, group
+        own.group = group
         self.goes_on, self.epoch = own.goes_on, own.epoch
 
     @property

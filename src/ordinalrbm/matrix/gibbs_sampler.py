@@ -49,7 +49,8 @@ _FIRST_THRESHOLD, _LOG_GAP = 2.0, 1.0
 
 # Of draws of utilities for the drift; those for rows are 0, for columns 1, for new rows up to 7.
 _OF_DRIFT = 15
-# Widths and thresholds change slowly, and are drawn in every so manyth sweep.
+# Widths and thresholds change slowly, and are drawn in every so manyth sweep; scales while the
+# chain settles in each.
 _EVERY_WIDTHS, _EVERY_THRESHOLDS, _EVERY_SCALES = 4, 4, 4
 # Standard deviation of the proposals for scales, beside that of what is proposed for.
 _JUMP = 2.0
@@ -132,7 +133,7 @@ def sweep(data: SampledData, state: SampledState, number: int, seed: int, *, set
     state = _common_width(data, state, rng)
     for this, other in (("row", "column"), ("column", "row")):
         state = _exchanged_means(data.engine, state, this, other, rng)
-    if number % _EVERY_SCALES == 0:
+    if settling or number % _EVERY_SCALES == 0:
         state = _moved_scales(data, state, rng)
     return state
 

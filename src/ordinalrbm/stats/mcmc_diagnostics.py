@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri
+from scipy.stats import rankdata
 
 
 def r_hat(draws: np.ndarray) -> float:
-    """Split R-hat: how much wider both halves of a chain are together than each; 1 if they agree.
+    """Split R-hat: how much wider all halves of chains are together than each; 1 if they agree.
 
-    The square root of the ratio of variances, of Gelman and Rubin. Above 1.05 the chain has not
-    forgotten where it began. NaN if a half does not vary.
+    Of one chain, or of several in lines. The square root of the ratio of variances, of Gelman and
+    Rubin. Above 1.05 the chains have not forgotten where they began. NaN if no half varies.
     """
-    half = len(draws) // 2
-    halves = np.stack([draws[:half], draws[-half:]]) if half > 1 else np.zeros((2, 2))
+    chains = np.atleast_2d(draws)
+    half = chains.shape[1] // 2
+    halves = np.concatenate([chains[:, :half], chains[:, -half:]]) if half > 1 else np.zeros((2, 2))
     within = halves.var(axis=1, ddof=1).mean()
     between = halves.mean(axis=1).var(ddof=1)
     if within == 0.0:
         return np.nan
     return float(np.sqrt((half - 1) / half + between / within))
+
+
+def normal_scores(draws: np.ndarray) -> np.ndarray:
+    """Quantiles of the normal distribution in the order of the draws, so that heavy tails do no harm."""
+    return ndtri((rankdata(draws) - 0.375) / (draws.size + 0.25)).reshape(draws.shape)
 
 
 def effective_size(draws: np.ndarray) -> float:
@@ -37,13 +45,20 @@ def effective_size(draws: np.ndarray) -> float:
     return float(n / max(2.0 * falling.sum() - 1.0, 1.0 / n))
 
 
-def summary(draws: pd.DataFrame) -> pd.DataFrame:
-    """Mean, standard deviation, R-hat and effective size of each column of a chain."""
+def summary(chains: list[pd.DataFrame]) -> pd.DataFrame:
+    """Mean, standard deviation, R-hat and effective size of each column of chains.
+
+    The latter two are those of normal scores (Vehtari et al. 2021); effective sizes are summed.
+    """
+    every, shortest = pd.concat(chains), min(map(len, chains))
+    scores = [
+        normal_scores(np.stack([chain[name].to_numpy()[-shortest:] for chain in chains])) for name in every
+    ]
     return pd.DataFrame(
         {
-            "mean": draws.mean(),
-            "sd": draws.std(),
-            "r_hat": [r_hat(draws[name].to_numpy()) for name in draws],
-            "effective_size": [effective_size(draws[name].to_numpy()) for name in draws],
+            "mean": every.mean(),
+            "sd": every.std(),
+            "r_hat": [r_hat(each) for each in scores],
+            "effective_size": [sum(map(effective_size, each)) for each in scores],
         }
     )
