@@ -39,6 +39,8 @@ _LARGEST_LOG_WIDTH = 40.0
 # Scale of the half-normal priors of the standard deviation of log widths, and of 1/√λ.
 _WIDTH_SCALE, _RIDGE_SCALE = 0.5, 2.0
 _LEAST_SCATTER = _DEGREES * _LEAST_DEVIATION**2
+# What exponentials of logarithms may be off by.
+_ROUNDING = 1e-9
 # Coordinates of a scale: the bias, the factors.
 _PARTS = (slice(0, 1), slice(1, None))
 # λ and width precision in the first sweep.
@@ -213,7 +215,7 @@ def _drawn_scatter(
 
         def log_density(log_there: float, roots: np.ndarray = roots, shape: float = shape) -> float:
             there = math.exp(log_there)
-            if there < _LEAST_SCATTER:
+            if there < _LEAST_SCATTER * (1.0 - _ROUNDING):
                 return -math.inf
             of_rows = 0.5 * (n_prior + n_found) * float(np.log(roots + there).sum())
             return shape * log_there - _SCATTER_RATE * there - of_rows
@@ -249,7 +251,7 @@ def _log_half_normal(log_precision: float, scale: float) -> float:
 
 def _drawn_precision(before: float, n: int, squares: float, scale: float, rng: np.random.Generator) -> float:
     """Precision of n numbers with this sum of squares, by a half-normal prior of their deviation."""
-    most = -2.0 * math.log(_LEAST_DEVIATION)
+    most = -2.0 * math.log(_LEAST_DEVIATION) + _ROUNDING
 
     def log_density(log_there: float) -> float:
         if log_there > most:
@@ -298,7 +300,7 @@ def _scaled_ridge(
     Returns what they are multiplied with, and λ.
     """
     along, squares = (float(engine.row_sums(part * explained).total.sum()) for part in (left, explained))
-    most = -2.0 * math.log(_LEAST_DEVIATION)
+    most = -2.0 * math.log(_LEAST_DEVIATION) + _ROUNDING
 
     def log_density(log_there: float) -> float:
         if log_there > most:

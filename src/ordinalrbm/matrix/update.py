@@ -186,7 +186,7 @@ def _learnt_on(model: GaussianModel, ratings: Observations, tables: Tables, n_ep
         for number in range(_LATER, _LATER + n_epochs):
             state = epoch(data, state, number, model.is_point)
         state = refit_rows(data, state, model.is_point)
-    return model.of_state(state)._replace(spread=model.spread, share=model.share)
+    return model.of_state(state)._replace(spread=model.spread, share=model.share, drift=model.drift)
 
 
 def _copied(model: GaussianModel) -> GaussianModel:
