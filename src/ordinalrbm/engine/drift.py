@@ -131,9 +131,24 @@ def drawn_path(bins: Bins, total: np.ndarray, path: Path, rng: np.random.Generat
     log_ratio = 0.5 * np.log(there / variance) - 0.5 * (there - variance) / _LARGE_VARIANCE
     if there > _LEAST_VARIANCE and np.log(rng.random()) < log_ratio:
         persistence, variance = proposed, float(there)
+    level, variance = _rescaled(bins, total - bins.n_answers * path.trend[bins.stage], level, variance, rng)
     trend, doubt = _trend(bins, total - bins.n_answers * level, path.trend.size)
     trend = trend + np.sqrt(doubt) * rng.standard_normal(trend.size)
     return Path((level + trend[bins.stage]).astype(np.float32), trend, persistence, variance)
+
+
+def _rescaled(
+    bins: Bins, around: np.ndarray, level: np.ndarray, variance: float, rng: np.random.Generator
+) -> tuple[np.ndarray, float]:
+    """Levels multiplied, with their standard deviation, by what utilities say of that (Yu and Meng 2011).
+
+    The variance given the levels follows them slowly, as they do it.
+    """
+    precision = float(bins.n_answers @ np.square(level)) + variance / _LARGE_VARIANCE
+    times = float(around @ level) / precision + rng.standard_normal() / np.sqrt(precision)
+    if times**2 * variance < _LEAST_VARIANCE:
+        return level, variance
+    return times * level, times**2 * variance
 
 
 def smoothed_path(bins: Bins, total: np.ndarray, path: Path) -> tuple[Path, np.ndarray]:
