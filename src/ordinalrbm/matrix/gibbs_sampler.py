@@ -221,16 +221,19 @@ def _slice_step(log_density: Callable[[float], float], here: float, rng: np.rand
 
 def _log_half_normal(log_precision: float, scale: float) -> float:
     """Log density of the logarithm of a precision, whose standard deviation is half-normal."""
+    if log_precision > -2.0 * math.log(_LEAST_DEVIATION):
+        return -math.inf
     return -0.5 * log_precision - 0.5 * math.exp(-log_precision) / scale**2
+
+
+def _log_ratio_of_precisions(there: float, here: float, scale: float) -> float:
+    return _log_half_normal(math.log(there), scale) - _log_half_normal(math.log(here), scale)
 
 
 def _drawn_precision(before: float, n: int, squares: float, scale: float, rng: np.random.Generator) -> float:
     """Precision of n numbers with this sum of squares, by a half-normal prior of their deviation."""
-    most = -2.0 * math.log(_LEAST_DEVIATION)
 
     def log_density(log_there: float) -> float:
-        if log_there > most:
-            return -math.inf
         known = 0.5 * n * log_there - 0.5 * squares * math.exp(log_there)
         return known + _log_half_normal(log_there, scale)
 
@@ -275,11 +278,8 @@ def _scaled_ridge(
     Returns what they are multiplied with, and λ.
     """
     along, squares = (float(engine.row_sums(part * explained).total.sum()) for part in (left, explained))
-    most = -2.0 * math.log(_LEAST_DEVIATION)
 
     def log_density(log_there: float) -> float:
-        if log_there > most:
-            return -math.inf
         less = 1.0 - math.sqrt(ridge * math.exp(-log_there))
         return _log_half_normal(log_there, _RIDGE_SCALE) - less * along - 0.5 * less**2 * squares
 
@@ -408,24 +408,20 @@ def _exchanged_means(
     noise = linalg.solve_triangular(lower, rng.standard_normal(linear.size), lower=True, trans=1)
     move = linalg.cho_solve((lower, True), linear) + noise
     # Biases of the other side take their part of the factors there.
-    shear = np.eye(move.size)
-    shear[1:, 0] = -move[1:]
-    back = np.eye(move.size)
-    back[1:, 0] = move[1:]
+    shear, back = np.eye(move.size), np.eye(move.size)
+    shear[1:, 0], back[1:, 0] = -move[1:], move[1:]
+    less = np.append(move[0], 0.0 * move[1:])
     rows, columns = getattr(state, f"{this}s"), getattr(state, f"{other}s")
-    there, by = engine.array(move, rows.factors), engine.array(shear, rows.factors)
-    constant = engine.array(np.append(move[0], 0.0 * move[1:]), rows.factors)
-    mean = facing.mean @ shear
-    mean[0] -= move[0]
+    there, by, less_there = (engine.array(part, rows.factors) for part in (move, shear, less))
     facing = facing._replace(
-        mean=mean,
+        mean=facing.mean @ shear - less,
         precision=back @ facing.precision @ back.T,
         weights=[weights @ by for weights in facing.weights],
     )
     return state._replace(
         **{
             f"{this}s": rows._replace(factors=rows.factors + there),
-            f"{other}s": columns._replace(factors=columns.factors @ by - constant),
+            f"{other}s": columns._replace(factors=columns.factors @ by - less_there),
             f"{this}_hyper": own._replace(mean=own.mean + move),
             f"{other}_hyper": facing,
         }
@@ -542,11 +538,8 @@ def _other_ridge(
     move, log_ratio = _proposed(known, rng)
     ridge, weights, times = [*hyper.ridge], [*hyper.weights], math.exp(move)
     ridge[number] *= times**-2.0
-    if ridge[number] > _LEAST_DEVIATION**-2:
-        return _Jump(state, -math.inf)
     weights[number] = times * weights[number]
-    for sign, each in ((1.0, ridge[number]), (-1.0, hyper.ridge[number])):
-        log_ratio += sign * _log_half_normal(math.log(each), _RIDGE_SCALE)
+    log_ratio += _log_ratio_of_precisions(ridge[number], hyper.ridge[number], _RIDGE_SCALE)
     this = this._replace(factors=this.factors + (times - 1.0) * explained)
     return _Jump(state._replace(**{name: this, key: hyper._replace(weights=weights, ridge=ridge)}), log_ratio)
 
@@ -582,10 +575,7 @@ def _other_widths(data: SampledData, state: SampledState, name: str, rng: np.ran
     hyper, (_, squares) = getattr(state, key), data.engine.log_widths(this)
     move, log_ratio = _proposed(data.n_answers * squares / len(this.width), rng)
     precision = hyper.width_precision * math.exp(-2.0 * move)
-    if precision > _LEAST_DEVIATION**-2:
-        return _Jump(state, -math.inf)
-    for sign, each in ((1.0, precision), (-1.0, hyper.width_precision)):
-        log_ratio += sign * _log_half_normal(math.log(each), _WIDTH_SCALE)
+    log_ratio += _log_ratio_of_precisions(precision, hyper.width_precision, _WIDTH_SCALE)
     this = this._replace(width=this.width ** math.exp(move))
     hyper = hyper._replace(width_precision=precision)
     return _Jump(state._replace(**{name: this, key: hyper}), log_ratio)
