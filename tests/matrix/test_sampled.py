@@ -305,7 +305,7 @@ def test_the_posterior_is_stationary():
         for world in range(700 if LONG else 350):
             state = prior_state(rng)
             data = matrix_of(made_up(rng, state))
-            for number in range(2, 5):
+            for number in range(2, 4):
                 state = sweep(data, state, number, world, settling=False)
             found.append(numbers_of(state))
     error = np.sqrt(np.var(found, axis=0) / len(found) + expected.var(axis=0) / len(expected))

@@ -44,9 +44,9 @@ _FIRST_RIDGE, _FIRST_WIDTH_PRECISION = 0.5, 20.0
 _FIRST_THRESHOLD, _LOG_GAP = 2.0, 1.0
 
 
-# Widths and thresholds change slowly, and are drawn in every so manyth sweep; scales while the
-# chain settles in each.
-_EVERY_WIDTHS, _EVERY_THRESHOLDS, _EVERY_SCALES = 4, 4, 4
+# Widths, thresholds and scales are drawn in every so manyth sweep where there are as many ratings as
+# this, and it takes long; else in each, as scales are while the chain settles.
+_EVERY, _MANY_ANSWERS = 4, 50_000
 # Standard deviation of the proposals for scales, beside that of what is proposed for.
 _JUMP = 2.0
 
@@ -100,17 +100,18 @@ def sweep(data: SampledData, state: SampledState, number: int, seed: int, *, set
     """Draw everything once, given all else; ``number`` counts sweeps from 1."""
     rng = np.random.default_rng([seed, number])
     bounds = data.engine.array(bounds_of(state.cutpoints, data.scales.n_levels), state.rows.factors)
-    rows = _View(data.engine, data.answers, data.row_features, bounds)
-    columns = _View(data.engine, data.transposed, data.column_features, bounds)
+    turn = number % _EVERY if data.n_answers >= _MANY_ANSWERS else None
+    rows = _View(data.engine, data.answers, data.row_features, bounds, turn in (2, None))
+    columns = _View(data.engine, data.transposed, data.column_features, bounds, turn in (2, None))
     row_hyper = _half(rows, state.rows, state.columns, state.row_hyper, Sweep(seed, number, 0), rng)
     column_hyper = _half(columns, state.columns, state.rows, state.column_hyper, Sweep(seed, number, 1), rng)
     state = state._replace(row_hyper=row_hyper, column_hyper=column_hyper)
-    if number % _EVERY_THRESHOLDS == 1:
+    if turn in (1, None):
         state = _moved_thresholds(data, state, rng, settling=settling)
     state = _common_width(data, state, rng)
     for this, other in (("row", "column"), ("column", "row")):
         state = _exchanged_means(data.engine, state, this, other, rng)
-    if settling or number % _EVERY_SCALES == 0:
+    if turn in (0, None) or settling:
         state = _moved_scales(data, state, rng)
     return state
 
@@ -122,6 +123,7 @@ class _View(NamedTuple):
     answers: Any
     features: list[Any]
     bounds: Array
+    moves_widths: bool
 
 
 def _half(
@@ -135,7 +137,7 @@ def _half(
     engine.draw_rows(view.answers, this, other, view.bounds, expected, precision, which)
     hyper = _drawn_mean(engine, hyper, like - by_features, rng)
     hyper = _drawn_weights(view, hyper, like - by_features, which, rng)
-    if which.number % _EVERY_WIDTHS == 2:
+    if view.moves_widths:
         engine.move_widths(view.answers, this, other, view.bounds, hyper.width_precision, which)
         before, (_, squares) = hyper.width_precision, engine.log_widths(this)
         found = _drawn_precision(before, len(this.width), squares, _WIDTH_SCALE, rng)
