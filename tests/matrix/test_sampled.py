@@ -255,6 +255,8 @@ def numbers_of(state):
             np.tanh(np.square(hyper.weights[0]).sum() / 4),
             np.log(hyper.precision[0, 0]),
             np.tanh(hyper.precision[0, 1] / 20),
+            hyper.precision[0, 1] ** 2 / (hyper.precision[0, 0] * hyper.precision[1, 1]),
+            np.tanh(hyper.mean[1] * hyper.precision[0, 1] / 4),
             np.log(hyper.scatter[0]),
             np.log(hyper.scatter[1]),
             np.log1p(hyper.ridge[0]),

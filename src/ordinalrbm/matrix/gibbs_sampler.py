@@ -31,8 +31,8 @@ from ordinalrbm.matrix.variational import GaussianState
 _DEGREES, _SCALE, _PRIOR_ROWS = 30.0, 0.5, 1.0
 _SCATTER_RATE = 0.5 / (_DEGREES * _SCALE**2)
 # No standard deviation, of a coordinate or of log widths, is smaller: there is nothing to see any
-# more, and precisions keep their digits in float32.
-_LEAST_DEVIATION = 0.01
+# more, and precisions keep their digits in float32. Nor is one of log widths, or 1/√λ, larger.
+_LEAST_DEVIATION, _LARGEST_DEVIATION = 0.01, 10.0
 # Scale of the half-normal priors of the standard deviation of log widths, and of 1/√λ.
 _WIDTH_SCALE, _RIDGE_SCALE = 0.5, 2.0
 _LEAST_SCATTER = _DEGREES * _LEAST_DEVIATION**2
@@ -44,8 +44,8 @@ _FIRST_RIDGE, _FIRST_WIDTH_PRECISION = 0.5, 20.0
 _FIRST_THRESHOLD, _LOG_GAP = 2.0, 1.0
 
 
-# Widths, thresholds and scales are drawn in every so manyth sweep where there are as many ratings as
-# this, and it takes long; else in each, as scales are while the chain settles.
+# Widths, thresholds and, while the chain settles, scales are drawn in every so manyth sweep where
+# there are as many ratings as this, and it takes long; else in each. Then scales half as often.
 _EVERY, _MANY_ANSWERS = 4, 50_000
 # Standard deviation of the proposals for scales, beside that of what is proposed for.
 _JUMP = 2.0
@@ -100,7 +100,8 @@ def sweep(data: SampledData, state: SampledState, number: int, seed: int, *, set
     """Draw everything once, given all else; ``number`` counts sweeps from 1."""
     rng = np.random.default_rng([seed, number])
     bounds = data.engine.array(bounds_of(state.cutpoints, data.scales.n_levels), state.rows.factors)
-    turn = number % _EVERY if data.n_answers >= _MANY_ANSWERS else None
+    is_long = data.n_answers >= _MANY_ANSWERS
+    turn = number % _EVERY if is_long else None
     rows = _View(data.engine, data.answers, data.row_features, bounds, turn in (2, None))
     columns = _View(data.engine, data.transposed, data.column_features, bounds, turn in (2, None))
     row_hyper = _half(rows, state.rows, state.columns, state.row_hyper, Sweep(seed, number, 0), rng)
@@ -111,7 +112,7 @@ def sweep(data: SampledData, state: SampledState, number: int, seed: int, *, set
     state = _common_width(data, state, rng)
     for this, other in (("row", "column"), ("column", "row")):
         state = _exchanged_means(data.engine, state, this, other, rng)
-    if turn in (0, None) or settling:
+    if not is_long or number % (_EVERY if settling else 2 * _EVERY) == 0:
         state = _moved_scales(data, state, rng)
     return state
 
@@ -223,7 +224,7 @@ def _slice_step(log_density: Callable[[float], float], here: float, rng: np.rand
 
 def _log_half_normal(log_precision: float, scale: float) -> float:
     """Log density of the logarithm of a precision, whose standard deviation is half-normal."""
-    if log_precision > -2.0 * math.log(_LEAST_DEVIATION):
+    if not _LEAST_DEVIATION < math.exp(-0.5 * log_precision) < _LARGEST_DEVIATION:
         return -math.inf
     return -0.5 * log_precision - 0.5 * math.exp(-log_precision) / scale**2
 
@@ -578,6 +579,8 @@ def _other_widths(data: SampledData, state: SampledState, name: str, rng: np.ran
     move, log_ratio = _proposed(data.n_answers * squares / len(this.width), rng)
     precision = hyper.width_precision * math.exp(-2.0 * move)
     log_ratio += _log_ratio_of_precisions(precision, hyper.width_precision, _WIDTH_SCALE)
+    if log_ratio == -math.inf:
+        return _Jump(state, log_ratio)
     this = this._replace(width=this.width ** math.exp(move))
     hyper = hyper._replace(width_precision=precision)
     return _Jump(state._replace(**{name: this, key: hyper}), log_ratio)
