@@ -400,9 +400,9 @@ def test_several_chains_are_those_of_their_seeds_one_after_the_other():
     assert not np.isclose(history["log_likelihood"][29], history["log_likelihood"][59])
     np.testing.assert_array_equal(both.draws_.columns.block, [0] * 4 + [1] * 4)
     assert both.predict_proba(users[:5], items[:5]).shape == (5, 4)
-    # Chains that have not one number in common; ranks do not tell how far apart they are.
+    # Chains without a number in common: halves of a normal, 1.83 for long ones, whatever lies between.
     both.history_ = history.assign(scale_width=history["scale_width"] + 10.0 * history["chain"])
-    assert both.chain_["r_hat"]["scale_width"] > 1.8
+    assert both.chain_["r_hat"]["scale_width"] > 1.5
     kept = history[history["dropped"] == 0]
     assert both.chain_["mean"]["log_likelihood"] == pytest.approx(kept["log_likelihood"].mean())
 
