@@ -287,6 +287,8 @@ def numbers_of(state):
             np.tanh(np.square(hyper.weights[0]).sum() / 4),
             np.log(hyper.precision[0, 0]),
             np.tanh(hyper.precision[0, 1] / 20),
+            hyper.precision[0, 1] ** 2 / (hyper.precision[0, 0] * hyper.precision[1, 1]),
+            np.tanh(hyper.mean[1] * hyper.precision[0, 1] / 4),
             np.log(hyper.scatter[0]),
             np.log(hyper.scatter[1]),
             np.log1p(hyper.ridge[0]),
@@ -337,7 +339,7 @@ def test_the_posterior_is_stationary():
         for world in range(700 if LONG else 350):
             state = prior_state(rng)
             data = matrix_of(made_up(rng, state))
-            for number in range(2, 5):
+            for number in range(2, 4):
                 state = sweep(data, state, number, world, settling=False)
             found.append(numbers_of(state))
     error = np.sqrt(np.var(found, axis=0) / len(found) + expected.var(axis=0) / len(expected))
@@ -430,9 +432,9 @@ def test_several_chains_are_those_of_their_seeds_one_after_the_other():
     assert not np.isclose(history["log_likelihood"][29], history["log_likelihood"][59])
     np.testing.assert_array_equal(both.draws_.columns.block, [0] * 4 + [1] * 4)
     assert both.predict_proba(users[:5], items[:5]).shape == (5, 4)
-    # Chains that have not one number in common; ranks do not tell how far apart they are.
+    # Chains without a number in common: halves of a normal, 1.83 for long ones, whatever lies between.
     both.history_ = history.assign(scale_width=history["scale_width"] + 10.0 * history["chain"])
-    assert both.chain_["r_hat"]["scale_width"] > 1.8
+    assert both.chain_["r_hat"]["scale_width"] > 1.5
     kept = history[history["dropped"] == 0]
     assert both.chain_["mean"]["log_likelihood"] == pytest.approx(kept["log_likelihood"].mean())
 

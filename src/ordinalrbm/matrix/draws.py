@@ -190,13 +190,10 @@ class DrawnSides(NamedTuple):
     @classmethod
     def joined(cls, sides: list[DrawnSides]) -> DrawnSides:
         """Those of several chains, one after the other."""
-        before = np.cumsum([0, *(len(side.weights) for side in sides)])
-        sides = [
-            side._replace(block=side.block + np.int32(first))
-            for side, first in zip(sides, before[:-1], strict=True)
-        ]
-        parts = map(np.concatenate, zip(*sides, strict=True))
-        return cls(*parts)._replace(is_known=sides[0].is_known)
+        before = np.cumsum([0, *(len(side.weights) for side in sides[:-1])])
+        blocks = [side.block + np.int32(first) for side, first in zip(sides, before, strict=True)]
+        found = cls(*map(np.concatenate, zip(*sides, strict=True)))
+        return found._replace(block=np.concatenate(blocks), is_known=sides[0].is_known)
 
     def gathered(self, group: Group) -> DrawnSides:
         """With the draws of all processes of a group, in the order of these."""
@@ -261,11 +258,8 @@ class Draws:
     @classmethod
     def joined(cls, chains: list[Draws]) -> Draws:
         """The draws of several chains, one after the other."""
-        first = chains[0]
-        if len(chains) == 1:
-            return first
         return replace(
-            first,
+            chains[0],
             rows=DrawnSides.joined([chain.rows for chain in chains]),
             columns=DrawnSides.joined([chain.columns for chain in chains]),
             cutpoints=np.concatenate([chain.cutpoints for chain in chains]),

@@ -86,6 +86,11 @@ class RowDrift(NamedTuple):
         variance = self.variance[:, index] if self.variance.shape[1] else self.variance
         return RowDrift(start, self.last[index], self.level[:, index], variance)
 
+    def longer(self, n_rows: int) -> RowDrift:
+        """With more rows, which have none."""
+        n_before = self.start.size - 1
+        return self.ordered(np.append(np.arange(n_before), np.full(n_rows - n_before, -1)))
+
     def to_arrays(self) -> dict[str, np.ndarray]:
         parts = self._asdict() if self.is_any else {}
         return {f"drift.{name}": part for name, part in parts.items()}

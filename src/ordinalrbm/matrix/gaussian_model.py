@@ -349,7 +349,7 @@ class GaussianModel(NamedTuple):
             columns=_longer(self.columns, self.column_prior, ratings.n_levels, self.is_point),
             row_prior=_with_features(self.row_prior, ratings.n_columns),
             column_prior=_with_features(self.column_prior, ratings.n_rows),
-            drift=self.drift.ordered(np.append(np.arange(self.n_rows), np.full(most.size - self.n_rows, -1))),
+            drift=self.drift.longer(ratings.n_rows) if self.drift.is_any else NO_DRIFT,
         )
 
     def _fill_in(

@@ -33,7 +33,7 @@ from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.process_group import Alone, Group
 from ordinalrbm.stats.mcmc_diagnostics import normal_scores, r_hat
 from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY
-from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints, CheckpointWriter
+from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.training.loop import learn
 from ordinalrbm.training.state import (
     State,
@@ -152,34 +152,27 @@ def fit(
     if group is not None:
         refuse_different_ratings(group, observations)
         settings = settings.of_rank(group)
-    chains: list[_Learner] = []
+    drawn: list[Draws] = []
+    history: list[Record] = []
+    at_most, verbose = settings.of_chain(0).n_sweeps(settings.most_dropped), settings.verbose
     # Sums of matrix products must not depend on how many threads there are.
     with threadpool_limits(limits=1, user_api="blas"):
         for number in range(settings.n_chains):
-            chain = _Learner(observations, validation, settings, tables, number, times)
-            interrupted = _sample(
-                chain, group, checkpoints.of(f"sampled {number + 1}" if number else "sampled")
-            )
+            chain = _Learner(observations, validation, settings.of_chain(number), tables, number, times)
+            learner = chain if group is None else _Chains(chain, group)
+            writer = checkpoints.of(f"sampled {number + 1}" if number else "sampled")
+            interrupted = learn(learner, writer, at_most, verbose=verbose, watched="validation")
             if chain.history:
-                chains.append(chain)
+                drawn.append(chain.draws())
+                history += chain.history
             if interrupted:
                 break
-    draws = Draws.joined([chain.draws() for chain in chains])
-    draws = draws if group is None else draws.gathered(group)
+    draws = Draws.joined(drawn) if group is None else Draws.joined(drawn).gathered(group)
     if validation is not None and settings.calibrate:
         seen = chain.at_their_times(draws)
         shifts = shifts_of_draws(*seen, observations, validation)
         draws = replace(draws, shifts=shifts).shifted(observations)
-    history = [line for chain in chains for line in chain.history]
     return Fitted([draws], len(history), history, interrupted)
-
-
-def _sample(chain: _Learner, group: Group | None, writer: CheckpointWriter) -> bool:
-    """Run a chain to its end; returns whether it was interrupted."""
-    learner = chain if group is None else _Chains(chain, group)
-    settings = chain.settings
-    at_most = settings.n_sweeps(settings.most_dropped)
-    return learn(learner, writer, at_most, verbose=settings.verbose, watched="validation")
 
 
 class _Learner:
@@ -194,8 +187,7 @@ class _Learner:
         number: int,
         times: RatingTimes,
     ) -> None:
-        self.settings, self.tables, self.number = settings.of_chain(number), tables, number
-        settings = self.settings
+        self.settings, self.tables, self.number = settings, tables, number
         self.backend = single_backend(settings.device)
         self.observations, self.validation = observations, validation
         rated_sets = settings.rated_sets

@@ -32,8 +32,8 @@ from ordinalrbm.matrix.variational import GaussianState
 _DEGREES, _SCALE, _PRIOR_ROWS = 30.0, 0.5, 1.0
 _SCATTER_RATE = 0.5 / (_DEGREES * _SCALE**2)
 # No standard deviation, of a coordinate or of log widths, is smaller: there is nothing to see any
-# more, and precisions keep their digits in float32.
-_LEAST_DEVIATION = 0.01
+# more, and precisions keep their digits in float32. Nor is one of log widths, or 1/√λ, larger.
+_LEAST_DEVIATION, _LARGEST_DEVIATION = 0.01, 10.0
 # Of a row or column, which no rating speaks for: beyond it, float32 ends.
 _LARGEST_LOG_WIDTH = 40.0
 # Scale of the half-normal priors of the standard deviation of log widths, and of 1/√λ.
@@ -51,9 +51,9 @@ _FIRST_THRESHOLD, _LOG_GAP = 2.0, 1.0
 
 # Of draws of utilities for the drift; those for rows are 0, for columns 1, for new rows up to 7.
 _OF_DRIFT = 15
-# Widths and thresholds change slowly, and are drawn in every so manyth sweep; scales while the
-# chain settles in each.
-_EVERY_WIDTHS, _EVERY_THRESHOLDS, _EVERY_SCALES = 4, 4, 4
+# Widths, thresholds and, while the chain settles, scales are drawn in every so manyth sweep where
+# there are as many ratings as this, and it takes long; else in each. Then scales half as often.
+_EVERY, _MANY_ANSWERS = 4, 50_000
 # Standard deviation of the proposals for scales, beside that of what is proposed for.
 _JUMP = 2.0
 
@@ -120,8 +120,10 @@ def sweep(data: SampledData, state: SampledState, number: int, seed: int, *, set
     rng = np.random.default_rng([seed, number])
     data = data.with_offsets(state.drift)
     bounds = data.engine.array(bounds_of(state.cutpoints, data.scales.n_levels), state.rows.factors)
-    rows = _View(data.engine, data.answers, data.row_features, bounds)
-    columns = _View(data.engine, data.transposed, data.column_features, bounds)
+    is_long = data.n_answers >= _MANY_ANSWERS
+    turn = number % _EVERY if is_long else None
+    rows = _View(data.engine, data.answers, data.row_features, bounds, turn in (2, None))
+    columns = _View(data.engine, data.transposed, data.column_features, bounds, turn in (2, None))
     row_hyper = _half(rows, state.rows, state.columns, state.row_hyper, Sweep(seed, number, 0), rng)
     column_hyper = _half(columns, state.columns, state.rows, state.column_hyper, Sweep(seed, number, 1), rng)
     state = state._replace(row_hyper=row_hyper, column_hyper=column_hyper)
@@ -130,12 +132,12 @@ def sweep(data: SampledData, state: SampledState, number: int, seed: int, *, set
         left = data.engine.bin_sums(data.answers, *sides, data.bins, Sweep(seed, number, _OF_DRIFT))
         state = state._replace(drift=drawn_path(data.bins.bins, left, state.drift, rng))
         data = data.with_offsets(state.drift)
-    if number % _EVERY_THRESHOLDS == 1:
+    if turn in (1, None):
         state = _moved_thresholds(data, state, rng, settling=settling)
     state = _common_width(data, state, rng)
     for this, other in (("row", "column"), ("column", "row")):
         state = _exchanged_means(data.engine, state, this, other, rng)
-    if settling or number % _EVERY_SCALES == 0:
+    if not is_long or number % (_EVERY if settling else 2 * _EVERY) == 0:
         state = _moved_scales(data, state, rng)
     return state
 
@@ -147,6 +149,7 @@ class _View(NamedTuple):
     answers: Any
     features: list[Any]
     bounds: Array
+    moves_widths: bool
 
 
 def _half(
@@ -160,7 +163,7 @@ def _half(
     engine.draw_rows(view.answers, this, other, view.bounds, expected, precision, which)
     hyper = _drawn_mean(engine, hyper, like - by_features, rng)
     hyper = _drawn_weights(view, hyper, like - by_features, which, rng)
-    if which.number % _EVERY_WIDTHS == 2:
+    if view.moves_widths:
         engine.move_widths(view.answers, this, other, view.bounds, hyper.width_precision, which)
         before, (_, squares) = hyper.width_precision, engine.log_widths(this)
         found = _drawn_precision(before, len(this.width), squares, _WIDTH_SCALE, rng)
@@ -246,16 +249,19 @@ def _slice_step(log_density: Callable[[float], float], here: float, rng: np.rand
 
 def _log_half_normal(log_precision: float, scale: float) -> float:
     """Log density of the logarithm of a precision, whose standard deviation is half-normal."""
+    if not _LEAST_DEVIATION < math.exp(-0.5 * log_precision) < _LARGEST_DEVIATION:
+        return -math.inf
     return -0.5 * log_precision - 0.5 * math.exp(-log_precision) / scale**2
+
+
+def _log_ratio_of_precisions(there: float, here: float, scale: float) -> float:
+    return _log_half_normal(math.log(there), scale) - _log_half_normal(math.log(here), scale)
 
 
 def _drawn_precision(before: float, n: int, squares: float, scale: float, rng: np.random.Generator) -> float:
     """Precision of n numbers with this sum of squares, by a half-normal prior of their deviation."""
-    most = -2.0 * math.log(_LEAST_DEVIATION) + _ROUNDING
 
     def log_density(log_there: float) -> float:
-        if log_there > most:
-            return -math.inf
         known = 0.5 * n * log_there - 0.5 * squares * math.exp(log_there)
         return known + _log_half_normal(log_there, scale)
 
@@ -300,11 +306,8 @@ def _scaled_ridge(
     Returns what they are multiplied with, and λ.
     """
     along, squares = (float(engine.row_sums(part * explained).total.sum()) for part in (left, explained))
-    most = -2.0 * math.log(_LEAST_DEVIATION) + _ROUNDING
 
     def log_density(log_there: float) -> float:
-        if log_there > most:
-            return -math.inf
         less = 1.0 - math.sqrt(ridge * math.exp(-log_there))
         return _log_half_normal(log_there, _RIDGE_SCALE) - less * along - 0.5 * less**2 * squares
 
@@ -433,24 +436,20 @@ def _exchanged_means(
     noise = linalg.solve_triangular(lower, rng.standard_normal(linear.size), lower=True, trans=1)
     move = linalg.cho_solve((lower, True), linear) + noise
     # Biases of the other side take their part of the factors there.
-    shear = np.eye(move.size)
-    shear[1:, 0] = -move[1:]
-    back = np.eye(move.size)
-    back[1:, 0] = move[1:]
+    shear, back = np.eye(move.size), np.eye(move.size)
+    shear[1:, 0], back[1:, 0] = -move[1:], move[1:]
+    less = np.append(move[0], 0.0 * move[1:])
     rows, columns = getattr(state, f"{this}s"), getattr(state, f"{other}s")
-    there, by = engine.array(move, rows.factors), engine.array(shear, rows.factors)
-    constant = engine.array(np.append(move[0], 0.0 * move[1:]), rows.factors)
-    mean = facing.mean @ shear
-    mean[0] -= move[0]
+    there, by, less_there = (engine.array(part, rows.factors) for part in (move, shear, less))
     facing = facing._replace(
-        mean=mean,
+        mean=facing.mean @ shear - less,
         precision=back @ facing.precision @ back.T,
         weights=[weights @ by for weights in facing.weights],
     )
     return state._replace(
         **{
             f"{this}s": rows._replace(factors=rows.factors + there),
-            f"{other}s": columns._replace(factors=columns.factors @ by - constant),
+            f"{other}s": columns._replace(factors=columns.factors @ by - less_there),
             f"{this}_hyper": own._replace(mean=own.mean + move),
             f"{other}_hyper": facing,
         }
@@ -567,11 +566,8 @@ def _other_ridge(
     move, log_ratio = _proposed(known, rng)
     ridge, weights, times = [*hyper.ridge], [*hyper.weights], math.exp(move)
     ridge[number] *= times**-2.0
-    if ridge[number] > _LEAST_DEVIATION**-2:
-        return _Jump(state, -math.inf)
     weights[number] = times * weights[number]
-    for sign, each in ((1.0, ridge[number]), (-1.0, hyper.ridge[number])):
-        log_ratio += sign * _log_half_normal(math.log(each), _RIDGE_SCALE)
+    log_ratio += _log_ratio_of_precisions(ridge[number], hyper.ridge[number], _RIDGE_SCALE)
     this = this._replace(factors=this.factors + (times - 1.0) * explained)
     return _Jump(state._replace(**{name: this, key: hyper._replace(weights=weights, ridge=ridge)}), log_ratio)
 
@@ -608,10 +604,9 @@ def _other_widths(data: SampledData, state: SampledState, name: str, rng: np.ran
     move, log_ratio = _proposed(data.n_answers * squares / len(this.width), rng)
     precision = hyper.width_precision * math.exp(-2.0 * move)
     farthest = max(math.log(float(this.width.max())), -math.log(float(this.width.min())))
-    if precision > _LEAST_DEVIATION**-2 or math.exp(move) * farthest > _LARGEST_LOG_WIDTH:
+    log_ratio += _log_ratio_of_precisions(precision, hyper.width_precision, _WIDTH_SCALE)
+    if log_ratio == -math.inf or math.exp(move) * farthest > _LARGEST_LOG_WIDTH:
         return _Jump(state, -math.inf)
-    for sign, each in ((1.0, precision), (-1.0, hyper.width_precision)):
-        log_ratio += sign * _log_half_normal(math.log(each), _WIDTH_SCALE)
     this = this._replace(width=this.width ** math.exp(move))
     hyper = hyper._replace(width_precision=precision)
     return _Jump(state._replace(**{name: this, key: hyper}), log_ratio)

@@ -20,6 +20,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.base import FactorPosterior, Prior
 from ordinalrbm.matrix.calibration import NO_SHIFTS
 from ordinalrbm.matrix.cold_start import cutpoints_by_levels
+from ordinalrbm.matrix.drift import NO_DRIFT
 from ordinalrbm.matrix.feature_priors import Tables, TrainedRows, Weights
 from ordinalrbm.matrix.protocol import Backend, ChangedRatings
 from ordinalrbm.matrix.variational import (
@@ -115,6 +116,8 @@ def updated(
         bare = model.shifted(known, -1.0)._replace(shifts=NO_SHIFTS)
         found = updated(bare, known, touched, tables, backend)._replace(shifts=model.shifts)
         return _with_same(found.shifted(touched.ratings), found, bare, model)
+    if model.drift.is_any:
+        return _with_drift(model, known, touched, tables, backend)
     wider, sides = _copied(model.longer(touched.ratings)), _sides(model, known, touched, tables)
     more = touched.ratings.n_entries - known.n_entries
     if _nearly_all_touched(touched) and not model.values.size:
@@ -124,6 +127,25 @@ def updated(
         return _learnt_on(wider, touched.ratings, tables, n_epochs)
     _infer_in_rounds(wider, sides, _MORE_ROUNDS if more > _MANY * known.n_entries else _ROUNDS, backend)
     return wider
+
+
+def _with_drift(
+    model: GaussianModel, known: Observations, touched: ChangedRatings, tables: Tables, backend: Backend
+) -> GaussianModel:
+    """The same where biases, which are those of now, have the last level of a drift on top."""
+    ratings, drift = touched.ratings, model.drift.longer(touched.ratings.n_rows)
+    now = drift.now(0, np.arange(ratings.n_rows))
+    ratings = ratings.with_offset(ratings.offset + now[ratings.cells().row])
+    bare = model._replace(rows=_moved(model.rows, -now[: model.n_rows]), drift=NO_DRIFT)
+    found = updated(bare, known, touched._replace(ratings=ratings), tables, backend)
+    renewed = found._replace(rows=_moved(found.rows, now), drift=drift)
+    return _with_same(renewed, found, bare, model)
+
+
+def _moved(rows: FactorPosterior, by: np.ndarray) -> FactorPosterior:
+    mean = rows.mean.copy()
+    mean[:, 0] += by
+    return rows._replace(mean=mean)
 
 
 def _sides(model: GaussianModel, known: Observations, touched: ChangedRatings, tables: Tables) -> list[_Side]:
@@ -186,7 +208,7 @@ def _learnt_on(model: GaussianModel, ratings: Observations, tables: Tables, n_ep
         for number in range(_LATER, _LATER + n_epochs):
             state = epoch(data, state, number, model.is_point)
         state = refit_rows(data, state, model.is_point)
-    return model.of_state(state)._replace(spread=model.spread, share=model.share, drift=model.drift)
+    return model.of_state(state)._replace(spread=model.spread, share=model.share)
 
 
 def _copied(model: GaussianModel) -> GaussianModel:
