@@ -186,12 +186,23 @@ def bpr(
     return implicit_lists(model, task, liked_only)
 
 
+_FITTED: dict[tuple[int, int, bool], orbm.OrdinalMF] = {}  # lists by other scores are of the same models
+
+
+def fitted(task: Task, seed: int, timed: bool) -> orbm.OrdinalMF:
+    key = id(task), seed, timed
+    if key not in _FITTED:
+        columns = ["user", "item", "rating", *(["timestamp"] if timed else [])]
+        learnt = task.train.loc[~task.new[task.train["user"]], columns]
+        _FITTED[key] = orbm.OrdinalMF(50, random_state=seed).fit(learnt)
+    return _FITTED[key]
+
+
 def ours(task: Task, seed: int, *, timed: bool = False, **options: Any) -> np.ndarray:
     """With its defaults, as lists of all users; who has nothing left gets the first item."""
-    columns = ["user", "item", "rating", *(["timestamp"] if timed else [])]
-    is_new = task.new[task.train["user"]]
-    model = orbm.OrdinalMF(50, random_state=seed).fit(task.train.loc[~is_new, columns])
-    given = task.train.loc[is_new, columns] if task.new.any() else None
+    model, given = fitted(task, seed, timed), None
+    if task.new.any():
+        given = task.train.loc[task.new[task.train["user"]], ["user", "item", "rating"]]
     best = model.recommend("all" if given is None else None, n=K, ratings=given, **options)
     lists = np.zeros((task.n_users, K), dtype=np.intp)
     lists[best["user"], best["rank"] - 1] = best["item"]
@@ -292,6 +303,7 @@ def main() -> None:
         frame = ratings(name)
         for kind in options.kinds:
             print(f"{name}, {kind}: NDCG@10, recall@10, coverage, means of {options.seeds} seeds")
+            _FITTED.clear()
             tasks = [task_of(frame, kind, seed, LIKED[name]) for seed in range(options.seeds)]
             methods: dict[str, Any] = {
                 "popularity": popularity,

@@ -434,11 +434,11 @@ class Serving:
         """(items,) for users of whom nothing is known: what is popular, and liked by others."""
         kept = self.__dict__.get("_kept_unknown")
         if kept is None or kept[0] is not self._posteriors or kept[1] is not self.ratings_:
-            kept = self.__dict__["_kept_unknown"] = (self._posteriors, self.ratings_, {})
-        worth, scores = kept[2].get(wanted.score, (None, None))
-        if worth is not wanted.worth:
-            scores = self._popular_and_liked(wanted)
-            kept[2][wanted.score] = wanted.worth, scores
+            of_score: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+            kept = self.__dict__["_kept_unknown"] = (self._posteriors, self.ratings_, of_score)
+        if wanted.score not in kept[2] or kept[2][wanted.score][0] is not wanted.worth:
+            kept[2][wanted.score] = wanted.worth, self._popular_and_liked(wanted)
+        scores = kept[2][wanted.score][1]
         return scores if wanted.closed is None else np.where(wanted.closed, -np.inf, scores)
 
     def _popular_and_liked(self, wanted: _Query) -> np.ndarray:
