@@ -1,7 +1,7 @@
 """Top-N recommendations beside popularity, item-kNN, implicit's ALS and BPR, and EASE.
 
     python benchmarks/ranking.py [--sets ml-100k ml-1m dating-top2000] [--kinds random last new] [--seeds 3]
-    python benchmarks/ranking.py --sets ml-1m --kinds next --seeds 1 --ours-only
+    python benchmarks/ranking.py --sets ml-1m --kinds next --seeds 1 --peers
 
 Needs ``pip install implicit``. A fifth of the ratings are held out: at random, or the last of each
 user's history (of dating-top2000, which has no times, a fifth of each user's at random). Of "new",
@@ -297,7 +297,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=["ml-100k", "ml-1m", "dating-top2000"])
     parser.add_argument("--kinds", nargs="+", default=["random", "last"])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--ours-only", action="store_true")
+    parser.add_argument("--peers", nargs="*", default=list(PEERS), help="those to compare with")
     options = parser.parse_args()
     for name in options.sets:
         frame = ratings(name)
@@ -322,7 +322,8 @@ def main() -> None:
                 }
             # Chosen inside the training ratings of the first seed.
             inner = task_of(tasks[0].train, kind, 99, LIKED[name])
-            for peer, about in {} if options.ours_only else PEERS.items():
+            for peer in options.peers:
+                about = PEERS[peer]
                 if kind == "new" and peer == "implicit BPR":  # which has no way to place new users
                     continue
                 begun = time.perf_counter()

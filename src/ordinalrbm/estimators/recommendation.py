@@ -140,10 +140,11 @@ class Serving:
             of them before) for this call; the model does not change. Of items that are not known
             they tell nothing.
         score : {"expected", "liked", "rating", "demand"}, default="expected"
-            What items are ranked by. "demand": how likely it is that the user chooses the item,
-            from who has rated what; about one for what is surely chosen. "liked": the probability
-            that the rating would be ``liked`` or better. "expected": the product of both: how
-            likely the item is chosen and liked. "rating": about the expected rating, should the
+            What items are ranked by. "demand": how likely it is that the user chooses the item
+            (next, if the ratings have times), from who has rated what; of a user's scores only the
+            ratios mean something, not the size. "liked": the probability that the rating would be
+            ``liked`` or better. "expected": the product of both: how likely the item is chosen and
+            liked. "rating": about the expected rating, should the
             item be chosen; where items have different scales, from 0 at an item's lowest label to
             1 at its highest. Models with Gaussian factors take it from the inner product of
             :meth:`vectors`, as if all users had the thresholds of an average one: it ranks quickly,

@@ -35,7 +35,7 @@ _LARGEST_EXPONENT, _SMALLEST_LEAST = 20.0, 1e-9
 # So that a score is a number of float32, whatever a file says.
 _FURTHEST = 80.0
 # Scores of held-out choices that are compared, and columns of a row that a list might show.
-_SCORES = 2**22
+_SCORES, _FEWEST_ROWS = 2**22, 200
 _AMONG = 100
 _PARTS = ("neighbours", "sequence")
 
@@ -109,7 +109,7 @@ class HeldOutChoices(NamedTuple):
     @classmethod
     def of(cls, train: Observations, held: Cells, rng: np.random.Generator) -> HeldOutChoices:
         """Of so many rows, at random, that their scores are not too many."""
-        rows = rng.permutation(np.unique(held.row))[: max(1, _SCORES // train.n_columns)]
+        rows = rng.permutation(np.unique(held.row))[: max(_FEWEST_ROWS, _SCORES // train.n_columns)]
         place = np.full(train.n_rows, -1)
         place[rows] = np.arange(rows.size)
         there = place[held.row] >= 0
