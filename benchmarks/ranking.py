@@ -1,7 +1,7 @@
 """Top-N recommendations beside popularity, item-kNN, implicit's ALS and BPR, and EASE.
 
     python benchmarks/ranking.py [--sets ml-100k ml-1m dating-top2000] [--kinds random last new] [--seeds 3]
-    python benchmarks/ranking.py --sets ml-1m --kinds next --seeds 1 --ours-only
+    python benchmarks/ranking.py --sets ml-1m --kinds next --seeds 1 --peers
 
 Needs ``pip install implicit``. A fifth of the ratings are held out: at random, or the last of each
 user's history (of dating-top2000, which has no times, a fifth of each user's at random). Of "new",
@@ -186,12 +186,23 @@ def bpr(
     return implicit_lists(model, task, liked_only)
 
 
+_FITTED: dict[tuple[int, int, bool], orbm.OrdinalMF] = {}  # lists by other scores are of the same models
+
+
+def fitted(task: Task, seed: int, timed: bool) -> orbm.OrdinalMF:
+    key = id(task), seed, timed
+    if key not in _FITTED:
+        columns = ["user", "item", "rating", *(["timestamp"] if timed else [])]
+        learnt = task.train.loc[~task.new[task.train["user"]], columns]
+        _FITTED[key] = orbm.OrdinalMF(50, random_state=seed).fit(learnt)
+    return _FITTED[key]
+
+
 def ours(task: Task, seed: int, *, timed: bool = False, **options: Any) -> np.ndarray:
     """With its defaults, as lists of all users; who has nothing left gets the first item."""
-    columns = ["user", "item", "rating", *(["timestamp"] if timed else [])]
-    is_new = task.new[task.train["user"]]
-    model = orbm.OrdinalMF(50, random_state=seed).fit(task.train.loc[~is_new, columns])
-    given = task.train.loc[is_new, columns] if task.new.any() else None
+    model, given = fitted(task, seed, timed), None
+    if task.new.any():
+        given = task.train.loc[task.new[task.train["user"]], ["user", "item", "rating"]]
     best = model.recommend("all" if given is None else None, n=K, ratings=given, **options)
     lists = np.zeros((task.n_users, K), dtype=np.intp)
     lists[best["user"], best["rank"] - 1] = best["item"]
@@ -286,12 +297,13 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=["ml-100k", "ml-1m", "dating-top2000"])
     parser.add_argument("--kinds", nargs="+", default=["random", "last"])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--ours-only", action="store_true")
+    parser.add_argument("--peers", nargs="*", default=list(PEERS), help="those to compare with")
     options = parser.parse_args()
     for name in options.sets:
         frame = ratings(name)
         for kind in options.kinds:
             print(f"{name}, {kind}: NDCG@10, recall@10, coverage, means of {options.seeds} seeds")
+            _FITTED.clear()
             tasks = [task_of(frame, kind, seed, LIKED[name]) for seed in range(options.seeds)]
             methods: dict[str, Any] = {
                 "popularity": popularity,
@@ -310,7 +322,8 @@ def main() -> None:
                 }
             # Chosen inside the training ratings of the first seed.
             inner = task_of(tasks[0].train, kind, 99, LIKED[name])
-            for peer, about in {} if options.ours_only else PEERS.items():
+            for peer in options.peers:
+                about = PEERS[peer]
                 if kind == "new" and peer == "implicit BPR":  # which has no way to place new users
                     continue
                 begun = time.perf_counter()

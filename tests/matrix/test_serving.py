@@ -84,11 +84,11 @@ def ndcg(lists, hidden):
 @pytest.mark.parametrize("how", ["call", "fold_in", "fit", "update"])
 def test_a_few_ratings_do_not_make_lists_worse_than_none(how):
     """Whichever way newcomers come in; popularity is what those without a rating get."""
-    frame = crowd()
-    rest = frame[frame["user"] >= 320].sample(frac=1.0, random_state=0)
+    frame = crowd(1000)
+    rest = frame[frame["user"] > 749].sample(frac=1.0, random_state=0)
     rest["number"] = rest.groupby("user").cumcount()
     hidden, users = rest[rest["number"] >= 5], rest["user"].unique()
-    train = frame[frame["user"] < 320]
+    train = frame[frame["user"] < 750]
 
     def lists(n):
         new = rest.loc[rest["number"] < n, ["user", "item", "rating"]]

@@ -107,6 +107,8 @@ class RatingModel(Serving, BaseEstimator):
     validation_fraction : float, default=0.05
         Share of the ratings that is held out to watch learning when ``fit`` is given no validation
         ratings (200,000 at most, and never all ratings of a user or an item). 0 holds out none.
+        As many choices, or the last of each user where there are times, are held out to choose the
+        settings of the demand by.
     demand_factors : int, default=64
         Factors of the demand: how likely it is that a user chooses an item at all, which is learnt
         from who has rated what, beside the model of the ratings, and which :meth:`recommend` makes
@@ -251,8 +253,9 @@ class RatingModel(Serving, BaseEstimator):
         ratings : DataFrame (pandas or polars), tuple of three arrays, or scipy.sparse matrix
             A frame has the columns user, item and rating, or others whose names say as much, such
             as customer_id, movieId and stars; from a column timestamp, if there is one, it is
-            learnt what users chose lately. Arrays come as user, item, rating; of a sparse matrix
-            rows are users, columns items, and the stored entries ratings. Ids are integers or
+            learnt what users choose next. Arrays come as user, item, rating; of a sparse matrix
+            rows are users, columns items, and the stored entries ratings. Without ratings, give the
+            two columns (and times) or the two arrays of who chose what: demand is learnt. Ids are integers or
             text. Inside a process group of several processes also a :class:`RatingsPart`.
         validation : of the same kinds, optional
             Ratings to watch learning by. Users and items that are not in ``ratings`` are predicted

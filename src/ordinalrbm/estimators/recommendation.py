@@ -140,10 +140,11 @@ class Serving:
             of them before) for this call; the model does not change. Of items that are not known
             they tell nothing.
         score : {"expected", "liked", "rating", "demand"}, default="expected"
-            What items are ranked by. "demand": how likely it is that the user chooses the item,
-            from who has rated what; about one for what is surely chosen. "liked": the probability
-            that the rating would be ``liked`` or better. "expected": the product of both: how
-            likely the item is chosen and liked. "rating": about the expected rating, should the
+            What items are ranked by. "demand": how likely it is that the user chooses the item
+            (next, if the ratings have times), from who has rated what; of a user's scores only the
+            ratios mean something, not the size. "liked": the probability that the rating would be
+            ``liked`` or better. "expected": the product of both: how likely the item is chosen and
+            liked. "rating": about the expected rating, should the
             item be chosen; where items have different scales, from 0 at an item's lowest label to
             1 at its highest. Models with Gaussian factors take it from the inner product of
             :meth:`vectors`, as if all users had the thresholds of an average one: it ranks quickly,
@@ -434,11 +435,11 @@ class Serving:
         """(items,) for users of whom nothing is known: what is popular, and liked by others."""
         kept: Any = self.__dict__.get("_kept_unknown")
         if kept is None or kept[0] is not self._posteriors or kept[1] is not self.ratings_:
-            kept = self.__dict__["_kept_unknown"] = (self._posteriors, self.ratings_, {})
-        worth, scores = kept[2].get(wanted.score, (None, None))
-        if worth is not wanted.worth:
-            scores = self._popular_and_liked(wanted)
-            kept[2][wanted.score] = wanted.worth, scores
+            of_score: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+            kept = self.__dict__["_kept_unknown"] = (self._posteriors, self.ratings_, of_score)
+        if wanted.score not in kept[2] or kept[2][wanted.score][0] is not wanted.worth:
+            kept[2][wanted.score] = wanted.worth, self._popular_and_liked(wanted)
+        scores = kept[2][wanted.score][1]
         return scores if wanted.closed is None else np.where(wanted.closed, -np.inf, scores)
 
     def _popular_and_liked(self, wanted: _Query) -> np.ndarray:

@@ -13,7 +13,7 @@ row, since lists show these. So a part that tells nothing has the exponent zero,
 chance to be liked is the probability of a choice that is liked.
 
 Of few choices weights tell little, and factors, drawn to those of the others, still most: with n
-choices the logarithm of p is n / (n + 10) of the one above, and 10 / (n + 10) of that of the factors.
+choices the logarithm of p is n² / (n² + 100) of the one above, and the rest of that of the factors.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LARGEST_EXPONENT, _SMALLEST_LEAST = 20.0, 1e-9
 # So that a score is a number of float32, whatever a file says.
 _FURTHEST = 80.0
 # Scores of held-out choices that are compared, and columns of a row that a list might show.
-_SCORES = 2**22
+_SCORES, _FEWEST_ROWS = 2**22, 200
 _AMONG = 100
 _PARTS = ("neighbours", "sequence")
 
@@ -83,7 +83,7 @@ class Blend(NamedTuple):
 
 def share_of(counts: np.ndarray) -> np.ndarray:
     """(rows, 1) float32, how far rows with so many choices are judged by all parts."""
-    return (counts / (counts + _FEW)).astype(np.float32)[:, None]
+    return (counts**2 / (counts**2 + _FEW**2)).astype(np.float32)[:, None]
 
 
 def logarithms(scores: np.ndarray, least: float) -> np.ndarray:
@@ -109,7 +109,7 @@ class HeldOutChoices(NamedTuple):
     @classmethod
     def of(cls, train: Observations, held: Cells, rng: np.random.Generator) -> HeldOutChoices:
         """Of so many rows, at random, that their scores are not too many."""
-        rows = rng.permutation(np.unique(held.row))[: max(1, _SCORES // train.n_columns)]
+        rows = rng.permutation(np.unique(held.row))[: max(_FEWEST_ROWS, _SCORES // train.n_columns)]
         place = np.full(train.n_rows, -1)
         place[rows] = np.arange(rows.size)
         there = place[held.row] >= 0
@@ -128,6 +128,13 @@ class HeldOutChoices(NamedTuple):
         own = [np.take_along_axis(part, best, axis=1) for part in (*parts, self.is_chosen)]
         choices = self._replace(row=self.row[near], column=is_it[near].argmax(axis=1), is_chosen=own.pop())
         return choices.exponents(own, exponents)[0]
+
+    def gains(self, parts: list[np.ndarray], exponents: np.ndarray) -> np.ndarray:
+        """(choices,) 1 / log2(1 + rank), or 0 for those that are not among the best of their rows."""
+        total = self._total(parts, exponents)
+        own = total[self.row, self.column]
+        rank = np.array([np.count_nonzero(total[d] > score) for d, score in zip(self.row, own, strict=True)])
+        return np.where(rank < _AMONG, 1.0 / np.log2(rank + 2.0), 0.0)
 
     def _total(self, parts: list[np.ndarray], exponents: np.ndarray) -> np.ndarray:
         total = (np.float32(1.0) - self.share) * parts[0]

@@ -68,19 +68,26 @@ class _Chooser:
         self.exponents, self.loss = np.zeros(0), np.inf
 
     def choose(self, ridges: tuple[float, ...], scores: Callable[[float], np.ndarray]) -> float | None:
-        """The ridge whose scores help most, which become a part; None if none does."""
-        best = None
+        """The ridge whose scores, which become a part, rank best; None if none makes choices likelier.
+
+        A later one takes the place of an earlier one if it is better by more than two standard errors.
+        """
+        best, highest = None, np.full(self.held.row.size, -1.0)
         for ridge in ridges:
             part = scores(ridge)
             least = least_of(part)
-            part = logarithms(part, least)
-            exponents, loss = self.held.exponents([*self.parts, part])
-            if loss < self.loss - _LEAST_GAIN and (best is None or loss < best[1]):
-                best = ridge, loss, part, least, exponents
+            parts = [*self.parts, logarithms(part, least)]
+            exponents, loss = self.held.exponents(parts)
+            if loss >= self.loss - _LEAST_GAIN:
+                continue
+            exponents = self.held.among_best(parts, exponents)
+            gains = self.held.gains(parts, exponents)
+            better = gains - highest
+            if better.mean() > 2.0 * better.std() / np.sqrt(better.size):
+                best, highest = (ridge, loss, parts, least, exponents), gains
         if best is None:
             return None
-        ridge, self.loss, part, least, self.exponents = best
-        self.parts.append(part)
+        ridge, self.loss, self.parts, least, self.exponents = best
         self.least.append(least)
         return ridge
 
@@ -111,8 +118,7 @@ def chosen(past: Past, n_factors: int, fraction: float, seed: int) -> Settings:
             following = chooser.choose(_OF_SEQUENCE, by_sequence)
     is_part = [True, near is not None, following is not None]
     exponents, least = np.zeros(3), np.ones(3)
-    exponents[is_part] = choices.among_best(chooser.parts, chooser.exponents)
-    least[is_part] = chooser.least
+    exponents[is_part], least[is_part] = chooser.exponents, chooser.least
     return Settings(ridge or 1.0, near, following, tuple(exponents.tolist()), tuple(least.tolist()))
 
 
