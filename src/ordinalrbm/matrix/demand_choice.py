@@ -27,7 +27,7 @@ _FEWEST = 50
 # Answers of as many rows, at random, as are looked at: to choose by, and to learn weights from.
 _TO_CHOOSE, _TO_LEARN = 1_000_000, 4_000_000
 # Ridges that are tried, in multiples of the usual ones.
-_OF_FACTORS, _OF_NEIGHBOURS, _OF_SEQUENCE = (1.0, 2.0, 4.0), (0.5, 2.0, 8.0), (0.25, 1.0)
+_OF_FACTORS, _OF_NEIGHBOURS, _OF_SEQUENCE = (1.0, 2.0, 4.0), (0.5, 2.0, 8.0), (1.0, 0.25)
 _MORE_SWEEPS = 4
 # What a part must take off the loss of a held-out choice to stay.
 _LEAST_GAIN = 1e-3
