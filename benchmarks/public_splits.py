@@ -77,7 +77,7 @@ def scores(
     """Figures, and how the chain went, if there is one."""
     train, validation, test = parts
     begun = time.perf_counter()
-    model = orbm.OrdinalMF(50, random_state=seed, device=device, **settings)
+    model = orbm.OrdinalMF(50, random_state=seed, device=device, demand_factors=0, **settings)
     model.fit(train, validation=validation, **features)
     seconds = time.perf_counter() - begun
     values = np.sort(train["rating"].unique()).astype(float)
