@@ -35,7 +35,7 @@ _LARGEST_EXPONENT, _SMALLEST_LEAST = 20.0, 1e-9
 # So that a score is a number of float32, whatever a file says.
 _FURTHEST = 80.0
 # Scores of held-out choices that are compared, and columns of a row that a list might show.
-_SCORES, _FEWEST_ROWS = 2**21, 200
+_SCORES, _FEWEST_ROWS = 2**22, 200
 _AMONG = 100
 _PARTS = ("neighbours", "sequence")
 

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.matrix import implicit_als
 from ordinalrbm.matrix.blend import Blend, HeldOutChoices, least_of, logarithms
-from ordinalrbm.matrix.item_weights import TO_CHOOSE, ItemWeights, Past, frequent, gram_of, neighbours
+from ordinalrbm.matrix.item_weights import ItemWeights, Past, frequent, gram_of, neighbours
 from ordinalrbm.matrix.prepare import hold_out
 from ordinalrbm.matrix.sequence import NormalEquations
 from ordinalrbm.matrix.variational import on_cpu
@@ -26,8 +26,8 @@ from ordinalrbm.matrix.variational import on_cpu
 _FEWEST = 50
 # Answers of as many rows, at random, as are looked at: to choose by, and to learn weights from.
 _TO_CHOOSE, _TO_LEARN = 1_000_000, 4_000_000
-# Ridges that are tried, in multiples of the usual ones.
-_OF_FACTORS, _OF_NEIGHBOURS, _OF_SEQUENCE = (1.0, 2.0, 4.0), (0.5, 2.0, 8.0), (1.0, 0.25)
+# Ridges that are tried: of factors in multiples of the usual one, of weights in means of the diagonal.
+_OF_FACTORS, _OF_NEIGHBOURS, _OF_SEQUENCE = (1.0, 2.0, 4.0), (1.0, 4.0, 16.0), (0.6, 2.4)
 _MORE_SWEEPS = 4
 # What a part must take off the loss of a held-out choice to stay.
 _LEAST_GAIN = 1e-3
@@ -95,7 +95,7 @@ class _Chooser:
 def chosen(past: Past, n_factors: int, fraction: float, seed: int) -> Settings:
     """Settings for so many factors, by this fraction of the choices."""
     rng = np.random.default_rng(seed)
-    past = _some_columns(_some_rows(past, _TO_CHOOSE, rng))
+    past = _some_rows(past, _TO_CHOOSE, rng)
     train, held = _held_out(past, fraction, rng)
     if held.row.size < _FEWEST or not n_factors:
         return Settings()
@@ -146,16 +146,6 @@ def _some_rows(past: Past, most: int, rng: np.random.Generator) -> Past:
     is_one = rng.random(answers.n_rows) < most / answers.n_entries
     age = None if past.age is None else past.age[np.repeat(is_one, answers.row_counts)]
     return Past(answers.take_rows(is_one), age)
-
-
-def _some_columns(past: Past) -> Past:
-    """Of the columns with most answers: the time that weights take goes by the cube of how many there are."""
-    columns, answers = frequent(past.answers, TO_CHOOSE), past.answers
-    if columns.size == answers.n_columns:
-        return past
-    is_one = np.isin(answers.column, columns)
-    some = answers.select(is_one).reorder(np.arange(answers.n_rows), columns)
-    return Past(some, None if past.age is None else past.age[is_one])
 
 
 def _held_out(past: Past, fraction: float, rng: np.random.Generator) -> tuple[Past, Cells]:

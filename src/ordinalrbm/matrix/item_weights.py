@@ -24,7 +24,6 @@ from ordinalrbm.runtime.jit import compiled, inlined
 from ordinalrbm.storage.reader import Stored
 
 MOST_COLUMNS = 4096
-TO_CHOOSE = 1024  # of these, by which ridges are chosen
 MOST_WEIGHTS = 256  # of a line
 _LARGEST_WEIGHT = 100.0
 _LEAST_SHARE = np.float32(1e-3)  # of an answer that counts
@@ -92,10 +91,10 @@ class ItemWeights(NamedTuple):
         return found
 
 
-def frequent(answers: Observations, n: int = MOST_COLUMNS) -> np.ndarray:
+def frequent(answers: Observations) -> np.ndarray:
     """The columns with most answers, as many as may take part, ascending."""
     counts = answers.column_counts
-    most = np.argsort(-counts, kind="stable")[:n]
+    most = np.argsort(-counts, kind="stable")[:MOST_COLUMNS]
     return np.sort(most[counts[most] > 0])
 
 
@@ -116,15 +115,9 @@ def gram_of(answers: Observations, columns: np.ndarray) -> np.ndarray:
     return (chosen.T @ chosen).toarray()
 
 
-def usual_ridge(gram: np.ndarray, blocks: int = 1) -> float:
-    """The mean of the diagonal, of the largest numbers there: of so many columns in each block."""
-    largest = np.sort(np.diag(gram))[-blocks * TO_CHOOSE :]
-    return max(float(largest.mean()), 1e-6) if largest.size else 1.0
-
-
 def neighbours(gram: np.ndarray, columns: np.ndarray, ridge: float) -> ItemWeights:
-    """Weights by which what was chosen tells what else was; ``ridge`` in multiples of the usual one."""
-    system = gram + ridge * usual_ridge(gram) * np.eye(len(gram), dtype=np.float32)
+    """Weights by which what was chosen tells what else was; ``ridge`` in means of the diagonal."""
+    system = gram + ridge * np.diag(gram).mean() * np.eye(len(gram), dtype=np.float32)
     factor, _ = lapack.spotrf(system, lower=True, overwrite_a=True)
     lower, _ = lapack.spotri(factor, lower=True, overwrite_c=True)
     inverse = np.tril(lower) + np.tril(lower, -1).T

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from ordinalrbm.data.observations import starts
-from ordinalrbm.matrix.item_weights import ItemWeights, Past, in_order, places, usual_ridge
+from ordinalrbm.matrix.item_weights import ItemWeights, Past, in_order, places
 from ordinalrbm.runtime.blocks import MANY, each
 from ordinalrbm.runtime.jit import compiled
 
@@ -62,9 +62,9 @@ class NormalEquations:
         each(add, [(h, g) for h in range(blocks) for g in range(h, blocks)], MANY)
 
     def solved(self, ridge: float) -> ItemWeights:
-        """Weights to what comes next; ``ridge`` in multiples of the usual one."""
+        """Weights to what comes next; ``ridge`` in means of the diagonal of XᵀX."""
         system = self.gram.copy()
-        system[np.diag_indices_from(system)] += ridge * usual_ridge(self.gram, len(FADING))
+        system[np.diag_indices_from(system)] += ridge * max(float(np.diag(self.gram).mean()), 1e-6)
         factor = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
         dense = cho_solve(factor, self.cross, check_finite=False)
         return ItemWeights.of(self.columns, FADING, dense, _MOST_WEIGHTS)
