@@ -378,8 +378,14 @@ class Draws:
             if new.size:
                 rows = _Drawn(new, after[side].take_rows(new), turn)
                 found._draw(rows, before[side], tables[side])
-            if old.size:
-                found._redraw(_Drawn(old, after[side].take_rows(old), turn), tables[side])
+            is_longer = after[side].row_counts[old] > before[side].row_counts[old]
+            longer, changed = old[is_longer], old[~is_longer]
+            if longer.size:
+                found._redraw(_Drawn(longer, after[side].take_rows(longer), turn), tables[side])
+            if changed.size:
+                known_answers = before[side].take_rows(changed)
+                rows = _Drawn(changed, after[side].take_rows(changed), turn)
+                found._move(rows, known_answers, self, tables[side])
         return found
 
     def _with_others_of(self, before: Draws, touched: ChangedRatings) -> Draws:
@@ -435,20 +441,47 @@ class Draws:
             own.variance[k, own._among_others(which)] = variance[observed]
         own.is_known[which] = 2
 
+    def _side(self, turn: int) -> DrawnSides:
+        return self.columns if turn == 1 else self.rows
+
     def _redraw(self, rows: _Drawn, table: csr_array | None) -> None:
         """Some more Gibbs steps for rows that were learnt, in place."""
-        own, which = self.columns if rows.turn == 1 else self.rows, rows.which
-        lines = None if table is None else table[which]
+        own, which = self._side(rows.turn), rows.which
         for k in range(self.n_draws):
-            expected = own.prior(k).expected(rows.answers, lines)
-            if self.drift.is_any and own is self.rows:  # biases are those of now
-                expected[:, 0] += self.drift.now(k, which)
-            start = own.factors[k, which].astype(np.float32)
-            this = DrawnSide(start, own.width[k, which], self._scales(rows))
-            steps = Sweep(_SEED, k * (_DROPPED + _AVERAGED), 5 + rows.turn)
-            for _ in self._gibbs(k, rows, this, expected, steps, _REDRAWN):
-                pass
-            own.factors[k, which], own.width[k, which] = _as_half(this.factors), this.width
+            *_, last = self._redrawn(k, rows, table)
+            own.factors[k, which], own.width[k, which] = _as_half(last.factors), last.width
+
+    def _move(self, rows: _Drawn, answers: Observations, before: Draws, table: csr_array | None) -> None:
+        """Rows with others than the answers of before, and as many, in place.
+
+        They go as far as the mean of Gibbs steps goes, with the same random numbers: where answers
+        are the same, they stay, and where these come back, so do the rows.
+        """
+        own, old, which = self._side(rows.turn), before._side(rows.turn), rows.which
+        for k in range(self.n_draws):
+            factors, width = old.factors[k, which], old.width[k, which]
+            own.factors[k, which], own.width[k, which] = factors, width
+            now = self._mean_of_steps(k, rows, table)
+            was = before._mean_of_steps(k, rows._replace(answers=answers), table)
+            own.factors[k, which] = _as_half(factors + (now[0] - was[0]))
+            own.width[k, which] = width * np.exp(now[1] - was[1])
+
+    def _mean_of_steps(self, k: int, rows: _Drawn, table: csr_array | None) -> tuple[np.ndarray, np.ndarray]:
+        """Mean factors and log widths of rows over some Gibbs steps from where they are."""
+        steps = [(1.0 * this.factors, np.log(this.width)) for this in self._redrawn(k, rows, table)]
+        return sum(step[0] for step in steps) / len(steps), sum(step[1] for step in steps) / len(steps)
+
+    def _redrawn(self, k: int, rows: _Drawn, table: csr_array | None) -> Iterator[DrawnSide]:
+        """Rows after each of some Gibbs steps from where they are; the same arrays each time."""
+        own, which = self._side(rows.turn), rows.which
+        expected = own.prior(k).expected(rows.answers, None if table is None else table[which])
+        if self.drift.is_any and own is self.rows:  # biases are those of now
+            expected[:, 0] += self.drift.now(k, which)
+        start = own.factors[k, which].astype(np.float32)
+        this = DrawnSide(start, own.width[k, which], self._scales(rows))
+        steps = Sweep(_SEED, k * (_DROPPED + _AVERAGED), 5 + rows.turn)
+        for _ in self._gibbs(k, rows, this, expected, steps, _REDRAWN):
+            yield this
 
     def _inferred(
         self, k: int, new: _Drawn, lines: csr_array | None, known: Observations, table: csr_array | None

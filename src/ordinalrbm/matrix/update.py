@@ -20,6 +20,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.base import FactorPosterior, Prior
 from ordinalrbm.matrix.calibration import NO_SHIFTS
 from ordinalrbm.matrix.cold_start import cutpoints_by_levels
+from ordinalrbm.matrix.drift import NO_DRIFT, RowDrift
 from ordinalrbm.matrix.feature_priors import Tables, TrainedRows, Weights
 from ordinalrbm.matrix.protocol import Backend, ChangedRatings
 from ordinalrbm.matrix.variational import (
@@ -108,13 +109,16 @@ def updated(
 ) -> GaussianModel:
     """The model after new ratings; ``known`` are the ratings before, tables the features of all.
 
-    What calibration has added to biases is taken off before, and added again for as many ratings as
-    there are now: ratings are learnt from without it.
+    What calibration and drift have added to biases is taken off before, and added again, for as many
+    ratings as there are now: ratings are learnt from without it.
     """
-    if model.shifts.any():
-        bare = model.shifted(known, -1.0)._replace(shifts=NO_SHIFTS)
-        found = updated(bare, known, touched, tables, backend)._replace(shifts=model.shifts)
-        return _with_same(found.shifted(touched.ratings), found, bare, model)
+    if model.shifts.any() or model.drift.is_any:
+        bare, drift = _bare(model, known), model.longer(touched.ratings).drift
+        known, ratings = (_with_levels(part, drift) for part in (known, touched.ratings))
+        found = updated(bare, known, touched._replace(ratings=ratings), tables, backend)
+        found = found._replace(shifts=model.shifts, drift=drift)
+        whole = found._replace(rows=drift.as_of_now(found.rows)) if drift.is_any else found
+        return _with_same(whole.shifted(ratings), found, bare, model)
     wider, sides = _copied(model.longer(touched.ratings)), _sides(model, known, touched, tables)
     more = touched.ratings.n_entries - known.n_entries
     if _nearly_all_touched(touched) and not model.values.size:
@@ -122,8 +126,65 @@ def updated(
         _infer_in_rounds(wider, sides, 1, backend)
         n_epochs = int(np.clip(round(more / known.n_entries / _PER_EPOCH), 1, _MOST_EPOCHS))
         return _learnt_on(wider, touched.ratings, tables, n_epochs)
-    _infer_in_rounds(wider, sides, _MORE_ROUNDS if more > _MANY * known.n_entries else _ROUNDS, backend)
+    n_rounds = _MORE_ROUNDS if more > _MANY * known.n_entries else _ROUNDS
+    _infer_in_rounds(wider, sides, n_rounds, backend)
+    _move_changed(wider, model, known, sides, n_rounds, backend)
     return wider
+
+
+def _bare(model: GaussianModel, known: Observations) -> GaussianModel:
+    """Without calibration's shifts and the drift of biases until now."""
+    bare = model.shifted(known, -1.0)._replace(shifts=NO_SHIFTS, drift=NO_DRIFT)
+    if not model.drift.is_any:
+        return bare
+    mean, variance = (
+        2.0 * own - now for own, now in zip(bare.rows[:2], model.drift.as_of_now(bare.rows)[:2])
+    )
+    return bare._replace(rows=bare.rows._replace(mean=mean, variance=variance.clip(0.0)))
+
+
+def _with_levels(ratings: Observations, drift: RowDrift) -> Observations:
+    """With the whole level of the drift beside each rating, and not how far it is from that of now."""
+    if not drift.is_any:
+        return ratings
+    now = np.repeat(drift.now(0, np.arange(ratings.n_rows)), ratings.row_counts)
+    return ratings.with_offset(ratings.offset + now)
+
+
+def _move_changed(
+    found: GaussianModel,
+    before: GaussianModel,
+    known: Observations,
+    sides: list[_Side],
+    n_rounds: int,
+    backend: Backend,
+) -> None:
+    """Rows with other ratings than before, and as many, go only as far as these make them go; in place.
+
+    Learning stops before rows have settled, and going on would move them by itself: what the ratings
+    of before would do is taken off. Where these come back, so do the rows.
+    """
+    counts = ((known, known.row_counts), (known.transpose(), known.column_counts))
+    before_sides, changed = [], []
+    for side, (ratings, was) in zip(sides, counts, strict=True):
+        old = side.which[side.which < side.n_before]
+        before_sides.append(side._replace(ratings=ratings, which=old))
+        changed.append(old[side.ratings.row_counts[old] == was[old]])
+    if not any(which.size for which in changed):
+        return
+    base = _copied(before)
+    _infer_in_rounds(base, before_sides, n_rounds, backend)
+    for now, usual, old, which in zip(found[:2], base[:2], before[:2], changed, strict=True):
+        new, usual, old = (FactorPosterior(*(part[which] for part in side)) for side in (now, usual, old))
+        mean, cutpoints = (
+            old.mean + (new.mean - usual.mean),
+            old.cutpoints + (new.cutpoints - usual.cutpoints),
+        )
+        least = np.finfo(np.float32).tiny  # those of points are zero
+        variance = old.variance * (new.variance / np.maximum(usual.variance, least))
+        moved = posterior_of(mean, variance, cutpoints, old.n_levels)
+        for part, own in zip(now, moved, strict=True):
+            part[which] = own
 
 
 def _sides(model: GaussianModel, known: Observations, touched: ChangedRatings, tables: Tables) -> list[_Side]:
@@ -148,7 +209,8 @@ def _with_same(
     for now, own, was, old in zip(shifted[:2], found[:2], bare[:2], before[:2], strict=True):
         n = len(old.mean)
         same = (own.mean[:n] == was.mean).all(axis=1)
-        now.mean[:n][same] = old.mean[same]
+        for part, kept in zip(now[:2], old[:2], strict=True):
+            part[:n][same] = kept[same]
     return shifted
 
 
