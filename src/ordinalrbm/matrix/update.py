@@ -101,7 +101,7 @@ class _Side(NamedTuple):
     which: np.ndarray
     n_before: int  # from here on they are new
     table: csr_array | None
-    others: TrainedRows  # that were there before
+    others: TrainedRows | None  # that were there before, if there are new ones
 
 
 def updated(
@@ -137,9 +137,8 @@ def _bare(model: GaussianModel, known: Observations) -> GaussianModel:
     bare = model.shifted(known, -1.0)._replace(shifts=NO_SHIFTS, drift=NO_DRIFT)
     if not model.drift.is_any:
         return bare
-    mean, variance = (
-        2.0 * own - now for own, now in zip(bare.rows[:2], model.drift.as_of_now(bare.rows)[:2])
-    )
+    twice = model.drift.as_of_now(bare.rows)
+    mean, variance = (2.0 * bare.rows[part] - twice[part] for part in (0, 1))
     return bare._replace(rows=bare.rows._replace(mean=mean, variance=variance.clip(0.0)))
 
 
@@ -176,10 +175,8 @@ def _move_changed(
     _infer_in_rounds(base, before_sides, n_rounds, backend)
     for now, usual, old, which in zip(found[:2], base[:2], before[:2], changed, strict=True):
         new, usual, old = (FactorPosterior(*(part[which] for part in side)) for side in (now, usual, old))
-        mean, cutpoints = (
-            old.mean + (new.mean - usual.mean),
-            old.cutpoints + (new.cutpoints - usual.cutpoints),
-        )
+        mean = old.mean + (new.mean - usual.mean)
+        cutpoints = old.cutpoints + (new.cutpoints - usual.cutpoints)
         least = np.finfo(np.float32).tiny  # those of points are zero
         variance = old.variance * (new.variance / np.maximum(usual.variance, least))
         moved = posterior_of(mean, variance, cutpoints, old.n_levels)
@@ -188,18 +185,19 @@ def _move_changed(
 
 
 def _sides(model: GaussianModel, known: Observations, touched: ChangedRatings, tables: Tables) -> list[_Side]:
-    of_rows, of_columns = (
-        TrainedRows.of(side.mean, ratings, None if table is None else table[: len(side.mean)])
-        for side, ratings, table in (
-            (model.rows, known, tables.rows),
-            (model.columns, known.transpose(), tables.columns),
-        )
+    both = (
+        (model.rows, known, touched.ratings),
+        (model.columns, known.transpose(), touched.ratings.transpose()),
     )
-    by_columns = touched.ratings.transpose()
-    return [
-        _Side(touched.ratings, touched.rows, model.n_rows, tables.rows, of_rows),
-        _Side(by_columns, touched.columns, model.n_columns, tables.columns, of_columns),
-    ]
+    found = []
+    for turn, (own, before, ratings) in enumerate(both):
+        n, table, which = len(own.mean), tables[turn], (touched.rows, touched.columns)[turn]
+        others = None
+        if (which >= n).any():
+            facing, of_others = model.rows.mean if turn else None, None if table is None else table[:n]
+            others = TrainedRows.of(own.mean, before, of_others, facing=facing)
+        found.append(_Side(ratings, which, n, table, others))
+    return found
 
 
 def _with_same(
