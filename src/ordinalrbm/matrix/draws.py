@@ -39,8 +39,9 @@ from ordinalrbm.storage.reader import Stored, wrong
 # dropped, and of the others mean and variance are kept. One step would be a draw as good, but the
 # mean over all draws of a new row, which may be anywhere, would be left to chance.
 _DROPPED, _AVERAGED = 8, 12
-# Of rows that were learnt and have new ratings: they begin near where they will be.
-_REDRAWN = 2
+# Of rows that were learnt and have more ratings, which begin near where they will be; and of those
+# with others, and as many. Draws are overrelaxed: the mean of an even number of steps is the closest.
+_REDRAWN, _MOVED = 2, 8
 _LARGEST_WIDTH, _LARGEST_MEAN = 1e5, 1e4
 # Newcomers' widths are drawn with it: with less, some are too large for float32. None that was
 # drawn, by a prior around 20, is anywhere near.
@@ -450,7 +451,7 @@ class Draws:
         """Some more Gibbs steps for rows that were learnt, in place."""
         own, which = self._sides(rows.turn)[0], rows.which
         for k in range(self.n_draws):
-            *_, last = self._redrawn(k, rows, table)
+            *_, last = self._redrawn(k, rows, table, _REDRAWN)
             own.factors[k, which], own.width[k, which] = _as_half(last.factors), last.width
 
     def _move(self, rows: _Drawn, answers: Observations, before: Draws, table: csr_array | None) -> None:
@@ -470,10 +471,10 @@ class Draws:
 
     def _mean_of_steps(self, k: int, rows: _Drawn, table: csr_array | None) -> tuple[np.ndarray, np.ndarray]:
         """Mean factors and log widths of rows over some Gibbs steps from where they are."""
-        steps = [(1.0 * this.factors, np.log(this.width)) for this in self._redrawn(k, rows, table)]
+        steps = [(1.0 * this.factors, np.log(this.width)) for this in self._redrawn(k, rows, table, _MOVED)]
         return sum(step[0] for step in steps) / len(steps), sum(step[1] for step in steps) / len(steps)
 
-    def _redrawn(self, k: int, rows: _Drawn, table: csr_array | None) -> Iterator[DrawnSide]:
+    def _redrawn(self, k: int, rows: _Drawn, table: csr_array | None, n: int) -> Iterator[DrawnSide]:
         """Rows after each of some Gibbs steps from where they are; the same arrays each time."""
         own, which = self._sides(rows.turn)[0], rows.which
         expected = own.prior(k).expected(rows.answers, None if table is None else table[which])
@@ -482,7 +483,7 @@ class Draws:
         start = own.factors[k, which].astype(np.float32)
         this = DrawnSide(start, own.width[k, which], self._scales(rows))
         steps = Sweep(_SEED, k * (_DROPPED + _AVERAGED), 5 + rows.turn)
-        for _ in self._gibbs(k, rows, this, expected, steps, _REDRAWN):
+        for _ in self._gibbs(k, rows, this, expected, steps, n):
             yield this
 
     def _inferred(
