@@ -10,7 +10,7 @@ from ordinalrbm.matrix.feature_priors import CutSets, FactorPrior, TrainedRows, 
 
 def ratings(rng, n_rows=40, n_columns=30, least=0.05):
     """Rows that have rated so much of the columns at least, or more, up to all."""
-    row, column = np.nonzero(rng.random((n_rows, n_columns)) < np.linspace(least, 1.0, n_rows)[:, None])
+    row, column = np.nonzero(rng.random((n_rows, n_columns)) < np.geomspace(least, 1.0, n_rows)[:, None])
     return Observations.from_triples(row, column, row % 3, n_rows, n_columns, np.full(n_columns, 3))
 
 
@@ -39,9 +39,9 @@ def test_average_features_of_sets_that_are_cut_down(n):
 def test_rows_of_which_few_ratings_are_known_are_expected_where_they_are_on_average(n):
     """The more ratings a row has, the higher its bias, as its rated set says."""
     rng = np.random.default_rng(0)
-    known = ratings(rng, n_columns=80, least=0.25)
+    known = ratings(rng, n_columns=200, least=0.1)
     assert known.row_counts.min() >= n
-    each = np.stack([np.full(80, 0.3), rng.normal(0.0, 0.1, 80)], axis=1).astype(np.float32)
+    each = np.stack([np.full(200, 0.3), rng.normal(0.0, 0.1, 200)], axis=1).astype(np.float32)
     explained = RatedSets.of(known).times(each)
     centre = explained.mean(axis=0)
     factors = explained - centre.astype(np.float32)

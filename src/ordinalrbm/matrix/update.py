@@ -166,15 +166,16 @@ def _move_changed(
     counts = ((known, known.row_counts), (known.transpose(), known.column_counts))
     before_sides, changed = [], []
     for side, (ratings, was) in zip(sides, counts, strict=True):
-        old = side.which[side.which < side.n_before]
-        before_sides.append(side._replace(ratings=ratings, which=old))
-        changed.append(old[side.ratings.row_counts[old] == was[old]])
+        there = side.which[side.which < side.n_before]
+        before_sides.append(side._replace(ratings=ratings, which=there))
+        changed.append(there[side.ratings.row_counts[there] == was[there]])
     if not any(which.size for which in changed):
         return
     base = _copied(before)
     _infer_in_rounds(base, before_sides, n_rounds, backend)
-    for now, usual, old, which in zip(found[:2], base[:2], before[:2], changed, strict=True):
-        new, usual, old = (FactorPosterior(*(part[which] for part in side)) for side in (now, usual, old))
+    for turn, which in enumerate(changed):
+        now = found[turn]
+        new, usual, old = (_taken(each[turn], which) for each in (found, base, before))
         mean = old.mean + (new.mean - usual.mean)
         cutpoints = old.cutpoints + (new.cutpoints - usual.cutpoints)
         least = np.finfo(np.float32).tiny  # those of points are zero
@@ -182,6 +183,10 @@ def _move_changed(
         moved = posterior_of(mean, variance, cutpoints, old.n_levels)
         for part, own in zip(now, moved, strict=True):
             part[which] = own
+
+
+def _taken(posterior: FactorPosterior, which: np.ndarray) -> FactorPosterior:
+    return FactorPosterior(*(part[which] for part in posterior))
 
 
 def _sides(model: GaussianModel, known: Observations, touched: ChangedRatings, tables: Tables) -> list[_Side]:
@@ -276,7 +281,7 @@ def _infer(
     """Infer some rows in place; new ones are compared with others."""
     if not which.size:
         return
-    now = FactorPosterior(*(part[which] for part in model.rows))
+    now = _taken(model.rows, which)
     common = cutpoints_by_levels(model.rows.cutpoints, model.rows.n_levels)
     found = infer_rows(
         model,
