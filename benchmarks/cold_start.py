@@ -1,10 +1,14 @@
-"""New users of MovieLens 1M: predicted from features and from their first few ratings.
+"""New users of MovieLens 1M: predicted from features and from their first few ratings. New items.
 
     python benchmarks/cold_start.py [--sampled] [--factors 50] [--device cuda]
+    python benchmarks/cold_start.py --new item [--data ml-100k] [--seeds 3] [--sampled] [--factors 50]
 
 A tenth of the users are not learnt from. Of each, ten ratings at random are known one after the
 other, and the others are predicted: the same ones, whatever is known. Beside it is the mean rating
 of the item among the users that are learnt from, drawn towards the mean of all by five ratings.
+
+With --new, a tenth of the items (or users) are new, thirty ratings of each become known one after the
+other, and there are mean error and RMSE beside those of damped biases, which know the same ratings.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from sources import chain_of, ratings
 import ordinalrbm as orbm
 
 KNOWN = (0, 1, 3, 10)
+KNOWN_OF_NEW = (0, 1, 3, 10, 30)
 DAMPING = 5.0
 
 
@@ -58,12 +63,50 @@ def row(model: Any, first: pd.DataFrame, test: pd.DataFrame, users: pd.DataFrame
     return found
 
 
+def errors(found: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
+    return float((found - truth).mean()), rmse(found, truth)
+
+
+def newcomers(data: str, kind: str, seed: int, model: orbm.OrdinalMF) -> np.ndarray:
+    """(numbers of ratings, 2, 2): mean error and RMSE of biases and of the model."""
+    table, rng = ratings(data), np.random.default_rng(seed)
+    ids, other = table[kind].unique(), "user" if kind == "item" else "item"
+    hidden = table[kind].isin(rng.choice(ids, ids.size // 10, replace=False))
+    new, train = table[hidden].sample(frac=1.0, random_state=seed), table[~hidden]
+    new["number"] = new.groupby(kind).cumcount()
+    test = new[(new["number"] >= max(KNOWN_OF_NEW)) & new[other].isin(train[other])]
+    truth, found = test["rating"].to_numpy(), []
+    model.fit(train)
+    for n in KNOWN_OF_NEW:
+        some = new.loc[new["number"] < n, table.columns]
+        biases = orbm.evaluate.DampedBiases().fit(pd.concat([train, some]))
+        wider = model.fold_in(some) if n else model
+        asked = test["user"], test["item"]
+        found.append([errors(each.predict(*asked), truth) for each in (biases, wider)])
+    return np.array(found)
+
+
+def show_newcomers(options: argparse.Namespace) -> None:
+    posterior = "sampled" if options.sampled else "variational"
+    model = orbm.OrdinalMF(options.factors, posterior=posterior, random_state=0, device=options.device)
+    each = [newcomers(options.data, options.new, seed, model) for seed in range(options.seeds)]
+    print(f"{options.data}, new {options.new}s, {posterior}, mean error and RMSE, {options.seeds} draws")
+    print(f"{'known ratings':24}" + "".join(f"{n:16}" for n in KNOWN_OF_NEW))
+    for name, found in zip(("damped biases", "OrdinalMF"), np.mean(each, axis=0).swapaxes(0, 1), strict=True):
+        print(f"{name:24}" + "".join(f"{mean:+8.3f}{error:8.4f}" for mean, error in found), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sampled", action="store_true")
     parser.add_argument("--factors", type=int, default=50)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--new", choices=("item", "user"))
+    parser.add_argument("--data", default="ml-100k")
+    parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
+    if options.new:
+        return show_newcomers(options)
     train, first, test = parts()
     known = first["item"].isin(train["item"]) & first["rating"].notna()
     first = first[known]

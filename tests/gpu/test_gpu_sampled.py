@@ -12,7 +12,7 @@ from ordinalrbm.engine import rated_sets as cores  # noqa: E402
 from ordinalrbm.engine.gpu import rated_sets as gpu  # noqa: E402
 from ordinalrbm.engine.gpu.pieces import answers_on  # noqa: E402
 from ordinalrbm.engine.rated_sets import WeightDraws  # noqa: E402
-from ordinalrbm.matrix import variational  # noqa: E402
+from ordinalrbm.matrix import gibbs_sampler, variational  # noqa: E402
 from ordinalrbm.matrix.backends import CPU  # noqa: E402
 from ordinalrbm.matrix.feature_priors import Tables  # noqa: E402
 from ordinalrbm.matrix.gibbs_sampler import start, sweep  # noqa: E402

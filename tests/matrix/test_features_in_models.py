@@ -1062,9 +1062,8 @@ def test_probabilities_of_the_described_are_those_of_the_model():
         np.testing.assert_allclose(found[i], cell_probabilities(model.model_, row, i), atol=2e-6)
     prior = model.model_.row_prior
     lines = model._features.users.table.toarray()
-    usual = lines[model.ratings_.observations.row_counts > 0].mean(axis=0)
-    counts = model.ratings_.observations.row_counts
-    average = counts @ model.model_.rows.mean / counts.sum()  # each user as often as there are ratings
+    counts = model.ratings_.observations.row_counts  # each user counts as often as there are ratings
+    usual, average = counts @ lines / counts.sum(), counts @ model.model_.rows.mean / counts.sum()
     expected = average + (lines[row] - usual) @ prior.weights.table
     np.testing.assert_allclose(model.model_.rows.mean[row], expected, atol=1e-6)
     np.testing.assert_allclose(model.model_.rows.variance[row], 1.0 / prior.precision, rtol=1e-6)

@@ -183,3 +183,50 @@ def test_calibration_stays_when_a_known_rating_is_given_again(posterior, tmp_pat
         again.update(train[train["user"].isin(some)].groupby("user").head(1))
         after = [again.predict(user, items) for user in some]
         assert np.mean(np.subtract(after, before)) == pytest.approx(0.0, abs=0.06)
+
+
+# ---- the same ratings again, and ratings that come back ------------------------------------------
+
+
+def every_prediction(model):
+    return model.predict_proba(
+        np.repeat(model.users_.labels, 4), np.tile(model.items_.labels[:4], len(model.users_))
+    )
+
+
+def test_known_ratings_change_nothing(name):
+    model = learnt(name)
+    again = copy.copy(model).update(model.ratings_.to_frame().iloc[::7])
+    assert again.models_ is model.models_
+    np.testing.assert_array_equal(again.demand_.rows, model.demand_.rows)
+
+
+def test_a_batch_that_comes_twice_counts_once(name):
+    batch = (["u3", "u3", "new"], ["i7", "i2", "i7"], [1, 5, 5])
+    once = copy.copy(learnt(name)).update(batch)
+    twice = copy.copy(once).update(batch)
+    np.testing.assert_array_equal(every_prediction(twice), every_prediction(once))
+    assert twice.ratings_.n_ratings == once.ratings_.n_ratings
+
+
+def test_a_change_that_is_taken_back_leaves_little(name):
+    """Of what the change has moved: known rows are inferred in turns, not all at once."""
+    model = learnt(name)
+    user, item, rating = model.ratings_.to_frame().iloc[40]
+    before, changed = every_prediction(model), copy.copy(model)
+    changed.update(([user], [item], [1 if rating > 2 else 5]))
+    moved = np.abs(every_prediction(changed) - before)
+    back = np.abs(every_prediction(changed.update(([user], [item], [rating]))) - before)
+    assert moved.max() > 0.01
+    assert back.max() < 0.1 * moved.max()
+
+
+def test_another_time_is_another_rating():
+    table = simulated().assign(timestamp=np.arange(len(simulated())))
+    model = MODELS["ordinal"](n_epochs=3).fit(table)
+    some = table.iloc[:3]
+    assert copy.copy(model).update(some).models_ is model.models_
+    assert copy.copy(model).update(some[["user", "item", "rating"]]).models_ is model.models_
+    later = copy.copy(model).update(some.assign(timestamp=10**6))
+    assert later.models_ is not model.models_
+    assert (later.ratings_.times.value == 10**6).sum() == 3

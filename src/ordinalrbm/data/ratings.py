@@ -748,7 +748,7 @@ def merged(
     """All ratings, known and new, with new users and items after the known ones.
 
     A rating of a known item by a known user is refused, or replaces what there was. Returns also
-    whose ratings are new, and of what.
+    whose ratings are new or others than before, and of what: one that is known already is neither.
 
     Examples
     --------
@@ -756,6 +756,8 @@ def merged(
     >>> both, rows, columns = merged(known, (["v", "w"], [20, 20], [1, 2]), "replace")
     >>> both.to_frame()["rating"].tolist(), rows.tolist(), columns.tolist()
     ([1, 1, 2], [1, 2], [1])
+    >>> merged(known, (["u", "v"], [10, 20], [1, 1]), "replace")[1].tolist()
+    [1]
     >>> merged(known, (["a", "v"], [10, 15], [2, 1]), "refuse")[0].to_frame()
       user  item  rating
     0    u    10       1
@@ -769,8 +771,13 @@ def merged(
     wider = _widened(known, new_users, new_items)
     old, times = wider.observations, known.times
     before = np.zeros(0, dtype=np.int64) if times is None else times.value
+    given = times_of_cells(known, table)
     if policy == "replace":
-        stays, replaced = np.ones(old.n_entries, dtype=bool), old.search(new.row, new.column)
+        replaced = old.search(new.row, new.column)
+        differs = _differs(old, before, replaced, new.level, given)
+        new, replaced = Cells(*(part[differs] for part in new)), replaced[differs]
+        given = None if given is None else given[differs]
+        stays = np.ones(old.n_entries, dtype=bool)
         stays[replaced[replaced >= 0]] = False
         old, before = old.select(stays), before[stays] if before.size else before
     both = old.insert(new)
@@ -778,7 +785,7 @@ def merged(
         is_old, entry = np.ones(both.n_entries, dtype=bool), both.search(new.row, new.column)
         is_old[entry] = False
         value = np.empty(both.n_entries, dtype=np.int64)
-        value[is_old], value[entry] = before, _times_of_new(known, table)
+        value[is_old], value[entry] = before, NOW if given is None else given
         times = times._replace(value=value)
     return Ratings.of(wider, both, times), np.unique(new.row), np.unique(new.column)
 
@@ -797,6 +804,19 @@ def _times_of_new(known: Ratings, table: Triples) -> np.ndarray:
     clock = None if known.times is None else known.times.clock
     found = None if table.time is None else times_of(table.time, clock)
     return np.full(len(table), NOW) if found is None else found.value
+
+
+def _differs(
+    known: Observations, time: np.ndarray, entry: np.ndarray, level: np.ndarray, given: np.ndarray | None
+) -> np.ndarray:
+    """Whether ratings are new (their entry is negative), or others than known; when, if it is given."""
+    there = np.flatnonzero(entry >= 0)
+    same = known.level[entry[there]] == level[there]
+    if given is not None:
+        same &= time[entry[there]] == given[there]
+    found = np.ones(entry.size, dtype=bool)
+    found[there] = ~same
+    return found
 
 
 def with_ids(known: Ratings, users: Ids | None, items: Ids | None, *, is_learnt: bool = False) -> Ratings:

@@ -83,6 +83,8 @@ class _FactorModel(RatingModel):
         return expected, adding_up(effects, expected - self._baseline(cell.row, cell.column))
 
     def _update(self, known: Observations, touched: ChangedRatings, tables: Tables) -> None:
+        if not touched.rows.size:  # all is known
+            return
         self._keep_posteriors(
             [posterior.updated(known, touched, tables, CPU) for posterior in self._posteriors]
         )

@@ -613,7 +613,8 @@ class RatingModel(Serving, BaseEstimator):
         ----------
         ratings : as in :meth:`fit`
             By anybody, of anything. A rating of an item that the user has rated before takes the
-            place of the old one.
+            place of the old one; one that is known already changes nothing, so that a batch may
+            come twice. Without a time, a changed rating was given now.
 
         Returns
         -------
@@ -645,8 +646,9 @@ class RatingModel(Serving, BaseEstimator):
         whole, self._features = extended(self._features, whole, (None, None))
         touched = ChangedRatings(self._with_drift(whole), rows, columns)
         with threads(self.n_jobs):
-            self.demand_ = self.demand_.updated(touched)
-            self._update(known.observations, touched, self._features.tables)
+            self._update(self._with_drift(known), touched, self._features.tables)
+            if rows.size:
+                self.demand_ = self.demand_.updated(touched)
         self._set_ratings(whole)
 
     def _update(self, known: Observations, touched: ChangedRatings, tables: Tables) -> None:

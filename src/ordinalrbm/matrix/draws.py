@@ -25,7 +25,7 @@ from ordinalrbm.engine.ordinal_gibbs import CPU_GIBBS, DrawnSide, Sweep
 from ordinalrbm.matrix.calibration import NO_SHIFTS, read_shifts, shift_of
 from ordinalrbm.matrix.cold_start import in_turns
 from ordinalrbm.matrix.drift import NO_DRIFT, PlacedCells, RowDrift
-from ordinalrbm.matrix.feature_priors import FactorPrior, Tables, TrainedRows, Weights
+from ordinalrbm.matrix.feature_priors import CutSets, FactorPrior, Tables, TrainedRows, Weights
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gibbs_sampler import Hyper, SampledState, bounds_of
 from ordinalrbm.matrix.protocol import Backend, ChangedRatings, ExplainedCell
@@ -39,8 +39,9 @@ from ordinalrbm.storage.reader import Stored, wrong
 # dropped, and of the others mean and variance are kept. One step would be a draw as good, but the
 # mean over all draws of a new row, which may be anywhere, would be left to chance.
 _DROPPED, _AVERAGED = 8, 12
-# Of rows that were learnt and have new ratings: they begin near where they will be.
-_REDRAWN = 2
+# Of rows that were learnt and have more ratings, which begin near where they will be; and of those
+# with others, and as many. Draws are overrelaxed: the mean of an even number of steps is the closest.
+_REDRAWN, _MOVED = 2, 8
 _LARGEST_WIDTH, _LARGEST_MEAN = 1e5, 1e4
 # Newcomers' widths are drawn with it: with less, some are too large for float32. None that was
 # drawn, by a prior around 20, is anywhere near.
@@ -397,8 +398,14 @@ class Draws:
             if new.size:
                 rows = _Drawn(new, after[side].take_rows(new), turn)
                 found._draw(rows, before[side], tables[side])
-            if old.size:
-                found._redraw(_Drawn(old, after[side].take_rows(old), turn), tables[side])
+            is_longer = after[side].row_counts[old] > before[side].row_counts[old]
+            longer, changed = old[is_longer], old[~is_longer]
+            if longer.size:
+                found._redraw(_Drawn(longer, after[side].take_rows(longer), turn), tables[side])
+            if changed.size:
+                known_answers = before[side].take_rows(changed)
+                rows = _Drawn(changed, after[side].take_rows(changed), turn)
+                found._move(rows, known_answers, self, tables[side])
         return found
 
     def _with_others_of(self, before: Draws, touched: ChangedRatings) -> Draws:
@@ -420,8 +427,8 @@ class Draws:
 
     def compared_with(
         self, known: Observations, table: csr_array | None
-    ) -> tuple[Observations, csr_array | None]:
-        return known, table
+    ) -> tuple[Observations, csr_array | None, CutSets]:
+        return known, table, CutSets.of(known)
 
     def infer_rows(
         self, ratings: Observations, lines: csr_array | None, others: tuple, backend: Backend
@@ -440,45 +447,82 @@ class Draws:
 
     def _draw(self, new: _Drawn, known: Observations, table: csr_array | None) -> None:
         """Draw new rows in place, if anything is known of them; the table has features of all."""
-        own = self.columns if new.turn == 1 else self.rows
+        own, _ = self._sides(new.turn)
         lines = None if table is None else table[new.which]
         observed = new.answers.row_counts > 0
         if lines is not None:
             observed |= np.diff(lines.indptr) > 0
         if not observed.any():
             return
-        which, of_others = new.which[observed], None if table is None else table[: known.n_rows]
+        which, others = new.which[observed], None if table is None else table[: known.n_rows]
+        compared = self.compared_with(known, others)
         for k in range(self.n_draws):
-            factors, width, variance = self._inferred(k, new, lines, known, of_others)
+            factors, width, variance = self._inferred(k, new, lines, *compared)
             own.factors[k, which], own.width[k, which] = factors[observed], width[observed]
             own.variance[k, own._among_others(which)] = variance[observed]
         own.is_known[which] = 2
 
+    def _sides(self, turn: int) -> tuple[DrawnSides, DrawnSides]:
+        """Those that are drawn in this turn, and those that they face."""
+        return (self.columns, self.rows) if turn == 1 else (self.rows, self.columns)
+
     def _redraw(self, rows: _Drawn, table: csr_array | None) -> None:
         """Some more Gibbs steps for rows that were learnt, in place."""
-        own, which = self.columns if rows.turn == 1 else self.rows, rows.which
-        lines = None if table is None else table[which]
+        own, which = self._sides(rows.turn)[0], rows.which
         for k in range(self.n_draws):
-            expected = own.prior(k).expected(rows.answers, lines)
-            if self.drift.is_any and own is self.rows:  # biases are those of now
-                expected[:, 0] += self.drift.now(k, which)
-            start = own.factors[k, which].astype(np.float32)
-            this = DrawnSide(start, own.width[k, which], self._scales(rows))
-            steps = Sweep(_SEED, k * (_DROPPED + _AVERAGED), 5 + rows.turn)
-            for _ in self._gibbs(k, rows, this, expected, steps, _REDRAWN):
-                pass
-            own.factors[k, which], own.width[k, which] = _as_half(this.factors), this.width
+            *_, last = self._redrawn(k, rows, table, _REDRAWN)
+            own.factors[k, which], own.width[k, which] = _as_half(last.factors), last.width
+
+    def _move(self, rows: _Drawn, answers: Observations, before: Draws, table: csr_array | None) -> None:
+        """Rows with others than the answers of before, and as many, in place.
+
+        They go as far as the mean of Gibbs steps goes, with the same random numbers: where answers
+        are the same, they stay, and where these come back, so do the rows.
+        """
+        (own, _), (old, _), which = self._sides(rows.turn), before._sides(rows.turn), rows.which
+        for k in range(self.n_draws):
+            factors, width = old.factors[k, which], old.width[k, which]
+            own.factors[k, which], own.width[k, which] = factors, width
+            now = self._mean_of_steps(k, rows, table)
+            was = before._mean_of_steps(k, rows._replace(answers=answers), table)
+            own.factors[k, which] = _as_half(factors + (now[0] - was[0]))
+            own.width[k, which] = width * np.exp(now[1] - was[1])
+
+    def _mean_of_steps(self, k: int, rows: _Drawn, table: csr_array | None) -> tuple[np.ndarray, np.ndarray]:
+        """Mean factors and log widths of rows over some Gibbs steps from where they are."""
+        steps = [(1.0 * this.factors, np.log(this.width)) for this in self._redrawn(k, rows, table, _MOVED)]
+        return sum(step[0] for step in steps) / len(steps), sum(step[1] for step in steps) / len(steps)
+
+    def _redrawn(self, k: int, rows: _Drawn, table: csr_array | None, n: int) -> Iterator[DrawnSide]:
+        """Rows after each of some Gibbs steps from where they are; the same arrays each time."""
+        own, which = self._sides(rows.turn)[0], rows.which
+        expected = own.prior(k).expected(rows.answers, None if table is None else table[which])
+        if self.drift.is_any and own is self.rows:  # biases are those of now
+            expected[:, 0] += self.drift.now(k, which)
+        start = own.factors[k, which].astype(np.float32)
+        this = DrawnSide(start, own.width[k, which], self._scales(rows))
+        steps = Sweep(_SEED, k * (_DROPPED + _AVERAGED), 5 + rows.turn)
+        for _ in self._gibbs(k, rows, this, expected, steps, n):
+            yield this
 
     def _inferred(
-        self, k: int, new: _Drawn, lines: csr_array | None, known: Observations, table: csr_array | None
+        self,
+        k: int,
+        new: _Drawn,
+        lines: csr_array | None,
+        known: Observations,
+        table: csr_array | None,
+        sets: CutSets,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Means, widths and variances of new rows in one draw, by Gibbs steps.
 
         Lines are their features, the table has those of others, whose ratings are known. Rows with
         features alone are at the mean that these predict, with the variance of the prior.
         """
-        own, rows = self.columns if new.turn == 1 else self.rows, new.answers
-        others = TrainedRows.of(own.factors[k, : known.n_rows].astype(np.float32), known, table)
+        (own, facing), rows = self._sides(new.turn), new.answers
+        factors = own.factors[k, : known.n_rows].astype(np.float32)
+        by = facing.factors[k] if new.turn == 1 else None
+        others = TrainedRows.of(factors, known, table, sets, by)
         expected = own.prior(k).expected(rows, lines, others)
         ones = np.ones(rows.n_rows, dtype=np.float32)
         this = DrawnSide(expected.copy(), ones, self._scales(new))
@@ -501,7 +545,7 @@ class Draws:
         self, k: int, rows: _Drawn, this: DrawnSide, expected: np.ndarray, steps: Sweep, n: int
     ) -> Iterator[int]:
         """So many Gibbs steps of rows given the k-th draw of the other side; changes ``this``."""
-        own, facing = (self.rows, self.columns)[:: -1 if rows.turn == 1 else 1]
+        own, facing = self._sides(rows.turn)
         scale = np.zeros(len(facing.is_known), np.int32) if rows.turn == 1 else self.scale
         other = DrawnSide(facing.factors[k].astype(np.float32), facing.width[k], scale)
         bounds, answers = self._bounds(k), rows.answers

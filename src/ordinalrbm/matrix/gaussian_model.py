@@ -323,7 +323,7 @@ class GaussianModel(NamedTuple):
         of_rows = _described(self.rows, self.row_prior, ratings, tables.rows)
         if tables.columns is not None:
             ratings = ratings.transpose()
-        of_columns = _described(self.columns, self.column_prior, ratings, tables.columns)
+        of_columns = _described(self.columns, self.column_prior, ratings, tables.columns, self.rows.mean)
         return self._replace(rows=of_rows, columns=of_columns)
 
     # ---- new ratings ----------------------------------------------------------------------------
@@ -337,7 +337,9 @@ class GaussianModel(NamedTuple):
             self.n_rows,
             self.n_columns,
             lambda rows: wider._fill_in(rows, known, tables.rows, backend),
-            lambda columns: swapped(wider)._fill_in(columns, known.transpose(), tables.columns, backend),
+            lambda columns: swapped(wider)._fill_in(
+                columns, known.transpose(), tables.columns, backend, wider.rows.mean
+            ),
         )
         return wider
 
@@ -353,7 +355,12 @@ class GaussianModel(NamedTuple):
         )
 
     def _fill_in(
-        self, rows: Observations, known: Observations, table: csr_array | None, backend: Backend
+        self,
+        rows: Observations,
+        known: Observations,
+        table: csr_array | None,
+        backend: Backend,
+        facing: np.ndarray | None = None,
     ) -> None:
         """Fill in the rows after those known, in place, if there is anything to infer them from."""
         n_known = known.n_rows
@@ -364,7 +371,8 @@ class GaussianModel(NamedTuple):
             observed |= np.diff(lines.indptr) > 0
         if not observed.any():
             return
-        others = TrainedRows.of(self.rows.mean[:n_known], known, None if table is None else table[:n_known])
+        of_others = None if table is None else table[:n_known]
+        others = TrainedRows.of(self.rows.mean[:n_known], known, of_others, facing=facing)
         # Those of new rows are the common ones still, or have been found from fewer answers.
         cutpoints = cutpoints_by_levels(self.rows.cutpoints[:n_known], self.rows.n_levels[:n_known])
         levels, until = new.n_levels, InferOptions(_SETTLED)
@@ -508,7 +516,11 @@ def _widened(prior: FactorPrior, width: int, features: np.ndarray) -> FactorPrio
 
 
 def _described(
-    posterior: FactorPosterior, prior: FactorPrior, ratings: Observations, table: csr_array | None
+    posterior: FactorPosterior,
+    prior: FactorPrior,
+    ratings: Observations,
+    table: csr_array | None,
+    facing: np.ndarray | None = None,
 ) -> FactorPosterior:
     if table is None or not prior.weights.table.shape[1]:
         return posterior
@@ -516,7 +528,7 @@ def _described(
     if not new.size:
         return posterior
     mean, variance = posterior.mean.copy(), posterior.variance.copy()
-    others = TrainedRows.of(posterior.mean, ratings, table)
+    others = TrainedRows.of(posterior.mean, ratings, table, facing=facing)
     mean[new] = prior.expected(ratings.take_rows(new), table[new], others)
     variance[new] = 1.0 / prior.precision
     return posterior._replace(mean=mean, variance=variance)

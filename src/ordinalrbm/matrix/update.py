@@ -20,7 +20,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.base import FactorPosterior, Prior
 from ordinalrbm.matrix.calibration import NO_SHIFTS
 from ordinalrbm.matrix.cold_start import cutpoints_by_levels
-from ordinalrbm.matrix.drift import NO_DRIFT
+from ordinalrbm.matrix.drift import NO_DRIFT, RowDrift
 from ordinalrbm.matrix.feature_priors import Tables, TrainedRows, Weights
 from ordinalrbm.matrix.protocol import Backend, ChangedRatings
 from ordinalrbm.matrix.variational import (
@@ -101,7 +101,7 @@ class _Side(NamedTuple):
     which: np.ndarray
     n_before: int  # from here on they are new
     table: csr_array | None
-    others: TrainedRows  # that were there before
+    others: TrainedRows | None  # that were there before, if there are new ones
 
 
 def updated(
@@ -109,15 +109,16 @@ def updated(
 ) -> GaussianModel:
     """The model after new ratings; ``known`` are the ratings before, tables the features of all.
 
-    What calibration has added to biases is taken off before, and added again for as many ratings as
-    there are now: ratings are learnt from without it.
+    What calibration and drift have added to biases is taken off before, and added again, for as many
+    ratings as there are now: ratings are learnt from without it.
     """
-    if model.shifts.any():
-        bare = model.shifted(known, -1.0)._replace(shifts=NO_SHIFTS)
-        found = updated(bare, known, touched, tables, backend)._replace(shifts=model.shifts)
-        return _with_same(found.shifted(touched.ratings), found, bare, model)
-    if model.drift.is_any:
-        return _with_drift(model, known, touched, tables, backend)
+    if model.shifts.any() or model.drift.is_any:
+        bare, drift = _bare(model, known), model.longer(touched.ratings).drift
+        known, ratings = (_with_levels(part, drift) for part in (known, touched.ratings))
+        found = updated(bare, known, touched._replace(ratings=ratings), tables, backend)
+        found = found._replace(shifts=model.shifts, drift=drift)
+        whole = found._replace(rows=drift.as_of_now(found.rows)) if drift.is_any else found
+        return _with_same(whole.shifted(ratings), found, bare, model)
     wider, sides = _copied(model.longer(touched.ratings)), _sides(model, known, touched, tables)
     more = touched.ratings.n_entries - known.n_entries
     if _nearly_all_touched(touched) and not model.values.size:
@@ -125,42 +126,83 @@ def updated(
         _infer_in_rounds(wider, sides, 1, backend)
         n_epochs = int(np.clip(round(more / known.n_entries / _PER_EPOCH), 1, _MOST_EPOCHS))
         return _learnt_on(wider, touched.ratings, tables, n_epochs)
-    _infer_in_rounds(wider, sides, _MORE_ROUNDS if more > _MANY * known.n_entries else _ROUNDS, backend)
+    n_rounds = _MORE_ROUNDS if more > _MANY * known.n_entries else _ROUNDS
+    _infer_in_rounds(wider, sides, n_rounds, backend)
+    _move_changed(wider, model, known, sides, n_rounds, backend)
     return wider
 
 
-def _with_drift(
-    model: GaussianModel, known: Observations, touched: ChangedRatings, tables: Tables, backend: Backend
-) -> GaussianModel:
-    """The same where biases, which are those of now, have the last level of a drift on top."""
-    ratings, drift = touched.ratings, model.drift.longer(touched.ratings.n_rows)
-    now = drift.now(0, np.arange(ratings.n_rows))
-    ratings = ratings.with_offset(ratings.offset + now[ratings.cells().row])
-    bare = model._replace(rows=_moved(model.rows, -now[: model.n_rows]), drift=NO_DRIFT)
-    found = updated(bare, known, touched._replace(ratings=ratings), tables, backend)
-    renewed = found._replace(rows=_moved(found.rows, now), drift=drift)
-    return _with_same(renewed, found, bare, model)
+def _bare(model: GaussianModel, known: Observations) -> GaussianModel:
+    """Without calibration's shifts and the drift of biases until now."""
+    bare = model.shifted(known, -1.0)._replace(shifts=NO_SHIFTS, drift=NO_DRIFT)
+    if not model.drift.is_any:
+        return bare
+    twice = model.drift.as_of_now(bare.rows)
+    mean, variance = (2.0 * bare.rows[part] - twice[part] for part in (0, 1))
+    return bare._replace(rows=bare.rows._replace(mean=mean, variance=variance.clip(0.0)))
 
 
-def _moved(rows: FactorPosterior, by: np.ndarray) -> FactorPosterior:
-    mean = rows.mean.copy()
-    mean[:, 0] += by
-    return rows._replace(mean=mean)
+def _with_levels(ratings: Observations, drift: RowDrift) -> Observations:
+    """With the whole level of the drift beside each rating, and not how far it is from that of now."""
+    if not drift.is_any:
+        return ratings
+    now = np.repeat(drift.now(0, np.arange(ratings.n_rows)), ratings.row_counts)
+    return ratings.with_offset(ratings.offset + now)
+
+
+def _move_changed(
+    found: GaussianModel,
+    before: GaussianModel,
+    known: Observations,
+    sides: list[_Side],
+    n_rounds: int,
+    backend: Backend,
+) -> None:
+    """Rows with other ratings than before, and as many, go only as far as these make them go; in place.
+
+    Learning stops before rows have settled, and going on would move them by itself: what the ratings
+    of before would do is taken off. Where these come back, so do the rows.
+    """
+    counts = ((known, known.row_counts), (known.transpose(), known.column_counts))
+    before_sides, changed = [], []
+    for side, (ratings, was) in zip(sides, counts, strict=True):
+        there = side.which[side.which < side.n_before]
+        before_sides.append(side._replace(ratings=ratings, which=there))
+        changed.append(there[side.ratings.row_counts[there] == was[there]])
+    if not any(which.size for which in changed):
+        return
+    base = _copied(before)
+    _infer_in_rounds(base, before_sides, n_rounds, backend)
+    for turn, which in enumerate(changed):
+        now = found[turn]
+        new, usual, old = (_taken(each[turn], which) for each in (found, base, before))
+        mean = old.mean + (new.mean - usual.mean)
+        cutpoints = old.cutpoints + (new.cutpoints - usual.cutpoints)
+        least = np.finfo(np.float32).tiny  # those of points are zero
+        variance = old.variance * (new.variance / np.maximum(usual.variance, least))
+        moved = posterior_of(mean, variance, cutpoints, old.n_levels)
+        for part, own in zip(now, moved, strict=True):
+            part[which] = own
+
+
+def _taken(posterior: FactorPosterior, which: np.ndarray) -> FactorPosterior:
+    return FactorPosterior(*(part[which] for part in posterior))
 
 
 def _sides(model: GaussianModel, known: Observations, touched: ChangedRatings, tables: Tables) -> list[_Side]:
-    of_rows, of_columns = (
-        TrainedRows.of(side.mean, ratings, None if table is None else table[: len(side.mean)])
-        for side, ratings, table in (
-            (model.rows, known, tables.rows),
-            (model.columns, known.transpose(), tables.columns),
-        )
+    both = (
+        (model.rows, known, touched.ratings),
+        (model.columns, known.transpose(), touched.ratings.transpose()),
     )
-    by_columns = touched.ratings.transpose()
-    return [
-        _Side(touched.ratings, touched.rows, model.n_rows, tables.rows, of_rows),
-        _Side(by_columns, touched.columns, model.n_columns, tables.columns, of_columns),
-    ]
+    found = []
+    for turn, (own, before, ratings) in enumerate(both):
+        n, table, which = len(own.mean), tables[turn], (touched.rows, touched.columns)[turn]
+        others = None
+        if (which >= n).any():
+            facing, of_others = model.rows.mean if turn else None, None if table is None else table[:n]
+            others = TrainedRows.of(own.mean, before, of_others, facing=facing)
+        found.append(_Side(ratings, which, n, table, others))
+    return found
 
 
 def _with_same(
@@ -170,7 +212,8 @@ def _with_same(
     for now, own, was, old in zip(shifted[:2], found[:2], bare[:2], before[:2], strict=True):
         n = len(old.mean)
         same = (own.mean[:n] == was.mean).all(axis=1)
-        now.mean[:n][same] = old.mean[same]
+        for part, kept in zip(now[:2], old[:2], strict=True):
+            part[:n][same] = kept[same]
     return shifted
 
 
@@ -238,7 +281,7 @@ def _infer(
     """Infer some rows in place; new ones are compared with others."""
     if not which.size:
         return
-    now = FactorPosterior(*(part[which] for part in model.rows))
+    now = _taken(model.rows, which)
     common = cutpoints_by_levels(model.rows.cutpoints, model.rows.n_levels)
     found = infer_rows(
         model,
