@@ -1,6 +1,6 @@
 """Learnt from coats that people chose, tested on coats drawn at random for the same people.
 
-    python benchmarks/selection.py [--seeds 10] [--variational-only]
+    python benchmarks/selection.py [--seeds 0 1 2] [--posteriors variational sampled]
 
 MSE of expected ratings on coat-random, learnt from coat-chosen, without side features. Nothing is
 chosen by the random ratings: ``population="everyone"`` is learnt from chosen ones alone. Of weighted
@@ -82,45 +82,49 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--variational-only", action="store_true")
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10)))
+    parser.add_argument("--posteriors", nargs="+", default=["variational", "sampled"])
     asked = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     chosen, drawn = (pd.read_parquet(DATA / f"coat-{name}.parquet") for name in ("chosen", "random"))
     cells, truth = (drawn["user"], drawn["item"]), drawn["rating"].to_numpy(float)
-    figures: dict[str, list[tuple[float, float]]] = {}
+    print(f"{'':36s} {'MSE':>7s}  ± standard error   mean error   seeds")
 
-    def judge(name: str, found: np.ndarray) -> None:
-        figures.setdefault(name, []).append((((found - truth) ** 2).mean(), (found - truth).mean()))
+    def judge(name: str, all_found: list[np.ndarray]) -> None:
+        errors = np.array([[((found - truth) ** 2).mean(), (found - truth).mean()] for found in all_found])
+        n = len(errors)
+        spread = errors[:, 0].std(ddof=1) / np.sqrt(n) if n > 1 else 0.0
+        error, bias = errors.mean(axis=0)
+        print(f"{name:36s} {error:7.4f}  ± {spread:.4f} {bias:+20.3f} {n:7d}", flush=True)
 
     overall = chosen["rating"].mean()
-    judge("mean of all ratings", np.full(truth.size, overall))
+    judge("mean of all ratings", [np.full(truth.size, overall)])
     for name in ("item", "user"):
         own = chosen.groupby(name)["rating"].mean()
-        judge(f"mean of the {name}", drawn[name].map(own).fillna(overall).to_numpy())
+        judge(f"mean of the {name}", [drawn[name].map(own).fillna(overall).to_numpy()])
     chance = propensities(chosen)[chosen["user"], chosen["item"]]
-    for seed in range(asked.seeds):
-        for name, weight in (("plain factorisation", np.ones(len(chosen))), ("MF-IPS", 1.0 / chance)):
-            found = factorised(chosen, weight, *chosen_setting(chosen, weight, seed), seed)
-            judge(name, np.clip(found[cells], 1.0, 5.0))
-        judge("GaussianMF", orbm.GaussianMF(random_state=seed).fit(chosen).predict(*cells))
-        for posterior in ("variational", "sampled")[: 1 if asked.variational_only else 2]:
+    for name, weight in (("plain factorisation", np.ones(len(chosen))), ("MF-IPS", 1.0 / chance)):
+        setting = chosen_setting(chosen, weight, seed=0)
+        tables = [factorised(chosen, weight, *setting, seed) for seed in asked.seeds]
+        judge(name, [np.clip(table[cells], 1.0, 5.0) for table in tables])
+    fitted = [orbm.GaussianMF(random_state=seed).fit(chosen) for seed in asked.seeds]
+    judge("GaussianMF", [model.predict(*cells) for model in fitted])
+    for posterior in asked.posteriors:
+        of_choosers, of_everyone = [], []
+        for seed in asked.seeds:
             began = time.perf_counter()
             model = orbm.OrdinalMF(posterior=posterior, random_state=seed).fit(chosen)
-            judge(f"OrdinalMF, {posterior}", model.predict(*cells))
             between = time.perf_counter()
             model.learn_selection()
-            judge(f"OrdinalMF, {posterior}, everyone", model.predict(*cells, population="everyone"))
-            numbers = ", ".join(f"{number:.2f}" for number in model.selection_[1:])
             seconds = f"{between - began:.1f} s, selection {time.perf_counter() - between:.1f} s"
-            names = (f"OrdinalMF, {posterior}", f"OrdinalMF, {posterior}, everyone")
-            errors = " → ".join(f"{figures[name][-1][0]:.4f}" for name in names)
-            print(f"{seed}, {posterior}: {errors}; shift, slope, choice {numbers}; fit {seconds}", flush=True)
-    print(f"\n{'':36s} {'MSE':>7s}  ± standard error   mean error   seeds")
-    for name, found in figures.items():
-        error, bias = np.mean(found, axis=0)
-        spread = np.std(found, axis=0, ddof=1)[0] / np.sqrt(len(found)) if len(found) > 1 else 0.0
-        print(f"{name:36s} {error:7.4f}  ± {spread:.4f} {bias:+20.3f} {len(found):7d}")
+            of_choosers.append(model.predict(*cells))
+            of_everyone.append(model.predict(*cells, population="everyone"))
+            away = [found[-1] - truth for found in (of_choosers, of_everyone)]
+            errors = " → ".join(f"{(each**2).mean():.4f} ({each.mean():+.3f})" for each in away)
+            numbers = ", ".join(f"{number:.2f}" for number in model.selection_[1:])
+            print(f"  seed {seed}: {errors}; a, b, c {numbers}; fit {seconds}", flush=True)
+        judge(f"OrdinalMF, {posterior}", of_choosers)
+        judge(f"OrdinalMF, {posterior}, everyone", of_everyone)
 
 
 if __name__ == "__main__":

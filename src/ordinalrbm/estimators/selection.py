@@ -14,8 +14,11 @@ like: if one who would rate l chooses with a chance in proportion to g exp(c v_l
 with log g linear in log q and z. So c is seen from choices: how much more often than others in the
 same demand the cells with higher predictions are chosen. It has the greatest likelihood for which
 item was chosen, of the one held out and some that the user has not rated, drawn at random (McFadden
-1978). Heckman's (1979) inverse Mills ratio of demand is nearly linear in what demand adds by itself,
-so that its slope cannot be told from b.
+1978), with −log Σ_l p'(l) exp(−c v_l) to first order, c Σ_l p'(l) v_l: beyond that it would hang on
+the smallest probabilities of p', which are known least.
+
+Heckman's (1979) inverse Mills ratio of demand is nearly linear in what demand adds by itself, so that
+its slope cannot be told from b.
 """
 
 from __future__ import annotations
@@ -112,11 +115,10 @@ def _most_likely(held_out: _HeldOut) -> tuple[float, float, float]:
         return (0.5 * _PRECISION * (numbers**2).sum() - found.sum()) / n
 
     shift, slope = minimize(of_ratings, np.zeros(2), method="BFGS").x.tolist()
-    at_demand = _tilted(distribution, values, shift + slope * log_share)
+    expected = (_tilted(distribution, values, shift + slope * log_share) * values).sum(axis=-1)
 
     def of_choices(numbers: np.ndarray) -> float:
-        score = numbers[1] * log_share + numbers[2] * demand
-        score = score - np.log((at_demand * np.exp(-numbers[0] * values)).sum(axis=-1))
+        score = numbers[0] * expected + numbers[1] * log_share + numbers[2] * demand
         against = np.where(is_option, np.exp(score - score[:, :1]), 0.0).sum(axis=1)
         return (0.5 * _PRECISION * (numbers**2).sum() + np.log(against).sum()) / n
 
