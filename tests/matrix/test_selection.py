@@ -8,7 +8,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import selection
 from ordinalrbm.estimators.selection import _HeldOut, _most_likely
 
-USERS, ITEMS, PULL = 120, 80, 3.0
+USERS, ITEMS, PULL = 150, 80, 2.0
 
 
 @pytest.fixture(scope="module")
@@ -16,10 +16,10 @@ def world():
     """Ratings of all cells, and which were chosen: the more liked, the more often."""
     rng = np.random.default_rng(5)
     tastes, traits = rng.normal(size=(USERS, 2)), rng.normal(size=(ITEMS, 2))
-    utility = 0.5 * rng.normal(size=ITEMS) + 0.8 * tastes @ traits.T + rng.normal(size=(USERS, ITEMS))
+    utility = 0.5 * rng.normal(size=ITEMS) + 0.5 * tastes @ traits.T + rng.normal(size=(USERS, ITEMS))
     ratings = 1 + np.digitize(utility, [-1.2, -0.4, 0.4, 1.2])
-    chance = 0.25 * np.exp(PULL * ((ratings - 1) / 4 - 1.0))
-    return ratings, rng.random(ratings.shape) < 4.0 * chance * rng.random(ITEMS)
+    weight = np.exp(PULL * (ratings - 1) / 4 + 0.7 * rng.normal(size=ITEMS))
+    return ratings, rng.random(ratings.shape) < 0.15 * weight / weight.mean()
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +50,8 @@ def test_numbers_of_a_known_selection_are_found():
     weight = tilted.sum(axis=2) * np.exp(0.5 * share + 0.7 * demand)
     # Gumbel noise: the largest is chosen with a chance in proportion to its weight.
     chosen = np.argmax(np.log(weight) + rng.gumbel(size=weight.shape), axis=1)
-    order = np.column_stack([chosen, np.tile(np.arange(n_items), (n, 1))])
-    order[:, 1:][order[:, 1:] == chosen[:, None]] = 0  # the first takes the place of the chosen one
-    order[:, 1] = np.where(chosen == 0, order[:, 1], 0)
+    order = np.tile(np.arange(n_items), (n, 1))
+    order[np.arange(n), chosen], order[:, 0] = 0, chosen
 
     def placed(array):
         return array[np.arange(n)[:, None], order]
@@ -63,8 +62,6 @@ def test_numbers_of_a_known_selection_are_found():
     predicted = of_choosers * np.exp(-(0.3 + slope * placed(share))[..., None] * values)
     predicted /= predicted.sum(axis=2, keepdims=True)
     is_option = np.ones(order.shape, dtype=bool)
-    is_option[:, 1:] = order[:, 1:] != chosen[:, None]
-    is_option[:, 2:] &= order[:, 2:] != 0
     values = np.broadcast_to(values, predicted.shape)
     found = _most_likely(_HeldOut(level, predicted, values, placed(share), placed(demand), is_option))
     np.testing.assert_allclose(found, (0.3, slope, choice), atol=0.15)
