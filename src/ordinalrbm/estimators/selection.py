@@ -1,24 +1,8 @@
 """What users would think of items that they did not choose.
 
-A model of ratings knows p(l), the rating of a user who has chosen the item. Of one who has not, two
-things differ. Demand is lower than where ratings were learnt from: with the demand z of a cell, the
-share q of all cells in less demand, and levels that stand for v_l between −1/2 and 1/2,
-
-    p'(l) ∝ p(l) exp((a + b log q) v_l),
-
-where a and b have the greatest likelihood for ratings held out of p. And users choose what they will
-like: if one who would rate l chooses with a chance in proportion to g exp(c v_l), ratings of all are
-
-    p*(l) ∝ p'(l) exp(−c v_l),    and a cell is chosen in proportion to g / Σ_l p'(l) exp(−c v_l),
-
-with log g linear in log q and z. So c is seen from choices: how much more often than others in the
-same demand the cells with higher predictions are chosen. It has the greatest likelihood for which
-item was chosen, of the one held out and some that the user has not rated, drawn at random (McFadden
-1978), with −log Σ_l p'(l) exp(−c v_l) to first order, c Σ_l p'(l) v_l: beyond that it would hang on
-the smallest probabilities of p', which are known least.
-
-Heckman's (1979) inverse Mills ratio of demand is nearly linear in what demand adds by itself, so that
-its slope cannot be told from b.
+Distributions of those who chose are tilted, p*(l) ∝ p(l) exp((a + b log q − c) v_l), q being the share
+of cells in less demand and v_l levels from −1/2 to 1/2: a and b by ratings held out in turns, c by which
+items these are of, beside items that the user has not rated (docs/mathematics-matrix.md).
 """
 
 from __future__ import annotations
@@ -37,6 +21,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel, ReadRatings
 from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.runtime import process_group
+from ordinalrbm.runtime.blocks import each_block
 from ordinalrbm.runtime.threads import seed_from
 from ordinalrbm.storage.reader import Stored, wrong
 from ordinalrbm.training.checkpoint import Checkpoints
@@ -169,8 +154,14 @@ def _values(model: RatingModel, column: np.ndarray, width: int) -> np.ndarray:
 
 
 def _demand(demand: Demand, row: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """Return z of cells; NaN where the row or the column is not known."""
-    found = np.einsum("nk,nk->n", demand.rows[row], demand.columns[column]).astype(np.float64)
+    """NaN where the row or the column is not known."""
+    found = np.empty(row.size)
+
+    def multiply(block: slice) -> None:
+        rows, columns = demand.rows[row[block]], demand.columns[column[block]]
+        found[block] = np.einsum("nk,nk->n", rows, columns)
+
+    each_block(multiply, row.size, demand.n_factors)
     return np.where((row < 0) | (column < 0), np.nan, found)
 
 
