@@ -6,7 +6,7 @@ import copy
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar, NamedTuple, Self, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -60,6 +60,8 @@ from ordinalrbm.training.checkpoint import Checkpoints
 from ordinalrbm.training.identity import identity_of_ratings
 from ordinalrbm.training.loop import Callback, Calls
 
+Population = Literal["choosers", "everyone"]  # whose ratings are predicted
+
 _ROUNDING = 1e-3
 # What is kept for the next call, and follows from the rest; and the lock of those who update.
 # Cells that are predicted together for other times than now, where each has a row of its own.
@@ -67,7 +69,7 @@ _CELLS_AT_A_TIME = 20_000
 _KEPT = ("_on_device", "_worths", "_kept_others", "_kept_unknown", "_kept_vectors", "_updating")
 
 
-class _Read(NamedTuple):
+class ReadRatings(NamedTuple):
     """Ratings as numbers, validation ratings, and a seed."""
 
     known: Ratings  # or this process's part of them
@@ -300,7 +302,7 @@ class RatingModel(Serving, BaseEstimator):
 
     def _read(
         self, ratings: Any, validation: Any, features: tuple[Any, Any], checkpoints: Checkpoints
-    ) -> _Read:
+    ) -> ReadRatings:
         """Ratings and features as numbers; whatever is wrong with them is raised here."""
         with initialising_device(self.device):
             known, given, among = read_given(
@@ -318,9 +320,9 @@ class RatingModel(Serving, BaseEstimator):
         with among.raise_on_all_ranks():
             memory.check_ratings(known.observations, *self._fit_sizes())
         time = None if validation is None else times_of_cells(known, validation)
-        return _Read(known, given, among, seed, time)
+        return ReadRatings(known, given, among, seed, time)
 
-    def _train(self, read: _Read, checkpoints: Checkpoints) -> _Trained:
+    def _train(self, read: ReadRatings, checkpoints: Checkpoints) -> _Trained:
         known, given, among, seed = read[:4]
         with threads(self.n_jobs), working_on_named(self.device):
             with stage("held out and in random order"):
@@ -337,7 +339,7 @@ class RatingModel(Serving, BaseEstimator):
         # The device has better uses for its memory.
         return _Trained(data, fitted._replace(loaded=None), wanted, settings)
 
-    def _finish(self, read: _Read, trained: _Trained) -> None:
+    def _finish(self, read: ReadRatings, trained: _Trained) -> None:
         """Keep what was learnt, in the order of the ids."""
         with stage("in the order of the ids"):
             known = gather_on_rank_0(read.known, read.among)
@@ -438,7 +440,9 @@ class RatingModel(Serving, BaseEstimator):
     # ---- predictions ----------------------------------------------------------------------------
 
     @reading
-    def predict_proba(self, users: Any, items: Any, times: Any = None) -> np.ndarray:
+    def predict_proba(
+        self, users: Any, items: Any, times: Any = None, *, population: Population = "choosers"
+    ) -> np.ndarray:
         """Distribution of the rating that each user would give to each item, pair by pair.
 
         Parameters
@@ -450,6 +454,10 @@ class RatingModel(Serving, BaseEstimator):
             When each rating would be given, as numbers or dates like the timestamps that were
             learnt from. By default now, after the user's last rating. Only models whose biases
             drift (:class:`OrdinalMF`) make a difference.
+        population : {"choosers", "everyone"}, default="choosers"
+            Whose rating it is: that of the user who has chosen the item, as in the ratings that
+            were learnt from, or that of the user who was given the item without having chosen it.
+            For the second, see :meth:`OrdinalMF.learn_selection`.
 
         Returns
         -------
@@ -468,16 +476,26 @@ class RatingModel(Serving, BaseEstimator):
         [1.0, 1.0, 1.0]
         """
         check_is_fitted(self, "models_")
+        check_choice("population", population, get_args(Population))
         cells = self.ratings_.cells(users, items)
-        return self._distribution(cells, self._read_times(times, cells))
+        of_population = self._of_everyone if population == "everyone" else self._distribution
+        return of_population(cells, self._read_times(times, cells))
 
     @reading
-    def predict(self, users: Any, items: Any, rule: Rule = "mean", *, times: Any = None) -> np.ndarray:
+    def predict(
+        self,
+        users: Any,
+        items: Any,
+        rule: Rule = "mean",
+        *,
+        times: Any = None,
+        population: Population = "choosers",
+    ) -> np.ndarray:
         """One predicted rating per pair.
 
         Parameters
         ----------
-        users, items, times : as in :meth:`predict_proba`
+        users, items, times, population : as in :meth:`predict_proba`
         rule : {"mean", "mode", "median"}
             The mean has the smallest squared error and is a number: of the labels when these are
             numbers, otherwise of their positions 1..L. The median has the smallest absolute error,
@@ -494,8 +512,12 @@ class RatingModel(Serving, BaseEstimator):
         """
         check_is_fitted(self, "models_")
         check_choice("rule", rule, get_args(Rule))
+        check_choice("population", population, get_args(Population))
         cells = self.ratings_.cells(users, items)
-        return self._point(cells, rule, self._read_times(times, cells))
+        time = self._read_times(times, cells)
+        if population == "everyone":
+            return self._decided(self._of_everyone(cells, time), cells, rule)
+        return self._point(cells, rule, time)
 
     @reading
     def score(self, ratings: Any, y: Any = None) -> float:
@@ -542,7 +564,15 @@ class RatingModel(Serving, BaseEstimator):
         return np.broadcast_to(found.value, cells.row.shape)
 
     def _point(self, cells: Cells, rule: Rule, time: np.ndarray | None = None) -> np.ndarray:
-        distribution = self._distribution(cells, time)
+        return self._decided(self._distribution(cells, time), cells, rule)
+
+    def _of_everyone(self, cells: Cells, time: np.ndarray | None) -> np.ndarray:
+        raise DataError(
+            f"{type(self).__name__} predicts ratings of those who choose an item; for "
+            "population='everyone' use OrdinalMF and its learn_selection()."
+        )
+
+    def _decided(self, distribution: np.ndarray, cells: Cells, rule: Rule) -> np.ndarray:
         if rule == "mean":
             return self.ratings_.expected(distribution, cells.column)
         return self.ratings_.decode(point(distribution, rule), cells.column)
