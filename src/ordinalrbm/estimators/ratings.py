@@ -364,7 +364,7 @@ class RatingModel(Serving, BaseEstimator):
         n_factors = min(self.demand_factors, known.n_rows, known.n_columns)
         return implicit_als.start(known, n_factors, seed)
 
-    def _demand_settings(self, read: _Read, n_factors: int) -> Settings:
+    def _demand_settings(self, read: ReadRatings, n_factors: int) -> Settings:
         """By a part of the ratings that is held out; of shared ratings, the usual ones."""
         if not self.validation_fraction or isinstance(read.among, process_group.Group):
             return Settings()
