@@ -56,8 +56,8 @@ class RowDrift(NamedTuple):
 
     def placed(self, rows: FactorPosterior, k: int, which: np.ndarray, bins: np.ndarray) -> FactorPosterior:
         """Some rows of a model, each in one of its bins."""
-        there, is_last = _index(which, rows.mean), self._last_bins(which)
-        found = FactorPosterior(*(part[there] for part in rows))
+        is_last = self._last_bins(which)
+        found = FactorPosterior(*(part[which] for part in rows))
         found.mean[:, 0] += _like(_away(self.level[k].astype(np.float32), is_last, bins), rows.mean)
         if self.variance.shape[1]:
             variance = found.variance[:, 0] + _like(_away(self.variance[k], is_last, bins), rows.mean)
@@ -137,14 +137,6 @@ def _away(level: np.ndarray, last: np.ndarray, bins: np.ndarray) -> np.ndarray:
     return np.where(bins >= 0, level[bins] - level[last], np.float32(0.0)).astype(np.float32)
 
 
-def _index(which: np.ndarray, like: Array) -> Array:
-    return which if isinstance(like, np.ndarray) else _like(which, like)
-
-
 def _like(values: np.ndarray, like: Array) -> Array:
     """An array where another is: on the host, or a device."""
-    if isinstance(like, np.ndarray):
-        return values
-    import torch
-
-    return torch.from_numpy(np.ascontiguousarray(values)).to(like.device)
+    return values if isinstance(like, np.ndarray) else like.new_tensor(values)
