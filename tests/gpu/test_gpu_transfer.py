@@ -31,7 +31,7 @@ def test_answers_are_turned_as_on_the_host(device, shape):
     found = transposed(answers_on(observations, device), observations)
     wanted = answers_on(observations.transpose(), device)
     np.testing.assert_array_equal(found.pieces.host_start, wanted.pieces.host_start)
-    for one, other in zip((*found.pieces[:4], *found[1:]), (*wanted.pieces[:4], *wanted[1:]), strict=True):
+    for one, other in zip((*found.pieces[:4], *found[1:3]), (*wanted.pieces[:4], *wanted[1:3]), strict=True):
         assert one.dtype == other.dtype
         assert torch.equal(one, other)
 
