@@ -127,7 +127,7 @@ def test_tables_of_a_report_of_ratings(files):
     measures = {row[0]: row[1] for row in book["Scores"].iter_rows(min_row=2, values_only=True)}
     test = pd.read_csv(files / "later.csv")
     model = orbm.load(files / "films.orbm")
-    wrong = model.predict(test["userId"], test["movieId"]) - test["rating"]
+    wrong = model.predict(test["userId"], test["movieId"], times=test["timestamp"]) - test["rating"]
     assert measures["root mean squared error (mean)"] ** 2 == pytest.approx((wrong**2).mean())
     assert {"Example recommended", "Scores ranking"} < set(book.sheetnames)
 

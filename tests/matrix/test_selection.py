@@ -8,7 +8,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import selection
 from ordinalrbm.estimators.selection import _HeldOut, _most_likely
 
-USERS, ITEMS, PULL = 150, 80, 2.0
+USERS, ITEMS, PULL = 400, 80, 2.0
 
 
 @pytest.fixture(scope="module")

@@ -95,7 +95,7 @@ class _Chooser:
 def chosen(past: Past, n_factors: int, fraction: float, seed: int) -> Settings:
     """Settings for so many factors, by this fraction of the choices."""
     rng = np.random.default_rng(seed)
-    past = _some_rows(past, _TO_CHOOSE, rng)
+    past = _some_columns(_some_rows(past, _TO_CHOOSE, rng))
     train, held = _held_out(past, fraction, rng)
     if held.row.size < _FEWEST or not n_factors:
         return Settings()
@@ -146,6 +146,16 @@ def _some_rows(past: Past, most: int, rng: np.random.Generator) -> Past:
     is_one = rng.random(answers.n_rows) < most / answers.n_entries
     age = None if past.age is None else past.age[np.repeat(is_one, answers.row_counts)]
     return Past(answers.take_rows(is_one), age)
+
+
+def _some_columns(past: Past) -> Past:
+    """Of the columns that may have weights: scores of a row are as many as there are columns."""
+    columns, answers = frequent(past.answers), past.answers
+    if columns.size == answers.n_columns:
+        return past
+    is_one = np.isin(answers.column, columns)
+    some = answers.select(is_one).reorder(np.arange(answers.n_rows), columns)
+    return Past(some, None if past.age is None else past.age[is_one])
 
 
 def _held_out(past: Past, fraction: float, rng: np.random.Generator) -> tuple[Past, Cells]:
