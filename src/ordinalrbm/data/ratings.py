@@ -340,6 +340,11 @@ def _own_table(data: Any, columns: Sequence[str] | None, among: Alone | Group) -
                 "Part of the ratings must be a DataFrame or a tuple of three arrays (user, item, "
                 "rating), not a sparse matrix, whose rows are all users; convert it first."
             )
+    if not among.agree(table.has_ratings):
+        raise DataError(
+            "Some parts of the ratings have no column 'rating', and others have one; give all of them "
+            "ratings, or none."
+        )
     return replace(table, first_row=among.before(len(table)))
 
 

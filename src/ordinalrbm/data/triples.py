@@ -98,6 +98,7 @@ class Triples:
     shape: tuple[int, int] | None = None  # of the sparse matrix they come from, if they do
     first_row: int = 0  # how many rows other processes have before these
     time: Any = None  # of each, in any form, where there is a column of times
+    has_ratings: bool = True  # else it tells who chose what, and ratings are ones
 
     def __len__(self) -> int:
         return len(self.rating)
@@ -150,7 +151,8 @@ def as_triples(data: Any, columns: Sequence[str] | None = None) -> Triples:
     times = [name for name in candidates(frame.names, "timestamp") if name not in columns]
     time = frame.column(frame.names.index(times[0])) if len(times) == 1 else None
     user, item, *given = (read_column(frame.column(frame.names.index(name)), name) for name in columns)
-    return Triples(user, item, given[0] if given else _no_ratings(len(user)), time=time)
+    rating = given[0] if given else _no_ratings(len(user))
+    return Triples(user, item, rating, time=time, has_ratings=bool(given))
 
 
 def _are_choices(names: list[Any]) -> bool:
@@ -197,7 +199,7 @@ def _from_arrays(data: tuple[Any, ...]) -> Triples:
         raise DataError(
             f"There are {len(user)} users, {len(item)} items and {len(rating)} ratings; give as many of each."
         )
-    return Triples(user, item, rating)
+    return Triples(user, item, rating, has_ratings=bool(given))
 
 
 def _from_sparse(matrix: Any) -> Triples:
