@@ -183,7 +183,7 @@ def _print_recommendations(screen: _Screen, rater: orbm.OrdinalMF) -> None:
         for item, rating, effect in example["reasons"].rows[:N_REASONS]
     )
     screen.note(
-        "Score: how likely the person chooses the cuisine and likes it (4 or 5); it ranks them. "
+        "Score: demand for the cuisine times the chance of a 4 or 5; only its order counts. "
         f"Ratings that speak most for {example['first']} (or against), and what each adds to "
         f"the expected rating: {reasons}."
     )
