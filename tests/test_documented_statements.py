@@ -174,7 +174,7 @@ def test_the_mathematics_has_the_numbers_of_the_code():
         f"The first {least} sweeps are dropped",
         f"R-hat of at most {gibbs_learner._NO_TREND}",
         f"At most {most} are dropped",
-        f"({least} to {most}, and 5 for each of 64 draws)",
+        f"({least} to {most}, and 2 for each of 160 draws)",
         f"Of every {gibbs_learner._PER_PAIR} after that two neighbours are kept",
         rf"\hat{{\tilde p}} - {ordinal_gibbs.OVERRELAXED}\,",
         rf"{{n / \sqrt{{n + {rated_sets.FEW:.0f}}}}}",

@@ -1,21 +1,27 @@
 """The sampler on a GPU: weights of features drawn together, and whole sweeps beside the cores'."""
 
+import warnings
+
 import numpy as np
 import pytest
 from long_form import LONG
+from sampled_world import made_up, matrix_of, numbers_of, prior_state, z_scores
 from scipy.sparse import csr_array
+from sklearn.exceptions import ConvergenceWarning
 
 torch = pytest.importorskip("torch")
 
+import ordinalrbm as orbm  # noqa: E402
 from ordinalrbm.data.observations import Observations  # noqa: E402
+from ordinalrbm.engine import drift  # noqa: E402
 from ordinalrbm.engine import rated_sets as cores  # noqa: E402
 from ordinalrbm.engine.gpu import rated_sets as gpu  # noqa: E402
 from ordinalrbm.engine.gpu.pieces import answers_on  # noqa: E402
 from ordinalrbm.engine.rated_sets import WeightDraws  # noqa: E402
-from ordinalrbm.matrix import gibbs_sampler, variational  # noqa: E402
+from ordinalrbm.matrix import gibbs_learner, gibbs_sampler, variational  # noqa: E402
 from ordinalrbm.matrix.backends import CPU  # noqa: E402
 from ordinalrbm.matrix.feature_priors import Tables  # noqa: E402
-from ordinalrbm.matrix.gibbs_sampler import start, sweep  # noqa: E402
+from ordinalrbm.matrix.gibbs_sampler import placed, start, sweep  # noqa: E402
 from ordinalrbm.matrix.gpu.backend import Cuda  # noqa: E402
 
 
@@ -114,3 +120,54 @@ def test_a_sweep_is_that_of_the_cores(has_table, drifts, monkeypatch):
     np.testing.assert_allclose(one.row_hyper.mean, other.row_hyper.mean, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(one.row_hyper.precision, other.row_hyper.precision, rtol=1e-3, atol=1e-3)
     assert [part.shape for part in one.row_hyper.weights] == [part.shape for part in other.row_hyper.weights]
+
+
+@pytest.fixture
+def not_interpreted(device):
+    if device.type == "cpu" and not LONG:
+        pytest.skip("takes minutes without a GPU; ORDINALRBM_LONG=1 runs it")
+
+
+@pytest.mark.usefixtures("not_interpreted")
+def test_the_posterior_is_stationary(monkeypatch):
+    """Parameters that made the data are a draw of their posterior, and sweeps leave them one.
+
+    As on the cores.
+    """
+    monkeypatch.setattr(drift, "SIZE", 2)
+    rng, found, backend = np.random.default_rng(9), [], Cuda("cuda")
+    for world in range(350):
+        state = prior_state(rng)
+        data = matrix_of(made_up(rng, state), backend)
+        with backend.working():
+            state = placed(data, state)
+            for number in range(2, 4):
+                state = sweep(data, state, number, world, settling=False)
+            found.append(numbers_of(data.engine.on_host(state)))
+    z = z_scores(found)
+    assert abs(z).max() < 4.0, z.round(1)
+    assert np.square(z).mean() < 2.0, z.round(1)
+
+
+@pytest.mark.usefixtures("not_interpreted")
+def test_a_chain_goes_on_from_a_checkpoint(tmp_path, monkeypatch):
+    """What is the host's is on the host again: draws are those of a chain that was not stopped."""
+    users, items = np.divmod(np.arange(6), 2)
+    monkeypatch.setattr(gibbs_learner, "_WARM_EPOCHS", 1)
+
+    def fitted(**checkpoint):
+        own = {"n_draws": 1, "n_epochs": 2, "demand_factors": 0}
+        model = orbm.OrdinalMF(1, posterior="sampled", device="cuda", random_state=0, **own)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return model.fit((users, items, 1 + users % 3), **checkpoint)
+
+    def stop(*_):
+        raise RuntimeError("stopped")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(gibbs_learner._Learner, "_keep", stop)
+        with pytest.raises(RuntimeError, match="stopped"):
+            fitted(checkpoint=tmp_path, every=1)
+    again, whole = fitted(checkpoint=tmp_path, every=1), fitted()
+    np.testing.assert_array_equal(again.draws_.rows.factors, whole.draws_.rows.factors)

@@ -172,8 +172,9 @@ class OrdinalMF(_FactorModel):
         there; the most accurate, and nothing is held out. "point": only the best value, with
         priors that stay as they are, as in Koren and Sill's OrdRec (2011) without neighbours, the
         baseline of the paper.
-    n_draws : int, default=64
-        Of "sampled": how many draws are kept, in pairs of neighbours. Predictions are their mean.
+    n_draws : int, default=160
+        Of "sampled": how many draws are kept, in pairs of neighbours. Predictions are their mean, whose
+        error by chance falls with their number; memory and the time of a prediction grow with it.
     n_chains : int, default=1
         Of "sampled": how many chains these draws are from, each with sweeps that are dropped of its
         own. Several tell better whether they have forgotten where they began, and take longer.
@@ -185,7 +186,7 @@ class OrdinalMF(_FactorModel):
     n_epochs : int or None, default=None
         Passes over the ratings at most; each passes over the users and over the items. None means
         30, or 60 for "point"; most fits stop by themselves after 10 to 25. Of "sampled" it is the
-        number of sweeps, None meaning 5 for each draw after those that are dropped: at least 30,
+        number of sweeps, None meaning 2 for each draw after those that are dropped: at least 30,
         until neither the likelihood nor the width of the scale has a trend, and at most 150 or, if
         ``n_epochs`` is given, a third of all.
     patience : int, default=2
@@ -260,7 +261,7 @@ class OrdinalMF(_FactorModel):
         n_factors: int = 50,
         *,
         posterior: Literal["variational", "sampled", "point"] = "variational",
-        n_draws: int = 64,
+        n_draws: int = 160,
         n_chains: int = 1,
         scale: Any = None,
         item_scales: Any = None,

@@ -38,7 +38,7 @@ from ordinalrbm.storage.reader import Stored, wrong
 # Gibbs steps for a new row in each draw, whose few unknowns soon forget where they began: some are
 # dropped, and of the others mean and variance are kept. One step would be a draw as good, but the
 # mean over all draws of a new row, which may be anywhere, would be left to chance.
-_DROPPED, _AVERAGED = 8, 12
+_DROPPED, _AVERAGED = 6, 4
 # Of rows that were learnt and have more ratings, which begin near where they will be; and of those
 # with others, and as many. Draws are overrelaxed: the mean of an even number of steps is the closest.
 _REDRAWN, _MOVED = 2, 8
@@ -54,7 +54,7 @@ _SMALLEST_OF_MATRIX, _SMALLEST_BESIDE_LARGEST = 1e-3, 1e-6
 _LARGEST_FACTOR = 1e3
 # Weights of features are kept as means over so many draws: they are as many numbers as factors, and
 # only new rows need them. Axes turn little from one draw to the next.
-BLOCK = 10
+BLOCK = 24
 # Of new rows: the same ratings give the same model.
 _SEED = 0
 # Rows that are looked at together.

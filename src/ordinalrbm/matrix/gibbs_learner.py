@@ -19,7 +19,7 @@ from ordinalrbm.matrix.draws import BLOCK, NO_WEIGHTS, BlockWeights, Draws, n_bl
 from ordinalrbm.matrix.drift import PlacedCells
 from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
 from ordinalrbm.matrix.gaussian_model import GaussianModel
-from ordinalrbm.matrix.gibbs_sampler import SampledState, start, sweep
+from ordinalrbm.matrix.gibbs_sampler import SampledState, placed, start, sweep
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.prepare import NO_TIMES, Fitted, RatingTimes
 from ordinalrbm.matrix.variational import (
@@ -52,7 +52,7 @@ _BURN_IN, _MOST_BURN_IN = 30, 150
 # half is not above this: chance alone, in a chain that moves slowly, makes it more than 1.1.
 _EVERY_LOOK, _NO_TREND = 10, 1.25
 # Of so many sweeps two are kept, one after the other: they are on two sides of the mean.
-_PER_PAIR = 10
+_PER_PAIR = 4
 # Of factors that the ratings can tell, by the rule for the variational model, twice as many: here
 # those that are not needed are drawn around zero and do no harm.
 _MORE_FACTORS = 2
@@ -359,8 +359,7 @@ class _Learner:
         self.history = unflatten_history(state, Record, unwatched=unwatched)
         engine = self.data.engine
         chain = unflatten("chain", state, engine.on_host(self.chain))
-        drift = chain.drift  # which stays with the host
-        self.chain = engine.on_device(chain, self.data.answers)._replace(drift=drift)
+        self.chain = placed(self.data, chain)
         self._settle()
         n_kept = 0
         if self.n_dropped is not None:

@@ -634,6 +634,17 @@ def _other_location(data: SampledData, state: SampledState, rng: np.random.Gener
 # ---- where it starts --------------------------------------------------------------------------
 
 
+def placed(data: SampledData, state: SampledState) -> SampledState:
+    """A state of the host's with rows, columns and weights where ``data`` are; all else stays."""
+    engine, answers = data.engine, data.answers
+    rows, columns = engine.on_device((state.rows, state.columns), answers)
+    of_rows, of_columns = (
+        hyper._replace(weights=engine.on_device(hyper.weights, answers))
+        for hyper in (state.row_hyper, state.column_hyper)
+    )
+    return state._replace(rows=rows, columns=columns, row_hyper=of_rows, column_hyper=of_columns)
+
+
 def scales_of(answers: Observations) -> Scales:
     """Thresholds are drawn towards the marginal ones."""
     n_levels = np.unique(answers.n_levels)
