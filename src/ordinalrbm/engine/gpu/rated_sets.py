@@ -9,6 +9,7 @@ features of all rows.
 
 from __future__ import annotations
 
+import gc
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
@@ -234,7 +235,12 @@ class _Solver:
             for _ in range(3):  # compiles, and makes room
                 self._step()
         torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._step()
+        graph, collects = torch.cuda.CUDAGraph(), gc.isenabled()
+        gc.disable()  # the graph of an earlier fit that is destroyed meanwhile would break this one
+        try:
+            with torch.cuda.graph(graph):
+                self._step()
+        finally:
+            if collects:
+                gc.enable()
         return graph.replay
