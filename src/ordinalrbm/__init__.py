@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # for editors and type checkers
     from ordinalrbm import data, evaluate, files, pages, plots, words
     from ordinalrbm.data import datasets
     from ordinalrbm.data.never_asked import never_asked
+    from ordinalrbm.estimators.correlations import polychoric
     from ordinalrbm.estimators.ensemble import RatingEnsemble
     from ordinalrbm.estimators.imputer import OrdinalImputer
     from ordinalrbm.estimators.matrix import MatrixCumulativeRBM
@@ -37,6 +38,7 @@ _HOMES = {name: f"estimators.{module}" for module, name in ESTIMATORS.values()} 
     "RatingsPart": "files.parquet_parts",
     "load": "storage.model_file",
     "never_asked": "data.never_asked",
+    "polychoric": "estimators.correlations",
     "pool": "stats.pooling",
     "read_survey": "files.survey",
     "report": "pages.reporting",

@@ -19,6 +19,7 @@ from ordinalrbm.data.questionnaire import NOMINAL, NUMERIC, ORDINAL, NumberScale
 from ordinalrbm.engine.side import Side
 from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators import poles
+from ordinalrbm.estimators.correlations import correlated, largest_residuals
 from ordinalrbm.estimators.validation import check_choice, check_weights, check_whole
 from ordinalrbm.files.tables_out import write_reading
 from ordinalrbm.runtime.display import Readable, two_digits
@@ -28,7 +29,7 @@ from ordinalrbm.storage.reader import Stored
 from ordinalrbm.vector import loadings as reading
 from ordinalrbm.vector import posterior
 from ordinalrbm.vector.initial import by_weight
-from ordinalrbm.vector.loading_errors import attenuation, loading_errors
+from ordinalrbm.vector.loading_errors import attenuation, implied_correlations, loading_errors
 from ordinalrbm.vector.loadings import Population, Solution
 from ordinalrbm.vector.model import VectorModel
 from ordinalrbm.vector.predict import factor_covariances
@@ -318,6 +319,7 @@ class ReadableFactors:
         rotation: Rotation = "varimax",
         n_factors: int | None = None,
         gamma: float = 0.0,
+        kaiser: bool = True,
         sample_weight: ArrayLike | None = None,
         questions: Mapping[str, str] | None = None,
     ) -> FactorReading:
@@ -335,6 +337,9 @@ class ReadableFactors:
             Fewer factors than the model has: the principal axes that explain most, rotated.
         gamma : float, default=0.0
             Of oblimin, at most 0.8: the larger, the more correlated factors become.
+        kaiser : bool, default=True
+            Whether all questions count the same in the rotation, however much the factors explain
+            of them (Kaiser's normalisation); without, as in R's GPArotation and psych.
         sample_weight : array-like, optional
             Weights of the rows of X, for the standard errors and alpha.
         questions : dict, optional
@@ -353,7 +358,7 @@ class ReadableFactors:
         (3, 3)
         """
         people = self._population()
-        solution = self._solution(people, rotation, n_factors, gamma)
+        solution = self._solution(people, rotation, n_factors, gamma, kaiser)
         factors = _factor_names(solution)
         asked = self._asked()
         names = pd.Index([name for name, one in asked.items() if one.column >= 0])
@@ -363,7 +368,14 @@ class ReadableFactors:
             weight = check_weights(sample_weight, answers.n_rows)
             with threads(self.n_jobs):
                 errors = loading_errors(
-                    self.model_, self._side(answers), people, solution, rotation, gamma=gamma, weight=weight
+                    self.model_,
+                    self._side(answers),
+                    people,
+                    solution,
+                    rotation,
+                    gamma=gamma,
+                    kaiser=kaiser,
+                    weight=weight,
                 )
             if errors is not None:
                 of_loadings = pd.DataFrame(errors.loadings, names, factors)
@@ -382,6 +394,40 @@ class ReadableFactors:
             _solution=solution,
             _asked=asked,
         )
+
+    def residual_correlations(self, X: Any, *, sample_weight: ArrayLike | None = None) -> pd.DataFrame:
+        """Polychoric correlations of the answers less those that the model implies.
+
+        Where one is large, two questions have more in common than the factors: they may ask the same.
+
+        Returns
+        -------
+        DataFrame, ordered questions by ordered questions
+            The diagonal is zero. ``attrs["srmr"]`` is the standardised root mean square residual,
+            below 0.05 where a model fits well, and ``attrs["largest"]`` a table of the ten pairs
+            that it explains least.
+
+        Examples
+        --------
+        >>> import ordinalrbm as orbm
+        >>> food = orbm.datasets.load_food_world_cup().iloc[:, :8]
+        >>> model = orbm.CumulativeRBM(4, n_epochs=5, random_state=0).fit(food)
+        >>> model.residual_correlations(food).attrs["srmr"] < 0.2
+        True
+        """
+        answers = self._read(X)
+        weight, is_ordinal = check_weights(sample_weight, answers.n_rows), self.model_.layout.kind == ORDINAL
+        names = np.array(column_names(self))[self.questionnaire_.questions][is_ordinal]
+        dense = answers.to_dense()[:, is_ordinal]
+        scales = by_weight(Observations.from_dense(dense, answers.n_levels[is_ordinal]), weight)
+        seen = correlated(scales).correlation
+        residual = seen - implied_correlations(self.model_, self._population(), np.flatnonzero(is_ordinal))
+        np.fill_diagonal(residual, 0.0)
+        found = pd.DataFrame(residual, names, names)
+        n_cells = names.size * (names.size + 1) / 2
+        found.attrs["srmr"] = float(np.sqrt(0.5 * np.square(residual).sum() / n_cells))
+        found.attrs["largest"] = largest_residuals(found)
+        return found
 
     def _warn_of_shrinkage(self, people: Population, solution: Solution, answers: Observations) -> None:
         missing = 1.0 - answers.n_entries / (answers.n_rows * answers.n_columns)
@@ -513,7 +559,7 @@ class ReadableFactors:
         return found
 
     def _solution(
-        self, people: Population, rotation: Rotation, n_factors: int | None, gamma: float
+        self, people: Population, rotation: Rotation, n_factors: int | None, gamma: float, kaiser: bool = True
     ) -> Solution:
         check_choice("rotation", rotation, ROTATIONS)
         most = min(self.model_.weights.shape)
@@ -521,7 +567,7 @@ class ReadableFactors:
             check_whole("n_factors", n_factors, 1, most)
         if not np.isfinite(gamma) or gamma > 0.8:
             raise DataError(f"The 'gamma' parameter must be at most 0.8. Got {gamma!r} instead.")
-        solution = reading.solve(self.model_, people, rotation, n_factors, gamma)
+        solution = reading.solve(self.model_, people, rotation, n_factors, gamma, kaiser)
         scales = [one.scale for one in self._asked().values() if one.column >= 0]
         return poles.naturally_turned(solution, scales)
 

@@ -20,7 +20,14 @@ from sklearn.utils.validation import _check_feature_names, check_is_fitted
 from ordinalrbm.data.frames import TableLike, frame_of
 from ordinalrbm.data.never_asked import cells_to_leave, groups_in
 from ordinalrbm.data.observations import Observations, weight_of_answers
-from ordinalrbm.data.questionnaire import NUMERIC, ColumnList, GivenScales, Questionnaire, read_questionnaire
+from ordinalrbm.data.questionnaire import (
+    NUMERIC,
+    ORDINAL,
+    ColumnList,
+    GivenScales,
+    Questionnaire,
+    read_questionnaire,
+)
 from ordinalrbm.data.tables import Encoded, Table, as_table, stack
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.philox import Purpose, uniforms
@@ -41,6 +48,7 @@ from ordinalrbm.estimators.validation import (
 )
 from ordinalrbm.files.survey import Survey
 from ordinalrbm.runtime.threads import report_interruption, seed_from, threads
+from ordinalrbm.stats.person_fit import longest_runs, surprise
 from ordinalrbm.stats.point_estimates import Rule
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.reader import Stored
@@ -664,19 +672,66 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         observations = self._read(X)
         if observations.n_entries == 0:
             raise DataError("There is no answer to score; give rows with at least one answer.")
+        rounds = self._given_the_others(observations)
+        total = sum(prediction.log_probability(self.model_, found, part).sum() for _, part, found in rounds)
+        return float(total / observations.n_entries)
+
+    def person_fit(self, X: TableLike) -> pd.DataFrame:
+        """How well the model explains the answers of each row, to find careless or odd ones.
+
+        Returns
+        -------
+        DataFrame, a row for each of X
+            ``fit``: the standardised log-likelihood of the answers on ordered scales, each given
+            nine tenths of the row's others (l_z: Drasgow, Levine and Williams 1985). About standard
+            normal among people who answer as the model expects; below −2, answers hardly go
+            together. ``longest_run``: of the same answer to questions on the same scale, one after
+            the other. ``n_answers``: on ordered scales.
+
+        Examples
+        --------
+        >>> import numpy as np, ordinalrbm as orbm
+        >>> rng = np.random.default_rng(0)
+        >>> X = np.clip(rng.integers(1, 6, (200, 1)) + rng.integers(-1, 2, (200, 10)), 1, 5)
+        >>> X[:20] = rng.integers(1, 6, (20, 10))
+        >>> model = orbm.CumulativeRBM(2, n_epochs=5, random_state=0).fit(X)
+        >>> found = model.person_fit(X)
+        >>> bool(found["fit"][:20].mean() < found["fit"][20:].mean() - 2)
+        True
+        """
+        observations = self._read(X)
+        is_ordinal = self.model_.layout.kind == ORDINAL
+        away, variance = np.zeros((2, observations.n_rows))
+        for rows, part, found in self._given_the_others(observations):
+            chosen = is_ordinal[part.column]
+            parts, row = surprise(found[chosen], part.level[chosen]), rows.start + part.row[chosen]
+            away, variance = (
+                total + np.bincount(row, new, total.size)
+                for total, new in zip((away, variance), parts, strict=True)
+            )
+        levels = observations.to_dense()[:, is_ordinal]
+        return pd.DataFrame(
+            {
+                "fit": np.divide(away, np.sqrt(variance), out=np.full_like(away, np.nan), where=variance > 0),
+                "longest_run": longest_runs(levels, observations.n_levels[is_ordinal]),
+                "n_answers": (levels >= 0).sum(axis=1),
+            },
+            index=X.index if isinstance(X, pd.DataFrame) else None,
+        )
+
+    def _given_the_others(
+        self, observations: Observations
+    ) -> Iterator[tuple[slice, prediction.Cells, np.ndarray]]:
+        """Distributions of all answers, each given nine tenths of its row's others, in ten rounds."""
         row = np.repeat(np.arange(observations.n_rows), np.diff(observations.row_start))
         draw = uniforms(0, row, observations.column, 0, Purpose.ANSWER, 0)
         fold = np.floor(draw * _SCORE_FOLDS).astype(np.int8)
-        total = 0.0
         with threads(self.n_jobs):
             for hidden in (fold == f for f in range(_SCORE_FOLDS)):
-                asked = observations.select(hidden)
-                cells = prediction.cells_of(asked)
+                cells = prediction.cells_of(observations.select(hidden))
                 shown = self._side(observations.select(~hidden))
                 for rows, found in self._distributions(shown, cells):
-                    part = cells.of_rows(rows.start, rows.stop)
-                    total += prediction.log_probability(self.model_, found, part).sum()
-        return float(total / observations.n_entries)
+                    yield rows, cells.of_rows(rows.start, rows.stop), found
 
     def log_likelihood(
         self,

@@ -66,12 +66,12 @@ class Correlations(NamedTuple):
     common: np.ndarray
 
 
-def polychoric(observations: Observations, bounds: np.ndarray) -> Correlations:
+def polychoric(observations: Observations, bounds: np.ndarray, prior: float = _PRIOR_ANSWERS) -> Correlations:
     """Polychoric correlations of all pairs of columns, each from the rows that answer both.
 
     ``bounds`` are (N, L + 1 or more): −∞, thresholds and +∞ of every column, for utilities of
     variance one; what comes after the first L + 1 is not looked at. See
-    :func:`ordinalrbm.engine.thresholds.table`.
+    :func:`ordinalrbm.engine.thresholds.table`. So many uncorrelated answers are added for every level.
     """
     levels, bounds = _pooled(observations, bounds)
     n_columns = levels.shape[1]
@@ -80,7 +80,7 @@ def polychoric(observations: Observations, bounds: np.ndarray) -> Correlations:
     np.fill_diagonal(variance, 0.0)
     common = np.diag(np.count_nonzero(levels >= 0, axis=0))
     for first, second, counts in _tables(levels, bounds.shape[1] - 1):
-        rho, information = _most_likely(counts, bounds[first], bounds[second])
+        rho, information = _most_likely(counts, bounds[first], bounds[second], prior)
         n_rows = counts.sum(axis=(1, 2))
         with np.errstate(divide="ignore"):
             error = 1.0 / information
@@ -142,11 +142,11 @@ def _over_corners(values: np.ndarray) -> np.ndarray:
 
 
 def _most_likely(
-    counts: np.ndarray, first_bounds: np.ndarray, second_bounds: np.ndarray
+    counts: np.ndarray, first_bounds: np.ndarray, second_bounds: np.ndarray, prior: float = _PRIOR_ANSWERS
 ) -> tuple[np.ndarray, np.ndarray]:
     """Most likely correlation of each pair, and the information that its rows have about it."""
     n_rows = counts.sum(axis=(1, 2))
-    counts = counts + _prior_counts(first_bounds, second_bounds)
+    counts = counts + prior * _once_more(first_bounds, second_bounds)
     n_counted = counts.sum(axis=(1, 2))
     z, last_step, per_row = np.zeros((3, n_rows.size))
     moving = np.flatnonzero(n_rows)
@@ -173,11 +173,11 @@ def _most_likely(
     return np.where(known, np.tanh(z), 0.0), np.where(known, n_rows * per_row, 0.0)
 
 
-def _prior_counts(first_bounds: np.ndarray, second_bounds: np.ndarray) -> np.ndarray:
-    """Each level of either column once more in part, with what the other column answers anyway."""
+def _once_more(first_bounds: np.ndarray, second_bounds: np.ndarray) -> np.ndarray:
+    """Each level of either column once more, with what the other column answers anyway."""
     first, second = (np.diff(ndtr(bounds)) for bounds in (first_bounds, second_bounds))
     # Where a scale is shorter than the longest, it has levels of no probability.
-    more_first, more_second = (_PRIOR_ANSWERS * (share > 0.0) for share in (first, second))
+    more_first, more_second = (1.0 * (share > 0.0) for share in (first, second))
     return more_first[:, :, None] * second[:, None, :] + first[:, :, None] * more_second[:, None, :]
 
 

@@ -49,15 +49,16 @@ def rotate(
     n_starts: int = 10,
     seed: int = 0,
     start: np.ndarray | None = None,
+    kaiser: bool = True,
 ) -> Rotated:
-    """Rotate loadings of uncorrelated factors, with Kaiser's normalisation.
+    """Rotate loadings of uncorrelated factors; with Kaiser's normalisation all questions count the same.
 
     Factors come in the order of the variance that they explain, and with signs that make the
     strongest loadings positive; but with ``start``, a turn to begin from, they stay as they are.
     ``gamma`` of oblimin is 0 for direct quartimin; above, factors become more correlated.
     """
     n_factors = loadings.shape[1]
-    length = np.linalg.norm(loadings, axis=1)
+    length = np.linalg.norm(loadings, axis=1) if kaiser else np.ones(len(loadings))
     weights = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)[:, None]
     normalised = weights * loadings
     if rotation == "none" or n_factors < 2:

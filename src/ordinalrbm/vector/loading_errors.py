@@ -51,6 +51,7 @@ def loading_errors(
     rotation: Rotation,
     *,
     gamma: float = 0.0,
+    kaiser: bool = True,
     weight: np.ndarray | None = None,
     seed: int = 0,
 ) -> LoadingErrors | None:
@@ -67,7 +68,7 @@ def loading_errors(
     noise = np.random.default_rng(seed).normal(size=(_N_DRAWS, len(values))) @ root.T
     readable = contrasts(model, people.mean)
     drawn = [
-        rotated_like(readable @ (weights + one.reshape(weights.shape)), solution, rotation, gamma)
+        rotated_like(readable @ (weights + one.reshape(weights.shape)), solution, rotation, gamma, kaiser)
         for one in noise
     ]
     return LoadingErrors(
@@ -259,15 +260,15 @@ def attenuation(model: VectorModel, people: Population, answers: Observations) -
     more = polychoric.prior_answers(n_levels[:, None], n_levels[None, :])
     seen = found.correlation * (1.0 + more / np.maximum(found.common, 1))
     rows = np.triu(polychoric.effective_rows(found), 1)
-    implied = _implied(model, people, ordinal)
+    implied = implied_correlations(model, people, ordinal)
     weight = float((rows * implied**2).sum())
     if weight <= 0.0:
         return Attenuation(1.0, np.inf)
     return Attenuation(float((rows * implied * seen).sum()) / weight, weight**-0.5)
 
 
-def _implied(model: VectorModel, people: Population, ordinal: np.ndarray) -> np.ndarray:
-    """Correlations of the utilities of these questions by the model."""
+def implied_correlations(model: VectorModel, people: Population, ordinal: np.ndarray) -> np.ndarray:
+    """Correlations of the utilities of these questions by the model; on the diagonal communalities."""
     own = model.layout.first[ordinal]
     weights = model.weights[own].astype(np.float64) @ people.root
     standardised = weights / utility_spread(weights)[:, None]

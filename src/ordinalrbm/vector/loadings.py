@@ -136,11 +136,12 @@ def solve(
     rotation: Rotation,
     n_factors: int | None = None,
     gamma: float = 0.0,
+    kaiser: bool = True,
 ) -> Solution:
     """Rotated loadings of the model's factors, or of the ``n_factors`` axes that explain most."""
     weights = contrasts(model, people.mean) @ model.weights.astype(np.float64) @ people.root
     unrotated, axes = _principal_axes(weights, n_factors)
-    pattern, correlation, turn = rotate(unrotated, rotation, gamma=gamma)
+    pattern, correlation, turn = rotate(unrotated, rotation, gamma=gamma, kaiser=kaiser)
     projection = turn.T @ axes.T @ people.inverse_root
     return Solution(pattern, correlation, utility_spread(weights), people.mean, projection)
 
@@ -176,13 +177,15 @@ def _principal_axes(weights: np.ndarray, n_factors: int | None) -> tuple[np.ndar
     return (left * size)[:, :n_factors], right[:n_factors].T
 
 
-def rotated_like(weights: np.ndarray, target: Solution, rotation: Rotation, gamma: float) -> Rotated:
+def rotated_like(
+    weights: np.ndarray, target: Solution, rotation: Rotation, gamma: float, kaiser: bool = True
+) -> Rotated:
     """Loadings of other weights, rotated from where they are nearest to those of the target."""
     unrotated, _ = _principal_axes(weights, target.loadings.shape[1])
     nearest = np.linalg.lstsq(unrotated, target.loadings, rcond=None)[0]
     turn = np.linalg.inv(nearest).T
     is_oblique = not np.allclose(target.correlation, np.eye(len(turn)))
-    return rotate(unrotated, rotation, gamma=gamma, start=allowed_turn(turn, is_oblique))
+    return rotate(unrotated, rotation, gamma=gamma, start=allowed_turn(turn, is_oblique), kaiser=kaiser)
 
 
 # ---- reliability ------------------------------------------------------------------------------

@@ -1,0 +1,233 @@
+"""Polychoric correlations of a table, and the classical factor analysis of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.tables import read_table
+from ordinalrbm.engine import thresholds
+from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.validation import check_weights, check_whole
+from ordinalrbm.runtime.display import Readable, two_digits
+from ordinalrbm.stats import efa
+from ordinalrbm.stats.polychoric import Correlations, positive_definite
+from ordinalrbm.stats.polychoric import polychoric as all_pairs
+from ordinalrbm.stats.rotation import Rotation, rotate
+from ordinalrbm.vector.initial import by_weight
+
+# Eigenvalues of noise are compared with this quantile of theirs (Glorfeld 1995).
+_QUANTILE = 0.95
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PolychoricCorrelations(Readable):
+    """Correlations of the utilities behind answers on ordered scales.
+
+    Attributes
+    ----------
+    correlations, standard_errors : DataFrame, questions by questions
+        By maximum likelihood for each pair, with thresholds at the marginals (Olsson 1979), and
+        their errors by Fisher's information.
+    n_common : DataFrame, questions by questions
+        How many rows answer both.
+    n_rows : int
+    """
+
+    correlations: pd.DataFrame
+    standard_errors: pd.DataFrame
+    n_common: pd.DataFrame
+    n_rows: int
+    _answers: Observations
+
+    def _parts(self) -> Iterator[str | pd.DataFrame]:
+        yield f"Polychoric correlations of {len(self.correlations)} questions, {self.n_rows:,} rows:"
+        yield two_digits(self.correlations)
+
+    def n_factors(self, *, n_sets: int = 20, random_state: int = 0) -> pd.DataFrame:
+        """How many factors, by parallel analysis (Horn 1965) and Velicer's MAP (1976).
+
+        Returns
+        -------
+        DataFrame, a row for each number of factors from 1
+            ``eigenvalue`` of the correlations, ``noise``: the 95 % quantile of the same eigenvalue
+            where answers of each question are shuffled (``n_sets`` times), ``map``: mean squared
+            partial correlation without so many components. ``attrs["parallel"]`` is the number of
+            eigenvalues before the first that noise reaches, ``attrs["map"]`` where MAP is smallest.
+
+        Examples
+        --------
+        >>> import ordinalrbm as orbm
+        >>> food = orbm.datasets.load_food_world_cup().iloc[:, :12]
+        >>> orbm.polychoric(food).n_factors(n_sets=3).attrs["map"] >= 1
+        True
+        """
+        check_whole("n_sets", n_sets, 2)
+        rng, found = np.random.default_rng(random_state), []
+        for _ in range(n_sets):
+            found.append(_eigenvalues(correlated(_shuffled(self._answers, rng)).correlation))
+        noise = np.quantile(found, _QUANTILE, axis=0)
+        own, n = _eigenvalues(self._definite()), len(self.correlations)
+        partials = efa.average_partials(self._definite(), n - 1)
+        table = pd.DataFrame(
+            {"eigenvalue": own[:-1], "noise": noise[:-1], "map": partials[1:]},
+            index=pd.RangeIndex(1, n, name="n_factors"),
+        )
+        table.attrs["parallel"] = int(np.argmax(np.append(own <= noise, True)))
+        table.attrs["map"] = int(np.nanargmin(partials))
+        return table
+
+    def factor_analysis(
+        self, n_factors: int, *, rotation: Rotation = "oblimin", gamma: float = 0.0, kaiser: bool = False
+    ) -> FactorAnalysis:
+        """Minimum-residual factor analysis, as psych's ``fa`` has by default.
+
+        Parameters
+        ----------
+        n_factors : int
+        rotation : {"oblimin", "varimax", "quartimax", "promax", "none"}, default="oblimin"
+        gamma : float, default=0.0
+            Of oblimin: the larger, the more correlated factors become.
+        kaiser : bool, default=False
+            Whether questions count the same in the rotation, however much factors explain of them.
+
+        Returns
+        -------
+        FactorAnalysis
+            ``loadings``, ``correlations`` of the factors, ``fit`` and ``residuals``.
+
+        Examples
+        --------
+        >>> import ordinalrbm as orbm
+        >>> food = orbm.datasets.load_food_world_cup().iloc[:, :12]
+        >>> orbm.polychoric(food).factor_analysis(2).loadings.shape
+        (12, 2)
+        """
+        names = self.correlations.index
+        check_whole("n_factors", n_factors, 1)
+        if efa.degrees_of_freedom(names.size, n_factors) < 0:
+            raise DataError(
+                f"{names.size} questions have too few correlations for {n_factors} factors; take fewer."
+            )
+        given = self._definite()
+        loadings = efa.minres(given, n_factors)
+        turned = rotate(loadings, rotation, gamma=gamma, kaiser=kaiser)
+        model, df = efa.implied(loadings), efa.degrees_of_freedom(names.size, n_factors)
+        factors = [f"Factor {k + 1}" for k in range(n_factors)]
+        fit = efa.fit_indices(given, model, self.n_rows, df, n_factors=n_factors)
+        return FactorAnalysis(
+            pd.DataFrame(turned.pattern, names, factors),
+            pd.DataFrame(turned.correlation, factors, factors),
+            pd.Series(fit._asdict(), name="fit"),
+            pd.DataFrame(given - model, names, names),
+        )
+
+    def _definite(self) -> np.ndarray:
+        return positive_definite(self.correlations.to_numpy())
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FactorAnalysis(Readable):
+    """Factors of polychoric correlations, and how well they explain these.
+
+    Attributes
+    ----------
+    loadings : DataFrame, questions by factors
+    correlations : DataFrame, factors by factors
+    fit : Series
+        ``chi2``, ``df``, ``rmsea``, ``cfi`` and ``tli`` as psych has them, ``srmr`` as lavaan,
+        ``rmsr``: the root mean square of the residual correlations.
+    residuals : DataFrame, questions by questions
+        Correlations less those that the factors explain; the diagonal is zero.
+    """
+
+    loadings: pd.DataFrame
+    correlations: pd.DataFrame
+    fit: pd.Series
+    residuals: pd.DataFrame
+
+    def _parts(self) -> Iterator[str | pd.DataFrame]:
+        yield f"Loadings of {len(self.loadings)} questions on {len(self.correlations)} factors:"
+        yield two_digits(self.loadings)
+        yield ", ".join(f"{name} {value:.3g}" for name, value in self.fit.items())
+        yield "Pairs with the largest residual correlations:"
+        yield largest_residuals(self.residuals)
+
+
+def largest_residuals(residuals: pd.DataFrame, n: int = 10) -> pd.DataFrame:
+    """The pairs of questions whose correlation a model explains least, the largest first."""
+    first, second = np.triu_indices(len(residuals), 1)
+    values, names = residuals.to_numpy()[first, second], residuals.index.to_numpy()
+    order = np.argsort(-np.abs(values))[:n]
+    return pd.DataFrame(
+        {"first": names[first[order]], "second": names[second[order]], "residual": values[order]}
+    )
+
+
+def polychoric(
+    X: Any, *, scales: Any = None, sample_weight: ArrayLike | None = None
+) -> PolychoricCorrelations:
+    """Polychoric correlations of the questions of a table, each from the rows that answer both.
+
+    Parameters
+    ----------
+    X : table
+        Answers on ordered scales, missing ones as in :meth:`CumulativeRBM.fit`.
+    scales : dict of column to labels, optional
+        Where levels are not plain numbers and not ordered categories.
+    sample_weight : array-like, optional
+        Weights of the rows. Standard errors then take them for how often rows were seen.
+
+    Returns
+    -------
+    PolychoricCorrelations
+        ``correlations``, ``standard_errors``; ``n_factors()`` for how many factors there are, and
+        ``factor_analysis(n)`` for the factors.
+
+    Examples
+    --------
+    >>> import ordinalrbm as orbm
+    >>> found = orbm.polychoric(orbm.datasets.load_food_world_cup().iloc[:, :3])
+    >>> found.correlations.shape
+    (3, 3)
+    """
+    table = read_table(X, scales)
+    if table.observations.n_columns < 2:
+        raise DataError("Correlations need at least two questions on ordered scales.")
+    weight = check_weights(sample_weight, table.observations.n_rows)
+    answers = by_weight(table.observations, weight)
+    names = pd.Index(table.names or [f"x{i}" for i in range(answers.n_columns)])
+    correlation, variance, common = correlated(answers)
+    return PolychoricCorrelations(
+        pd.DataFrame(correlation, names, names),
+        pd.DataFrame(np.sqrt(variance), names, names),
+        pd.DataFrame(common, names, names),
+        answers.n_rows,
+        answers,
+    )
+
+
+def correlated(answers: Observations) -> Correlations:
+    """The most likely correlations of answers on ordered scales, which nothing is added to."""
+    every = np.arange(answers.n_columns)
+    cutpoints = thresholds.at_marginals(answers.levels_of_columns(every), answers.n_levels)
+    return all_pairs(answers, thresholds.table(cutpoints, answers.n_levels), prior=0.0)
+
+
+def _shuffled(answers: Observations, rng: np.random.Generator) -> Observations:
+    """The answers of each question given to others who have answered it."""
+    level, column = answers.level.copy(), answers.column
+    for i in range(answers.n_columns):
+        own = np.flatnonzero(column == i)
+        level[own] = level[rng.permutation(own)]
+    return replace(answers, level=level)
+
+
+def _eigenvalues(correlation: np.ndarray) -> np.ndarray:
+    return np.linalg.eigvalsh(correlation)[::-1]
