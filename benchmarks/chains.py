@@ -1,6 +1,6 @@
 """Sampled against variational on whole sets, parts of them, and noise; and whether chains have mixed.
 
-    python benchmarks/chains.py [--sets noise ml-100k ...] [--sizes 1000 5000 20000 0] [--seeds 3]
+    python benchmarks/chains.py [--sets noise ml-100k ...] [--sizes 1000 5000 20000 0] [--seeds 3] [--device cuda]
 
 Of each set so many ratings are drawn, either any or those of users drawn at random, and a fifth of
 these users' ratings is predicted (0: the whole set). Noise is uniform on five levels, which nothing
@@ -105,8 +105,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--factors", type=int, default=50)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     given = parser.parse_args()
-    settings = {"n_epochs": given.epochs, "n_factors": given.factors}
+    settings = {"n_epochs": given.epochs, "n_factors": given.factors, "device": given.device}
     print(
         "set             ratings of      seed   test  NLL variational, sampled, difference     "
         "RMSE            R-hat: likelihood, widths, ridges; sweeps, s"
