@@ -492,7 +492,7 @@ class ReadableFactors:
         table = pd.DataFrame(columns | {"n_answers": found[0].ravel().astype(int) // _N_DRAWS}, index)
         return table.droplevel("group") if groups is None else table
 
-    def predictive_check(self, X: Any, *, n_draws: int = 100) -> pd.DataFrame:
+    def predictive_check(self, X: Any, *, n_draws: int = 50) -> pd.DataFrame:
         """Answers on ordered scales beside those that the model draws for the same people.
 
         Factors and styles are drawn given each row's answers, then an answer for each that was given
