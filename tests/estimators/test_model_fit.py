@@ -51,15 +51,16 @@ def test_draws_of_the_model_are_where_its_answers_are(model, answers):
     outside = (check["observed"] < check["low"]) | (check["observed"] > check["high"])
     assert outside.mean() < 0.12
     shares = answers[:500].apply(lambda one: one.value_counts(normalize=True)).T.stack()
-    np.testing.assert_allclose(check.loc["share", "observed"], shares, atol=1e-12)
+    np.testing.assert_allclose(check.loc["share"]["observed"], shares, atol=1e-12)
     pairs = np.corrcoef(answers[:500].T)[np.triu_indices(12, 1)]
-    np.testing.assert_allclose(check.loc["correlation", "observed"], pairs, atol=1e-10)
-    assert check.loc["total", "predicted"].sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(check.loc["correlation"]["observed"], pairs, atol=1e-10)
+    assert check.loc["total"]["predicted"].sum() == pytest.approx(1.0)
 
 
 def test_a_pair_that_has_more_in_common_than_the_factors_is_outside(model, answers):
-    same = np.random.default_rng(0).random(2000) < 0.4
-    check = model.predictive_check(answers.assign(h=np.where(same, answers["g"], answers["h"])), n_draws=40)
+    some = answers[:500]
+    same = np.random.default_rng(0).random(500) < 0.4
+    check = model.predictive_check(some.assign(h=np.where(same, some["g"], some["h"])), n_draws=40)
     pair = check.loc[("correlation", "g", "h")]
     assert pair["observed"] > pair["high"]
     assert pair["p"] == pytest.approx(2 / 41)
@@ -89,14 +90,14 @@ def test_groups_that_are_none_are_said(model, answers, groups):
 
 
 def test_bifactor_and_target_of_a_model(model, answers):
-    reading = model.factor_solution(answers, rotation="varimax")
-    wanted = pd.DataFrame({"second": 0.0, "first": np.nan}, index=list("abcdef")).assign(first=np.nan)
+    reading = model.factor_solution(rotation="varimax")
+    wanted = pd.DataFrame({"second": 0.0, "first": np.nan}, index=list("abcdef"))
     wanted.loc["a", "first"] = -0.7
-    turned = model.factor_solution(answers, rotation="procrustes", target=wanted)
+    turned = model.factor_solution(answers[:400], rotation="procrustes", target=wanted)
     own = turned.loadings.to_numpy()
     assert abs(own[:6, 0]).max() < 0.1
     assert own[:6, 1].max() < -0.5
-    assert turned.standard_errors.to_numpy().max() < 0.1
+    assert 0.0 < turned.standard_errors.to_numpy().max() < 0.1
     np.testing.assert_allclose(turned.communalities, reading.communalities, atol=1e-9)
     scores = model.scores(answers[:50], rotation="procrustes", target=wanted)
     assert np.corrcoef(scores["Factor 2"], answers[:50].loc[:, "a":"f"].sum(axis=1))[0, 1] < -0.9

@@ -366,7 +366,7 @@ class ReadableFactors:
         (3, 3)
         """
         people = self._population()
-        solution = self._solution(people, rotation, n_factors, gamma, kaiser, target)
+        solution = self._solution(people, rotation, n_factors, gamma=gamma, kaiser=kaiser, target=target)
         factors = _factor_names(solution)
         asked = self._asked()
         names = pd.Index([name for name, one in asked.items() if one.column >= 0])
@@ -458,30 +458,18 @@ class ReadableFactors:
         levels[group < 0] = -1
         cells, shape = predict.chosen_cells(levels >= 0), (own.size, len(labels), _CURVE_PARTS)
         top = np.maximum(observations.n_levels[cells.column] - 1, 1)
-        place, where = (
-            levels[levels >= 0] / top,
-            np.searchsorted(own, cells.column) * shape[1] + group[cells.row],
-        )
-        found = np.zeros((4, *shape[:2]))
+        place = levels[levels >= 0] / top
+        curve = (np.searchsorted(own, cells.column) * shape[1] + group[cells.row]) * _CURVE_PARTS
+        found, seed, this = np.zeros((4, *shape[:2])), self._inference_seed(), self._side(observations)
         with threads(self.n_jobs):
-            states = posterior.draws(
-                self.model_,
-                self._side(observations),
-                _N_DRAWS,
-                self._inference_seed(),
-                thin=sample.STEPS_BETWEEN,
-            )
-            for state in states:
+            for state in posterior.draws(self.model_, this, _N_DRAWS, seed, thin=sample.STEPS_BETWEEN):
                 chance = predict.probabilities(self.model_, [state], cells)
                 level = np.arange(chance.shape[1])
                 expected = chance @ level / top
                 variance = chance @ level**2 / top**2 - expected**2
-                part = np.minimum((expected * _CURVE_PARTS).astype(np.intp), _CURVE_PARTS - 1)
-                sums = [np.ones_like(expected), place - expected, variance]
-                n, away, noise = (
-                    np.bincount(where * _CURVE_PARTS + part, one, np.prod(shape)).reshape(shape)
-                    for one in sums
-                )
+                at = curve + np.minimum((expected * _CURVE_PARTS).astype(np.intp), _CURVE_PARTS - 1)
+                sums = (np.ones_like(expected), place - expected, variance)
+                n, away, noise = (np.bincount(at, one, np.prod(shape)).reshape(shape) for one in sums)
                 several = np.maximum(n, 1)
                 found += [one.sum(axis=2) for one in (n, away, away**2 / several, noise / several)]
         n_answers = np.where(found[0] > 0, found[0], np.nan)
@@ -626,7 +614,8 @@ class ReadableFactors:
             if return_std:
                 raise DataError("Draws have no standard errors; leave out n_draws, or return_std=True.")
         observations = self._read(X)
-        solution = self._solution(self._population(), rotation, n_factors, gamma, kaiser, target)
+        options = {"gamma": gamma, "kaiser": kaiser, "target": target}
+        solution = self._solution(self._population(), rotation, n_factors, **options)
         index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(observations.n_rows)
         names = _factor_names(solution)
 
@@ -675,24 +664,18 @@ class ReadableFactors:
         return found
 
     def _solution(
-        self,
-        people: Population,
-        rotation: Rotation,
-        n_factors: int | None,
-        gamma: float,
-        kaiser: bool = True,
-        target: Any = None,
+        self, people: Population, rotation: Rotation, n_factors: int | None, **options: Any
     ) -> Solution:
+        target, gamma = options["target"], options["gamma"]
         most = min(self.model_.weights.shape)
         if n_factors is None and np.ndim(target) == 2:
             n_factors = np.shape(target)[1]
         if n_factors is not None:
             check_whole("n_factors", n_factors, 1, most)
         names = [name for name, one in self._asked().items() if one.column >= 0]
-        target = target_of(target, rotation, names, most if n_factors is None else n_factors)
+        options["target"] = target_of(target, rotation, names, most if n_factors is None else n_factors)
         if not np.isfinite(gamma) or gamma > 0.8:
             raise DataError(f"The 'gamma' parameter must be at most 0.8. Got {gamma!r} instead.")
-        options = {"gamma": gamma, "kaiser": kaiser, "target": target}
         solution = reading.solve(self.model_, people, rotation, n_factors, **options)
         if target is not None:  # it says what is positive
             return solution
