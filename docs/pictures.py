@@ -423,6 +423,12 @@ def _screen(
 
 # ---- files ------------------------------------------------------------------------------------
 
+def predictive_check() -> Figure:
+    """Answers beside those that a model draws for the same people."""
+    check = few_factors().predictive_check(food()[0])
+    return plots.predictive_check(check, title="Four factors of 40 cuisines")
+
+
 FIGURES: dict[str, Callable[[], Figure]] = {
     draw.__name__: draw
     for draw in (
@@ -440,6 +446,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
         group_differences,
         calibration,
         level_shares,
+        predictive_check,
     )
 }
 

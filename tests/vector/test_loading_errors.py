@@ -82,12 +82,12 @@ def test_equal_weights_change_nothing_and_few_rows_give_none(fitted):
     model, levels, people = fitted
     this = side(model, Observations.from_dense(levels, N_LEVELS), "latent")
     solution = solve(model, people, "varimax")
-    plain = errors.loading_errors(model, this, people, solution, "varimax")
-    weighted = errors.loading_errors(model, this, people, solution, "varimax", weight=np.full(400, 3.0))
+    plain = errors.loading_errors(model, this, people, solution)
+    weighted = errors.loading_errors(model, this, people, solution, weight=np.full(400, 3.0))
     np.testing.assert_allclose(plain.loadings, weighted.loadings, rtol=1e-6)
     assert (plain.loadings > 0.01).all() and (plain.loadings < 0.2).all()
     few = side(model, Observations.from_dense(levels[:20], N_LEVELS), "latent")
-    assert errors.loading_errors(model, few, people, solution, "varimax") is None
+    assert errors.loading_errors(model, few, people, solution) is None
 
 
 def test_four_times_the_rows_are_half_the_error(fitted):
@@ -95,11 +95,7 @@ def test_four_times_the_rows_are_half_the_error(fitted):
     solution = solve(model, people, "varimax")
     once, four = (
         errors.loading_errors(
-            model,
-            side(model, Observations.from_dense(table, N_LEVELS), "latent"),
-            people,
-            solution,
-            "varimax",
+            model, side(model, Observations.from_dense(table, N_LEVELS), "latent"), people, solution
         ).loadings
         for table in (levels, np.tile(levels, (4, 1)))
     )

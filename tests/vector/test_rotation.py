@@ -123,3 +123,44 @@ def test_a_question_without_loadings_and_a_single_factor_are_no_problem():
     assert (rotate(original, "oblimin").pattern[3] == 0).all()
     one = original[:, :1]
     np.testing.assert_allclose(rotate(one).pattern, one * np.sign((one**3).sum()))
+
+
+PLACE = np.arange(12)
+# In columns: a general factor, and three groups of four questions.
+GROUPED = np.zeros((12, 4))
+GROUPED[:, 0] = 0.5 + 0.02 * PLACE
+GROUPED[PLACE, 1 + PLACE // 4] = np.array([0.6, 0.4, 0.5, 0.35])[PLACE % 4] + 0.05 * (PLACE // 4)
+GROUPED += 0.05 * np.sin(np.arange(48)).reshape(12, 4)
+TURNED = GROUPED @ np.linalg.qr(np.sin(np.arange(16.0) ** 2).reshape(4, 4))[0]
+
+
+def test_bifactor_is_that_of_gparotation_with_the_general_factor_first():
+    pattern = rotate(TURNED, "bifactor", kaiser=False).pattern
+    order = [0, *(1 + pattern[[0, 5, 11], 1:].argmax(axis=1))]
+    expected = [
+        [0.50650, 0.63826, 0.01810, 0.01145],
+        [0.64847, 0.05319, 0.44323, -0.05204],
+        [0.73013, 0.02738, 0.03684, 0.44320],
+    ]
+    np.testing.assert_allclose(pattern[[0, 5, 11]][:, order], expected, atol=2e-5)
+
+
+def test_a_target_that_can_be_reached_is_reached_with_correlated_factors():
+    """From some of the loadings, zeros above all, the others follow and so do the correlations."""
+    original, simple = loadings(seed=11, n_items=12, noise=0.0, correlation=0.4)
+    target = np.where(simple == 0.0, 0.0, np.nan)
+    target[:3] = simple[:3]
+    target[5] = np.nan
+    found = rotate(-original, "target", target=target)
+    np.testing.assert_allclose(found.pattern, simple, atol=1e-4)
+    np.testing.assert_allclose(found.correlation[~np.eye(3, dtype=bool)], 0.4, atol=1e-4)
+    np.testing.assert_allclose(
+        rotate(original[:, :1], "target", target=-original[:, :1]).pattern, -original[:, :1]
+    )
+
+
+def test_procrustes_of_a_whole_target_is_the_polar_part():
+    original, simple = loadings(seed=12, correlation=0.2)
+    left, _, right = np.linalg.svd(original.T @ simple)
+    found = rotate(original, "procrustes", target=simple)
+    np.testing.assert_allclose(found.pattern, original @ left @ right, atol=1e-5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,12 +14,12 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.tables import read_table
 from ordinalrbm.engine import thresholds
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators.validation import check_weights, check_whole
+from ordinalrbm.estimators.validation import check_choice, check_weights, check_whole
 from ordinalrbm.runtime.display import Readable, two_digits
 from ordinalrbm.stats import efa
 from ordinalrbm.stats.polychoric import Correlations, positive_definite
 from ordinalrbm.stats.polychoric import polychoric as all_pairs
-from ordinalrbm.stats.rotation import Rotation, rotate
+from ordinalrbm.stats.rotation import FEWEST_OF_BIFACTOR, ROTATIONS, TARGETED, Rotation, rotate
 from ordinalrbm.vector.initial import by_weight
 
 # Eigenvalues of noise are compared with this quantile of theirs (Glorfeld 1995).
@@ -84,18 +84,21 @@ class PolychoricCorrelations(Readable):
         return table
 
     def factor_analysis(
-        self, n_factors: int, *, rotation: Rotation = "oblimin", gamma: float = 0.0, kaiser: bool = False
+        self,
+        n_factors: int,
+        *,
+        rotation: Rotation = "oblimin",
+        gamma: float = 0.0,
+        kaiser: bool = False,
+        target: Any = None,
     ) -> FactorAnalysis:
         """Minimum-residual factor analysis, as psych's ``fa`` has by default.
 
         Parameters
         ----------
         n_factors : int
-        rotation : {"oblimin", "varimax", "quartimax", "promax", "none"}, default="oblimin"
-        gamma : float, default=0.0
-            Of oblimin: the larger, the more correlated factors become.
-        kaiser : bool, default=False
-            Whether questions count the same in the rotation, however much factors explain of them.
+        rotation, gamma, kaiser, target
+            As in :meth:`CumulativeRBM.factor_solution`, but with psych's defaults.
 
         Returns
         -------
@@ -115,9 +118,10 @@ class PolychoricCorrelations(Readable):
             raise DataError(
                 f"{names.size} questions have too few correlations for {n_factors} factors; take fewer."
             )
+        target = target_of(target, rotation, names, n_factors)
         given = self._definite()
         loadings = efa.minres(given, n_factors)
-        turned = rotate(loadings, rotation, gamma=gamma, kaiser=kaiser)
+        turned = rotate(loadings, rotation, gamma=gamma, kaiser=kaiser, target=target)
         model, df = efa.implied(loadings), efa.degrees_of_freedom(names.size, n_factors)
         factors = [f"Factor {k + 1}" for k in range(n_factors)]
         fit = efa.fit_indices(given, model, self.n_rows, df, n_factors=n_factors)
@@ -211,6 +215,29 @@ def polychoric(
         answers.n_rows,
         answers,
     )
+
+
+def target_of(target: Any, rotation: Rotation, names: Sequence[str], n_factors: int) -> np.ndarray | None:
+    """The target of a rotation, a row for each question; raises where the rotation cannot be."""
+    check_choice("rotation", rotation, (*ROTATIONS, "bifactor", *TARGETED))
+    if rotation == "bifactor" and n_factors < FEWEST_OF_BIFACTOR:
+        raise DataError(f"A bifactor rotation needs at least {FEWEST_OF_BIFACTOR} factors, not {n_factors}.")
+    if (target is None) == (rotation in TARGETED):
+        raise DataError("rotation='target' and 'procrustes' need a target, and no other rotation has one.")
+    if target is None:
+        return None
+    if isinstance(target, pd.DataFrame):
+        unknown = next((name for name in target.index if name not in names), None)
+        if unknown is not None:
+            raise DataError(f"The target has a row {unknown!r}, which is no question; leave it out.")
+        target = target.reindex(names)
+    found, wanted = np.asarray(target, dtype=np.float64), (len(names), n_factors)
+    if found.shape != wanted or not np.isfinite(found).any(axis=0).all():
+        raise DataError(
+            f"The target must have {wanted[0]} rows, the questions, and {wanted[1]} columns, the factors, "
+            f"each with some number; got {found.shape}."
+        )
+    return found
 
 
 def correlated(answers: Observations) -> Correlations:

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,21 +20,19 @@ from ordinalrbm.data.questionnaire import NOMINAL, NUMERIC, ORDINAL, NumberScale
 from ordinalrbm.engine.side import Side
 from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators import poles
-from ordinalrbm.estimators.correlations import correlated, largest_residuals
-from ordinalrbm.estimators.validation import check_choice, check_weights, check_whole
+from ordinalrbm.estimators.correlations import correlated, largest_residuals, target_of
+from ordinalrbm.estimators.validation import check_weights, check_whole
 from ordinalrbm.files.tables_out import write_reading
 from ordinalrbm.runtime.display import Readable, two_digits
 from ordinalrbm.runtime.threads import seed_from, threads
-from ordinalrbm.stats.rotation import ROTATIONS, Rotation
+from ordinalrbm.stats.rotation import Rotation
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.vector import loadings as reading
-from ordinalrbm.vector import posterior
+from ordinalrbm.vector import posterior, predict, sample
 from ordinalrbm.vector.initial import by_weight
 from ordinalrbm.vector.loading_errors import attenuation, implied_correlations, loading_errors
 from ordinalrbm.vector.loadings import Population, Solution
 from ordinalrbm.vector.model import VectorModel
-from ordinalrbm.vector.predict import factor_covariances
-from ordinalrbm.vector.sample import STEPS_BETWEEN
 
 # A curve shows people from the lowest to the highest in a thousand.
 _LOWEST, _HIGHEST = -3.0, 3.0  # standard deviations
@@ -46,6 +45,8 @@ _SPARSE, _MOSTLY_KEPT = 0.2, 0.9
 _FEWEST_TO_READ, _MOST_TO_READ, _QUESTIONS_PER_FACTOR = 12, 30, 5
 MOST_COMPARED = 8  # numbers of factors
 FEWEST_ITEMS = 2  # by which a factor can be read
+# Expected scores are cut into so many parts, people by their totals; and draws of the factors.
+_CURVE_PARTS, _TOTALS, _N_DRAWS = 10, 20, 10
 # Their names in model files.
 _POPULATION = ("population.mean", "population.covariance")
 
@@ -88,7 +89,9 @@ class FactorReading(Readable):
         ``items``: how many questions load on it more than on any other, nominal ones apart; of
         their sum (with signs as the loadings have), ``omega``: McDonald's total omega of the
         utilities, and ``alpha``: Cronbach's of the answers on ordered scales, where these were
-        given. ``explained``: the factor's share of the variance of all utilities.
+        given. ``explained``: the factor's share of the variance of all utilities. After a bifactor
+        rotation all items count for the general factor, and ``omega_h`` is the share of the sum's
+        variance that the factor explains alone: of the first, omega hierarchical.
     standard_errors, correlation_errors : DataFrame or None
         Of the loadings and the correlations; None where no answers were given, or too few.
     questions : dict
@@ -195,7 +198,7 @@ class FactorReading(Readable):
         ``highest answer`` is the label of a question's highest level, where the levels have words:
         the answer that a positive loading means.
         """
-        order = [i for own in reading.own_items(self._solution) for i in own]
+        order = [i for own in reading.own_items(self._solution)[self._solution.n_general :] for i in own]
         order += [i for i in range(len(self.loadings)) if i not in set(order)]
         columns: dict[str, Any] = {}
         items = [str(item) for item in self.loadings.index]
@@ -320,6 +323,7 @@ class ReadableFactors:
         n_factors: int | None = None,
         gamma: float = 0.0,
         kaiser: bool = True,
+        target: Any = None,
         sample_weight: ArrayLike | None = None,
         questions: Mapping[str, str] | None = None,
     ) -> FactorReading:
@@ -331,8 +335,10 @@ class ReadableFactors:
             The answers that the model was fitted on: with them come standard errors and
             Cronbach's alpha, and a warning where so many are missing that loadings are clearly too
             small. The loadings are the same without.
-        rotation : {"varimax", "quartimax", "oblimin", "promax", "none"}, default="varimax"
-            Factors stay uncorrelated with the first two; "none" gives principal axes.
+        rotation : {"varimax", "quartimax", "oblimin", "promax", "bifactor", "target", "procrustes", "none"}
+            Factors stay uncorrelated with "varimax" (the default), "quartimax", "bifactor" (a general
+            factor before those of groups; bi-quartimin) and "procrustes", towards a ``target`` like
+            "target", which has correlated factors; "none" gives principal axes.
         n_factors : int, optional
             Fewer factors than the model has: the principal axes that explain most, rotated.
         gamma : float, default=0.0
@@ -340,6 +346,8 @@ class ReadableFactors:
         kaiser : bool, default=True
             Whether all questions count the same in the rotation, however much the factors explain
             of them (Kaiser's normalisation); without, as in R's GPArotation and psych.
+        target : DataFrame or array, questions by factors, optional
+            Loadings to come near; NaN where they are free, as are questions that a frame leaves out.
         sample_weight : array-like, optional
             Weights of the rows of X, for the standard errors and alpha.
         questions : dict, optional
@@ -358,7 +366,7 @@ class ReadableFactors:
         (3, 3)
         """
         people = self._population()
-        solution = self._solution(people, rotation, n_factors, gamma, kaiser)
+        solution = self._solution(people, rotation, n_factors, gamma=gamma, kaiser=kaiser, target=target)
         factors = _factor_names(solution)
         asked = self._asked()
         names = pd.Index([name for name, one in asked.items() if one.column >= 0])
@@ -367,16 +375,7 @@ class ReadableFactors:
             answers = self._read(X)
             weight = check_weights(sample_weight, answers.n_rows)
             with threads(self.n_jobs):
-                errors = loading_errors(
-                    self.model_,
-                    self._side(answers),
-                    people,
-                    solution,
-                    rotation,
-                    gamma=gamma,
-                    kaiser=kaiser,
-                    weight=weight,
-                )
+                errors = loading_errors(self.model_, self._side(answers), people, solution, weight=weight)
             if errors is not None:
                 of_loadings = pd.DataFrame(errors.loadings, names, factors)
                 of_correlations = pd.DataFrame(errors.correlation, factors, factors)
@@ -416,18 +415,121 @@ class ReadableFactors:
         True
         """
         answers = self._read(X)
-        weight, is_ordinal = check_weights(sample_weight, answers.n_rows), self.model_.layout.kind == ORDINAL
-        names = np.array(column_names(self))[self.questionnaire_.questions][is_ordinal]
-        dense = answers.to_dense()[:, is_ordinal]
-        scales = by_weight(Observations.from_dense(dense, answers.n_levels[is_ordinal]), weight)
+        weight = check_weights(sample_weight, answers.n_rows)
+        levels, own, names = self._ordered(answers)
+        scales = by_weight(Observations.from_dense(levels[:, own], answers.n_levels[own]), weight)
         seen = correlated(scales).correlation
-        residual = seen - implied_correlations(self.model_, self._population(), np.flatnonzero(is_ordinal))
+        residual = seen - implied_correlations(self.model_, self._population(), own)
         np.fill_diagonal(residual, 0.0)
         found = pd.DataFrame(residual, names, names)
         n_cells = names.size * (names.size + 1) / 2
         found.attrs["srmr"] = float(np.sqrt(0.5 * np.square(residual).sum() / n_cells))
         found.attrs["largest"] = largest_residuals(found)
         return found
+
+    def item_fit(self, X: Any, groups: ArrayLike | None = None) -> pd.DataFrame:
+        """How far answers to each ordered question are from what the model expects, by group.
+
+        Parameters
+        ----------
+        X : table
+        groups : array-like, optional
+            The group of each row, such as its country; rows without one are left out.
+
+        Returns
+        -------
+        DataFrame, by question (and group)
+            ``rmsd``: root mean squared distance of observed from expected scores, from 0 (lowest
+            level) to 1 (highest), along the factors, less what chance adds; PISA takes questions
+            above 0.12 as not fitting a country. ``shift``: the mean distance, above zero where answers
+            are higher than expected. ``chance``: the distance where the model is true. ``n_answers``.
+
+        Examples
+        --------
+        >>> import ordinalrbm as orbm
+        >>> food = orbm.datasets.load_food_world_cup().iloc[:, :8]
+        >>> model = orbm.CumulativeRBM(2, n_epochs=5, random_state=0).fit(food)
+        >>> bool((model.item_fit(food)["rmsd"] < 0.1).all())
+        True
+        """
+        observations = self._read(X)
+        levels, own, names = self._ordered(observations)
+        group, labels = _grouped(groups, observations.n_rows)
+        levels[group < 0] = -1
+        cells, shape = predict.chosen_cells(levels >= 0), (own.size, len(labels), _CURVE_PARTS)
+        top = np.maximum(observations.n_levels[cells.column] - 1, 1)
+        place = levels[levels >= 0] / top
+        curve = (np.searchsorted(own, cells.column) * shape[1] + group[cells.row]) * _CURVE_PARTS
+        found, seed, this = np.zeros((4, *shape[:2])), self._inference_seed(), self._side(observations)
+        with threads(self.n_jobs):
+            for state in posterior.draws(self.model_, this, _N_DRAWS, seed, thin=sample.STEPS_BETWEEN):
+                chance = predict.probabilities(self.model_, [state], cells)
+                level = np.arange(chance.shape[1])
+                expected = chance @ level / top
+                variance = chance @ level**2 / top**2 - expected**2
+                at = curve + np.minimum((expected * _CURVE_PARTS).astype(np.intp), _CURVE_PARTS - 1)
+                sums = (np.ones_like(expected), place - expected, variance)
+                n, away, noise = (np.bincount(at, one, np.prod(shape)).reshape(shape) for one in sums)
+                several = np.maximum(n, 1)
+                found += [one.sum(axis=2) for one in (n, away, away**2 / several, noise / several)]
+        n_answers = np.where(found[0] > 0, found[0], np.nan)
+        shift, square, by_chance = (found[1:] / n_answers).reshape(3, -1)
+        index = pd.MultiIndex.from_product([names, labels], names=["question", "group"])
+        rmsd = np.sqrt(np.maximum(square - by_chance, 0.0))
+        columns = {"rmsd": rmsd, "shift": shift, "chance": np.sqrt(by_chance)}
+        table = pd.DataFrame(columns | {"n_answers": found[0].ravel().astype(int) // _N_DRAWS}, index)
+        return table.droplevel("group") if groups is None else table
+
+    def predictive_check(self, X: Any, *, n_draws: int = 50) -> pd.DataFrame:
+        """Answers on ordered scales beside those that the model draws for the same people.
+
+        Factors and styles are drawn given each row's answers, then an answer for each that was given
+        (a posterior predictive check with parameters as they are). Such draws are near the answers
+        anyway, so that what is not among them does not fit for certain.
+
+        Returns
+        -------
+        DataFrame, by statistic
+            ``observed``, ``predicted`` (the mean over draws), ``low`` and ``high``, between which are
+            95 % of the draws, and ``p``, how often they are as far out. "share": of each level of a
+            question; "total": of people by mean place on all scales, from 0 (lowest) to 1;
+            "correlation": of two questions' answers. Drawn by ``plots.predictive_check``.
+
+        Examples
+        --------
+        >>> import ordinalrbm as orbm
+        >>> food = orbm.datasets.load_food_world_cup().iloc[:, :8]
+        >>> model = orbm.CumulativeRBM(2, n_epochs=5, random_state=0).fit(food)
+        >>> list(model.predictive_check(food, n_draws=20).loc["share"])
+        ['observed', 'predicted', 'low', 'high', 'p']
+        """
+        check_whole("n_draws", n_draws, 2)
+        observations = self._read(X)
+        levels, own, names = self._ordered(observations)
+        n_levels, given, drawn = observations.n_levels[own], levels >= 0, []
+        observed = _statistics(levels[:, own], n_levels)
+        with threads(self.n_jobs):
+            this, cells = self._side(observations), predict.chosen_cells(given)
+            for values in sample.gaps(self.model_, this, cells, n_draws, self._inference_seed()):
+                levels[given] = values
+                drawn.append(_statistics(levels[:, own], n_levels))
+        scales = [self.scales_[self.questionnaire_.questions[i]].labels for i in own]
+        index = [("share", name, label) for name, scale in zip(names, scales, strict=True) for label in scale]
+        index += [("total", "", (bar + 0.5) / _TOTALS) for bar in range(_TOTALS)]
+        index += [("correlation", *pair) for pair in combinations(names, 2)]
+        tail = np.minimum((drawn >= observed).sum(axis=0), (drawn <= observed).sum(axis=0))
+        low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
+        columns = {"observed": observed, "predicted": np.mean(drawn, axis=0), "low": low, "high": high}
+        columns["p"] = np.minimum(2.0 * (tail + 1) / (n_draws + 1), 1.0)
+        named = pd.MultiIndex.from_tuples(index, names=["statistic", "question", "of"])
+        return pd.DataFrame(columns, named).dropna()
+
+    def _ordered(self, observations: Observations) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Levels, −1 also where a question has no order; which questions have one, and their names."""
+        own = np.flatnonzero(self.model_.layout.kind == ORDINAL)
+        levels = np.full((observations.n_rows, observations.n_columns), -1, dtype=np.int16)
+        levels[:, own] = observations.to_dense()[:, own]
+        return levels, own, np.array(column_names(self))[self.questionnaire_.questions][own]
 
     def _warn_of_shrinkage(self, people: Population, solution: Solution, answers: Observations) -> None:
         missing = 1.0 - answers.n_entries / (answers.n_rows * answers.n_columns)
@@ -468,6 +570,8 @@ class ReadableFactors:
         rotation: Rotation = "varimax",
         n_factors: int | None = None,
         gamma: float = 0.0,
+        kaiser: bool = True,
+        target: Any = None,
         return_std: bool = False,
         n_draws: int | None = None,
         random_state: Any = None,
@@ -483,7 +587,7 @@ class ReadableFactors:
         Parameters
         ----------
         X : table
-        rotation, n_factors, gamma
+        rotation, n_factors, gamma, kaiser, target
             See :meth:`factor_solution`, whose factors these are.
         return_std : bool, default=False
             Whether to return the standard errors as well.
@@ -510,7 +614,8 @@ class ReadableFactors:
             if return_std:
                 raise DataError("Draws have no standard errors; leave out n_draws, or return_std=True.")
         observations = self._read(X)
-        solution = self._solution(self._population(), rotation, n_factors, gamma)
+        options = {"gamma": gamma, "kaiser": kaiser, "target": target}
+        solution = self._solution(self._population(), rotation, n_factors, **options)
         index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(observations.n_rows)
         names = _factor_names(solution)
 
@@ -522,7 +627,7 @@ class ReadableFactors:
         with threads(self.n_jobs):
             if n_draws is not None:
                 seed = seed_from(random_state)
-                states = posterior.draws(self.model_, this, n_draws, seed, thin=STEPS_BETWEEN)
+                states = posterior.draws(self.model_, this, n_draws, seed, thin=sample.STEPS_BETWEEN)
                 return [scores_of(state.factors) for state in states]
             if not return_std:
                 return scores_of(self._factors(this))
@@ -559,15 +664,21 @@ class ReadableFactors:
         return found
 
     def _solution(
-        self, people: Population, rotation: Rotation, n_factors: int | None, gamma: float, kaiser: bool = True
+        self, people: Population, rotation: Rotation, n_factors: int | None, **options: Any
     ) -> Solution:
-        check_choice("rotation", rotation, ROTATIONS)
+        target, gamma = options["target"], options["gamma"]
         most = min(self.model_.weights.shape)
+        if n_factors is None and np.ndim(target) == 2:
+            n_factors = np.shape(target)[1]
         if n_factors is not None:
             check_whole("n_factors", n_factors, 1, most)
+        names = [name for name, one in self._asked().items() if one.column >= 0]
+        options["target"] = target_of(target, rotation, names, most if n_factors is None else n_factors)
         if not np.isfinite(gamma) or gamma > 0.8:
             raise DataError(f"The 'gamma' parameter must be at most 0.8. Got {gamma!r} instead.")
-        solution = reading.solve(self.model_, people, rotation, n_factors, gamma, kaiser)
+        solution = reading.solve(self.model_, people, rotation, n_factors, **options)
+        if target is not None:  # it says what is positive
+            return solution
         scales = [one.scale for one in self._asked().values() if one.column >= 0]
         return poles.naturally_turned(solution, scales)
 
@@ -613,7 +724,7 @@ class ReadableFactors:
                 styled = part._replace(stretch=state.stretch)
                 apart = (state.factors - mean[rows]) @ projection.T
                 variance[rows] += weight[:, None] * apart**2
-                for some, covariance in factor_covariances(
+                for some, covariance in predict.factor_covariances(
                     self.model_, styled, state.factors, weight > posterior.IMPROBABLE
                 ):
                     own = ((projection @ covariance) * projection).sum(axis=2)
@@ -694,6 +805,9 @@ def _reliability(
         "explained": explained,
         "omega": [reading.omega(solution, own, key) for own, key in zip(every, keys, strict=True)],
     }
+    if solution.n_general:
+        by_factor = enumerate(zip(every, keys, strict=True))
+        found["omega_h"] = [reading.omega(solution, *of_sum, alone=k) for k, of_sum in by_factor]
     if answers is not None:
         levels = answers.to_dense().astype(np.float64)
         levels[levels < 0] = np.nan
@@ -703,3 +817,26 @@ def _reliability(
             for own, key, some in zip(every, keys, scales, strict=True)
         ]
     return pd.DataFrame(found, index=factors)
+
+
+def _grouped(groups: ArrayLike | None, n_rows: int) -> tuple[np.ndarray, list[Any]]:
+    """The position of each row's group, −1 where it has none, and the groups."""
+    values = pd.Series(["all"] * n_rows if groups is None else np.ravel(np.asarray(groups, dtype=object)))
+    if len(values) != n_rows or values.isna().all():
+        raise DataError(f"'groups' must have the group of each of the {n_rows} rows of X; got {len(values)}.")
+    position, labels = pd.factorize(values, sort=True)
+    return position, list(labels)
+
+
+def _statistics(levels: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
+    """Shares of each question's levels, of people by their mean place on all scales; correlations."""
+    known = levels >= 0
+    place = np.where(known, levels / np.maximum(n_levels - 1, 1), np.nan)
+    counts = [np.bincount(one[one >= 0], minlength=n) for one, n in zip(levels.T, n_levels, strict=True)]
+    covariance = reading.pairwise_covariance(place)
+    with np.errstate(invalid="ignore", divide="ignore"):  # where nobody answered, or all alike
+        shares = [one / one.sum() for one in counts]
+        bars = np.histogram(np.nansum(place, axis=1) / known.sum(axis=1), _TOTALS, (0.0, 1.0))[0]
+        spread = np.sqrt(covariance.diagonal())
+        correlation = (covariance / np.outer(spread, spread))[np.triu_indices(n_levels.size, 1)]
+        return np.concatenate([*shares, bars / bars.sum(), correlation])

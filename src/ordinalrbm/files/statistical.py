@@ -52,6 +52,7 @@ def read(path: Path, kind: Format) -> Source:
         tags=tags,
         variable_formats={name: form for name, form in meta.original_variable_types.items() if form},
         display_widths=dict(meta.variable_display_width),
+        response_sets=dict(meta.mr_sets or {}),
         file_label=meta.file_label or "",
         file_notes=tuple(meta.notes or ()),
         remarks=remarks,

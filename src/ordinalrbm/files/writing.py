@@ -4,7 +4,7 @@ A file is written next to its target and then moved there, so that it is never h
 each format can hold:
 
 - SPSS (.sav, .zsav): value labels, variable labels, user-missing codes and ranges, measures,
-  formats, notes. Multiple response sets are not kept.
+  formats, notes; in .sav also multiple response sets.
 - Stata (.dta): value labels of whole numbers, variable labels of up to 80 letters, formats. It
   has no user-missing numbers, only the extended missing values .a to .z: user-missing codes of an
   SPSS file become these, in ascending order and with their labels. In other formats, .a to .z are
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import struct
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -73,6 +74,8 @@ _MOST_DISCRETE = 3  # user-missing codes that an SPSS column can have
 _MOST_MISSING_LETTERS = 8  # of a text that is user-missing in SPSS
 # Where a file holds the time when it was written, and the time that replaces it.
 _LONGEST_HEAD = 1 << 10
+# How records begin: type 7, a kind of it, and the size of an element.
+_SPSS_NAMES, _SPSS_SETS = (struct.pack("<3i", 7, kind, 1) for kind in (13, 7))
 _SPSS_CLOCK = (rb"\A\$FL[23].{88}(.{17})", b"01 Jan 7000:00:00")
 _STATA_CLOCK = (rb"<timestamp>\x11(.{17})</timestamp>", b"01 Jan 1970 00:00")
 
@@ -629,6 +632,8 @@ def _spss_writer(target: Path, frame: pd.DataFrame, source: Source, schema: Sche
             variable_measure=source.measure if is_spss else dict.fromkeys(questions, "ordinal"),
             variable_format=source.variable_formats if is_spss else None,
         )
+        if source.response_sets and not is_packed:  # in which places are counted from the beginning
+            _add_response_sets(file, source)
         _without_clock(file, _SPSS_CLOCK)
 
     return write
@@ -673,6 +678,23 @@ def _stata_writer(
         _without_clock(file, _STATA_CLOCK)
 
     return write
+
+
+def _add_response_sets(file: Path, source: Source) -> None:
+    """Put a record of them where pyreadstat has written the other ones of its kind, which come last."""
+    content = file.read_bytes()
+    at = content.find(_SPSS_NAMES)
+    size = int.from_bytes(content[at + 12 : at + 16], "little")
+    pairs = content[at + 16 : at + 16 + size].decode().split("\t")
+    short = {name: key.lower() for key, _, name in (pair.partition("=") for pair in pairs)}
+    lines = ""
+    for key, one in source.response_sets.items():
+        names = [short[name] for name in one["variable_list"] if name in short]
+        counted, label = str(one["counted_value"]), one["label"] or ""
+        kind = f"D{len(counted)} {counted}" if one["is_dichotomy"] else "C"
+        lines += f"${key}={kind} {len(label.encode())} {label} {' '.join(names)}\n" if names else ""
+    record = _SPSS_SETS + len(lines.encode()).to_bytes(4, "little") + lines.encode()
+    file.write_bytes(content[:at] + record + content[at:])
 
 
 def _without_clock(file: Path, clock: tuple[bytes, bytes]) -> None:

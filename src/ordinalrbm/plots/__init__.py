@@ -10,7 +10,13 @@ start a formula.
 from ordinalrbm.plots.factors import group_differences, information_curves, item_curves, loading_map
 from ordinalrbm.plots.maps import row_map, row_positions, similarity_map
 from ordinalrbm.plots.questions import factor_bars, response_curves
-from ordinalrbm.plots.scores import calibration, hidden_answers, learning_curve, level_shares
+from ordinalrbm.plots.scores import (
+    calibration,
+    hidden_answers,
+    learning_curve,
+    level_shares,
+    predictive_check,
+)
 
 __all__ = [
     "calibration",
@@ -22,6 +28,7 @@ __all__ = [
     "learning_curve",
     "level_shares",
     "loading_map",
+    "predictive_check",
     "response_curves",
     "row_map",
     "row_positions",

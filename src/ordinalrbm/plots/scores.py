@@ -194,3 +194,47 @@ def calibration(reliability: pd.DataFrame, *, title: str = "", note: str = "") -
     for one in (axes, counts):
         unboxed(one)
     return framed(figure, title, note)
+
+
+@plain_text
+def predictive_check(check: pd.DataFrame, *, title: str = "", note: str = "") -> Figure:
+    """Shares of levels, totals and correlations as observed, and where a model's draws are.
+
+    Parameters
+    ----------
+    check : DataFrame
+        From :meth:`ordinalrbm.CumulativeRBM.predictive_check`.
+    title, note : str, optional
+
+    Examples
+    --------
+    >>> import ordinalrbm as orbm
+    >>> food = orbm.datasets.load_food_world_cup().iloc[:, :5]
+    >>> model = orbm.CumulativeRBM(2, n_epochs=2, random_state=0).fit(food)
+    >>> [axes.get_xlabel() for axes in predictive_check(model.predictive_check(food, n_draws=5)).axes]
+    ['predicted share of a level', 'mean place on all scales', 'predicted correlation']
+    """
+    figure, (shares, totals, correlations) = panels(3, 3, 4.0, 3.9)
+    for axes, kind, what in (
+        (shares, "share", "share of a level"),
+        (correlations, "correlation", "correlation"),
+    ):
+        lines = check[check.index.get_level_values(0) == kind]
+        away = (lines["observed"] < lines["low"]) | (lines["observed"] > lines["high"])
+        for some, colour in ((~away, KINDS[0]), (away, KINDS[5])):
+            x, low, high, y = (lines.loc[some, name] for name in ("predicted", "low", "high", "observed"))
+            label = f"{some.sum()} {'outside' if colour == KINDS[5] else 'inside'}"
+            axes.hlines(y, low, high, color=colour, lw=1, alpha=0.5)
+            axes.plot(x, y, "o", color=colour, ms=3, label=label)
+        axes.axline((0, 0), slope=1, color="#AAAAAA", lw=1, ls="--")
+        axes.set(xlabel=f"predicted {what}", ylabel=f"observed {what}")
+        axes.legend(frameon=False, fontsize="small", title="95% of the draws", title_fontsize="small")
+    bars = check.loc["total"]
+    place = bars.index.get_level_values("of").to_numpy(dtype=np.float64)
+    totals.fill_between(place, bars["low"], bars["high"], color=KINDS[4], alpha=0.4, label="95% of the draws")
+    totals.plot(place, bars["observed"], "o-", color="black", ms=3, lw=1, label="observed")
+    totals.set(xlabel="mean place on all scales", ylabel="share of people", xlim=(0, 1), ylim=(0, None))
+    totals.legend(frameon=False, fontsize="small")
+    for axes in (shares, totals, correlations):
+        unboxed(axes)
+    return framed(figure, title, note)

@@ -37,14 +37,23 @@ def stem(name: str) -> str | None:
     return name.rpartition("_")[0] or None
 
 
+def battery_of(source: Source, name: str) -> str | None:
+    """The multiple response set that the file has a column in, or else the stem of its name."""
+    return source.set_of.get(name) or stem(name)
+
+
+def _fewest(battery: str | None) -> int:
+    return 2 if battery and battery.startswith("$") else BATTERY
+
+
 # ---- columns of ticks -------------------------------------------------------------------------
 
 
 def tick_columns(source: Source, name: str, codes: Iterable[Code]) -> list[str]:
     """The columns of a battery that hold nothing but these codes, a tick above all, and blanks."""
-    own, known = stem(name), set(map(alike, codes))
+    own, known = battery_of(source, name), set(map(alike, codes))
     names = source.frame.columns
-    beside = [other for other in names if other == name or (own and stem(other) == own)]
+    beside = [other for other in names if other == name or (own and battery_of(source, other) == own)]
     return [other for other in beside if source.cells(other)[1] <= known]
 
 
@@ -65,27 +74,39 @@ def _are_blank(source: Source, names: Sequence[str]) -> np.ndarray:
 
 
 def with_ticks(source: Source, looks: Sequence[ColumnProfile], columns: Sequence[Column]) -> list[Column]:
-    """Columns of 1 or blank as questions, where they are a battery and do not all say the same."""
-    pairs = list(zip(looks, columns, strict=True))
-    may_be = [_may_be_tick(look, column) for look, column in pairs]
-    times = Counter(stem(look.name) for look, may in zip(looks, may_be, strict=True) if may)
+    """Columns of 1 or blank as questions, where they are a battery and do not all say the same.
+
+    Columns of several mentions, with the same categories in each, are nominal.
+    """
+    pairs = [(look, _as_mention(source, column)) for look, column in zip(looks, columns, strict=True)]
+    own = [battery_of(source, look.name) for look in looks]
+    may_be = [_may_be_tick(look, column, one) for (look, column), one in zip(pairs, own, strict=True)]
+    times = Counter(one for one, may in zip(own, may_be, strict=True) if may)
     return [
-        (_as_ticks(source, look, column) or column)
-        if may and BATTERY <= times[stem(look.name)] <= _MOST_TICKS
+        (_as_ticks(source, look, column, _fewest(one)) or column)
+        if may and _fewest(one) <= times[one] <= _MOST_TICKS
         else column
-        for may, (look, column) in zip(may_be, pairs, strict=True)
+        for may, one, (look, column) in zip(may_be, own, pairs, strict=True)
     ]
 
 
-def _may_be_tick(look: ColumnProfile, column: Column) -> bool:
+def _may_be_tick(look: ColumnProfile, column: Column, battery: str | None) -> bool:
     is_one = column.role == "ignored" and len(look.counts) == 1
-    return is_one and look.n_answers < look.n_rows and stem(look.name) is not None
+    return is_one and look.n_answers < look.n_rows and battery is not None
 
 
-def _as_ticks(source: Source, look: ColumnProfile, column: Column) -> Column | None:
+def _as_mention(source: Source, column: Column) -> Column:
+    key = source.set_of.get(column.name)
+    if key is None or column.role != "ordinal" or source.response_sets[key[1:]]["is_dichotomy"]:
+        return column
+    reason = f"one of several mentions, the multiple response set {key} of the file"
+    return replace(column, role="nominal", reason=reason, confidence=_VOTED)
+
+
+def _as_ticks(source: Source, look: ColumnProfile, column: Column, fewest: int) -> Column | None:
     (tick,) = look.counts
     names = tick_columns(source, look.name, [tick, *look.missing])
-    if len(names) < BATTERY:
+    if len(names) < fewest:
         return None
     is_blank, own = _are_blank(source, names), names.index(look.name)
     if not (is_blank[:, own] & ~is_blank.all(axis=1)).any():

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -46,6 +46,7 @@ class Source:
     tags: dict[str, np.ndarray] = field(default_factory=dict)
     variable_formats: dict[str, str] = field(default_factory=dict)  # of SPSS or Stata
     display_widths: dict[str, int] = field(default_factory=dict)  # of SPSS
+    response_sets: dict[str, dict[str, Any]] = field(default_factory=dict)  # of SPSS, as pyreadstat has them
     file_label: str = ""
     file_notes: tuple[str, ...] = ()  # of SPSS
     remarks: tuple[str, ...] = ()  # what had to be assumed to read the file, in sentences
@@ -64,6 +65,12 @@ class Source:
                 position, codes = np.zeros(len(self.frame), dtype=np.int64), [math.nan]
             self._cells[name] = position < 0, frozenset(map(alike, codes))
         return self._cells[name]
+
+    @cached_property
+    def set_of(self) -> dict[str, str]:
+        """The multiple response set of each column that is in one, with a dollar sign as SPSS has it."""
+        sets = self.response_sets.items()
+        return {name: f"${key}" for key, one in sets for name in one["variable_list"]}
 
     @cached_property
     def _cells(self) -> dict[str, tuple[np.ndarray, frozenset[Code]]]:

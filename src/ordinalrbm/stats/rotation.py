@@ -5,6 +5,9 @@ correlations are Φ = TᵀT; columns of T have length one, and are orthogonal wh
 uncorrelated. T is where a criterion of simple structure is smallest, found by gradient projection
 (Jennrich 2001, 2002; Bernaards and Jennrich 2005) from several starts, of which the best counts.
 Orthogonal turns first come near by the fixed point that varimax is usually found by.
+
+A bifactor rotation is the orthogonal turn at which all factors but the first, the general one, are as
+simple as can be (bi-quartimin: Jennrich and Bentler 2011). A target is approached by least squares.
 """
 
 from __future__ import annotations
@@ -14,9 +17,13 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-Rotation = Literal["varimax", "quartimax", "oblimin", "promax", "none"]
-ROTATIONS: tuple[Rotation, ...] = get_args(Rotation)
-OBLIQUE = ("oblimin", "promax")  # after these, factors may be correlated
+_Simple = Literal["varimax", "quartimax", "oblimin", "promax", "none"]
+_Targeted = Literal["target", "procrustes"]
+Rotation = _Simple | Literal["bifactor"] | _Targeted
+ROTATIONS: tuple[Rotation, ...] = get_args(_Simple)  # that all factors are alike in
+TARGETED: tuple[Rotation, ...] = get_args(_Targeted)
+OBLIQUE = ("oblimin", "promax", "target")  # after these, factors may be correlated
+FEWEST_OF_BIFACTOR = 3  # a general factor, and two groups that can be told apart
 
 # Of the gradient; from a given start, which is near, less will do.
 _TOLERANCE, _NEAR_ENOUGH = 1e-8, 1e-5
@@ -50,27 +57,30 @@ def rotate(
     seed: int = 0,
     start: np.ndarray | None = None,
     kaiser: bool = True,
+    target: np.ndarray | None = None,
 ) -> Rotated:
     """Rotate loadings of uncorrelated factors; with Kaiser's normalisation all questions count the same.
 
-    Factors come in the order of the variance that they explain, and with signs that make the
-    strongest loadings positive; but with ``start``, a turn to begin from, they stay as they are.
-    ``gamma`` of oblimin is 0 for direct quartimin; above, factors become more correlated.
+    Factors come in the order of the variance that they explain, a general one before, and with signs
+    that make the strongest loadings positive; but with ``start``, a turn to begin from, they stay as
+    they are. ``gamma`` of oblimin is 0 for direct quartimin; above, factors become more correlated.
+    A ``target`` (N, n) is NaN where loadings are free; its factors stay, and nothing is normalised.
     """
     n_factors = loadings.shape[1]
-    length = np.linalg.norm(loadings, axis=1) if kaiser else np.ones(len(loadings))
+    length = np.linalg.norm(loadings, axis=1) if kaiser and target is None else np.ones(len(loadings))
     weights = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)[:, None]
     normalised = weights * loadings
-    if rotation == "none" or n_factors < 2:
+    if rotation == "none" or (n_factors < 2 and target is None):
         turn = np.eye(n_factors) if start is None else start
     elif rotation == "promax":
         turn = _promax(normalised, _best_turn(normalised, _varimax, False, n_starts, seed, start))
     else:
-        criterion = {"varimax": _varimax, "quartimax": _quartimax}.get(rotation, _oblimin(gamma))
-        is_oblique = rotation in OBLIQUE
-        turn = _best_turn(normalised, criterion, is_oblique, n_starts, seed, start)
-    if start is None:
-        turn = _in_order(loadings, turn)
+        criteria = {"varimax": _varimax, "quartimax": _quartimax, "bifactor": _bifactor}
+        criterion = criteria.get(rotation, _oblimin(gamma)) if target is None else _towards(target)
+        near = None if target is None else allowed_turn(loadings.T @ np.nan_to_num(target), is_oblique=False)
+        turn = _best_turn(normalised, criterion, rotation in OBLIQUE, n_starts, seed, start, near)
+    if start is None and target is None:
+        turn = _in_order(loadings, turn, n_general=int(rotation == "bifactor"))
     return Rotated(_pattern(loadings, turn), turn.T @ turn, turn)
 
 
@@ -78,10 +88,11 @@ def _pattern(loadings: np.ndarray, turn: np.ndarray) -> np.ndarray:
     return np.linalg.solve(turn, loadings.T).T
 
 
-def _in_order(loadings: np.ndarray, turn: np.ndarray) -> np.ndarray:
+def _in_order(loadings: np.ndarray, turn: np.ndarray, n_general: int = 0) -> np.ndarray:
     """The same turn with the strongest factor first, and every factor's strongest loadings > 0."""
     pattern = _pattern(loadings, turn)
     explained = ((pattern @ turn.T @ turn) * pattern).sum(axis=0)
+    explained[:n_general] = np.inf
     sign = np.where((pattern**3).sum(axis=0) < 0, -1.0, 1.0)
     return (turn * sign)[:, np.argsort(-explained, kind="stable")]
 
@@ -109,6 +120,19 @@ def _oblimin(gamma: float) -> _Criterion:
     return criterion
 
 
+def _bifactor(pattern: np.ndarray) -> tuple[float, np.ndarray]:
+    value, slope = _oblimin(0.0)(pattern[:, 1:])
+    return value, np.column_stack([np.zeros(len(pattern)), slope])
+
+
+def _towards(target: np.ndarray) -> _Criterion:
+    def criterion(pattern: np.ndarray) -> tuple[float, np.ndarray]:
+        away = np.nan_to_num(pattern - target)
+        return 0.5 * float((away**2).sum()), away
+
+    return criterion
+
+
 # ---- gradient projection ----------------------------------------------------------------------
 
 
@@ -119,6 +143,7 @@ def _best_turn(
     n_starts: int,
     seed: int,
     start: np.ndarray | None,
+    near: np.ndarray | None = None,
 ) -> np.ndarray:
     """The turn with the smallest criterion, from the given start alone or from several."""
     if start is not None:
@@ -126,7 +151,9 @@ def _best_turn(
     rng, n_factors = np.random.default_rng(seed), loadings.shape[1]
     starts = [np.eye(n_factors)]
     starts += [np.linalg.qr(rng.normal(size=starts[0].shape))[0] for _ in range(n_starts - 1)]
-    if is_oblique:  # uncorrelated simple structure is near the correlated one
+    if near is not None:
+        starts[0] = near
+    elif is_oblique:  # uncorrelated simple structure is near the correlated one
         starts[0] = _best_turn(loadings, _varimax, False, 2, seed, None)
     found = [_descend(loadings, one, criterion, is_oblique) for one in starts]
     return min(found, key=lambda one: one[0])[1]

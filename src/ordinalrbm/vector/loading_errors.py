@@ -23,7 +23,6 @@ from ordinalrbm.data.questionnaire import ORDINAL
 from ordinalrbm.engine import normal_reference, thresholds
 from ordinalrbm.engine.side import Side
 from ordinalrbm.stats import polychoric
-from ordinalrbm.stats.rotation import Rotation
 from ordinalrbm.vector.loadings import Population, Solution, contrasts, rotated_like, utility_spread
 from ordinalrbm.vector.model import VectorModel
 from ordinalrbm.vector.posterior import IMPROBABLE, State, mean_field
@@ -48,10 +47,7 @@ def loading_errors(
     this: Side,
     people: Population,
     solution: Solution,
-    rotation: Rotation,
     *,
-    gamma: float = 0.0,
-    kaiser: bool = True,
     weight: np.ndarray | None = None,
     seed: int = 0,
 ) -> LoadingErrors | None:
@@ -67,10 +63,7 @@ def loading_errors(
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     noise = np.random.default_rng(seed).normal(size=(_N_DRAWS, len(values))) @ root.T
     readable = contrasts(model, people.mean)
-    drawn = [
-        rotated_like(readable @ (weights + one.reshape(weights.shape)), solution, rotation, gamma, kaiser)
-        for one in noise
-    ]
+    drawn = [rotated_like(readable @ (weights + one.reshape(weights.shape)), solution) for one in noise]
     return LoadingErrors(
         np.std([one.pattern for one in drawn], axis=0), np.std([one.correlation for one in drawn], axis=0)
     )

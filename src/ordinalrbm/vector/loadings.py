@@ -13,8 +13,9 @@ others, by their shares, with the noise of a logistic distribution.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, softmax
@@ -63,6 +64,7 @@ class Solution(NamedTuple):
     ``loadings`` (N, n) are standardised weights of the factors (their pattern), ``correlation``
     (n, n) is that of the factors, ``spread`` (N,) the standard deviation of each utility, and
     ``projection`` (n, K) makes factors with mean zero and variance one out of h − ``mean``.
+    ``options`` are those of the rotation.
     """
 
     loadings: np.ndarray
@@ -70,6 +72,12 @@ class Solution(NamedTuple):
     spread: np.ndarray
     mean: np.ndarray
     projection: np.ndarray
+    options: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def n_general(self) -> int:
+        """How many factors, the first ones, belong to all questions."""
+        return int(self.options.get("rotation") == "bifactor")
 
     @property
     def structure(self) -> np.ndarray:
@@ -131,19 +139,15 @@ def _moments(all_draws: Iterator[np.ndarray], weight: np.ndarray | None) -> Popu
 
 
 def solve(
-    model: VectorModel,
-    people: Population,
-    rotation: Rotation,
-    n_factors: int | None = None,
-    gamma: float = 0.0,
-    kaiser: bool = True,
+    model: VectorModel, people: Population, rotation: Rotation, n_factors: int | None = None, **options: Any
 ) -> Solution:
     """Rotated loadings of the model's factors, or of the ``n_factors`` axes that explain most."""
     weights = contrasts(model, people.mean) @ model.weights.astype(np.float64) @ people.root
     unrotated, axes = _principal_axes(weights, n_factors)
-    pattern, correlation, turn = rotate(unrotated, rotation, gamma=gamma, kaiser=kaiser)
+    options["rotation"] = rotation
+    pattern, correlation, turn = rotate(unrotated, **options)
     projection = turn.T @ axes.T @ people.inverse_root
-    return Solution(pattern, correlation, utility_spread(weights), people.mean, projection)
+    return Solution(pattern, correlation, utility_spread(weights), people.mean, projection, options)
 
 
 def contrasts(model: VectorModel, mean: np.ndarray) -> np.ndarray:
@@ -177,40 +181,43 @@ def _principal_axes(weights: np.ndarray, n_factors: int | None) -> tuple[np.ndar
     return (left * size)[:, :n_factors], right[:n_factors].T
 
 
-def rotated_like(
-    weights: np.ndarray, target: Solution, rotation: Rotation, gamma: float, kaiser: bool = True
-) -> Rotated:
-    """Loadings of other weights, rotated from where they are nearest to those of the target."""
-    unrotated, _ = _principal_axes(weights, target.loadings.shape[1])
-    nearest = np.linalg.lstsq(unrotated, target.loadings, rcond=None)[0]
+def rotated_like(weights: np.ndarray, other: Solution) -> Rotated:
+    """Loadings of these weights, rotated from where they are nearest to another solution."""
+    unrotated, _ = _principal_axes(weights, other.loadings.shape[1])
+    nearest = np.linalg.lstsq(unrotated, other.loadings, rcond=None)[0]
     turn = np.linalg.inv(nearest).T
-    is_oblique = not np.allclose(target.correlation, np.eye(len(turn)))
-    return rotate(unrotated, rotation, gamma=gamma, start=allowed_turn(turn, is_oblique), kaiser=kaiser)
+    is_oblique = not np.allclose(other.correlation, np.eye(len(turn)))
+    return rotate(unrotated, start=allowed_turn(turn, is_oblique), **other.options)
 
 
 # ---- reliability ------------------------------------------------------------------------------
 
 
 def own_items(solution: Solution) -> list[np.ndarray]:
-    """Of each factor the questions that load on it more than on any other, the strongest first."""
-    size = np.abs(solution.loadings)
-    strongest = np.where(size.max(axis=1) > 0, size.argmax(axis=1), -1)
+    """Of each factor the questions that load on it more than on any other, the strongest first.
+
+    A general factor has all of them.
+    """
+    size, first = np.abs(solution.loadings), solution.n_general
+    strongest = np.where(size.max(axis=1) > 0, first + size[:, first:].argmax(axis=1), -1)
     return [
         own[np.argsort(-size[own, k], kind="stable")]
         for k in range(size.shape[1])
-        for own in [np.flatnonzero(strongest == k)]
+        for own in [np.flatnonzero((strongest == k) | (k < first))]
     ]
 
 
-def omega(solution: Solution, items: np.ndarray, key: np.ndarray) -> float:
+def omega(solution: Solution, items: np.ndarray, key: np.ndarray, alone: int | None = None) -> float:
     """McDonald's total omega of a sum of utilities: the share of its variance that factors explain.
 
-    ``key`` is the sign with which each question counts.
+    ``key`` is the sign with which each question counts. With one factor ``alone``, of uncorrelated
+    ones, it is omega hierarchical.
     """
     common = key @ solution.loadings[items]
     explained = float(common @ solution.correlation @ common)
     own = float((1.0 - solution.communality[items]).sum())
-    return explained / (explained + own) if len(items) else np.nan
+    wanted = explained if alone is None else float(common[alone] ** 2)
+    return wanted / (explained + own) if len(items) else np.nan
 
 
 def cronbach_alpha(answers: np.ndarray, key: np.ndarray, weight: np.ndarray | None = None) -> float:
@@ -218,12 +225,12 @@ def cronbach_alpha(answers: np.ndarray, key: np.ndarray, weight: np.ndarray | No
     n_items = answers.shape[1]
     if n_items < 2:
         return np.nan
-    covariance = _pairwise_covariance(answers * key, weight)
+    covariance = pairwise_covariance(answers * key, weight)
     total = covariance.sum()
     return float(n_items / (n_items - 1) * (1.0 - np.trace(covariance) / total))
 
 
-def _pairwise_covariance(answers: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+def pairwise_covariance(answers: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
     """Covariances, each of the rows that have both answers."""
     known = ~np.isnan(answers)
     filled = np.where(known, answers, 0.0)
