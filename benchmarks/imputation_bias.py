@@ -110,10 +110,12 @@ def by_mice(tables: list[np.ndarray], method: str, n_draws: int, folder: Path) -
     if not found.exists():
         script = Path(__file__).with_name("imputation_mice.R")
         subprocess.run(["Rscript", script, given, found, str(n_draws), method], check=True)
-    return pd.read_csv(found, header=None).to_numpy(float).reshape(len(tables), n_draws, N_ROWS, 8)
+    imputed = pd.read_csv(found, header=None).to_numpy(float).reshape(-1, n_draws, N_ROWS, 8)
+    return imputed[: len(tables)]  # may have been kept from a longer run
 
 
 def by_ours(table: np.ndarray, n_draws: int, seed: int) -> list[np.ndarray]:
+    # Draws have parameters of their own: of the model they have no more than what the columns are.
     model = orbm.CumulativeRBM(n_epochs=1, random_state=seed).fit(table)
     return model.impute(table, n_draws=n_draws, random_state=seed)
 

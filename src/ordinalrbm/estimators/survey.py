@@ -665,13 +665,11 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
 
     def _deltas(self, delta: float | Mapping[Any, float]) -> np.ndarray:
         """(questions,) shift of the utilities of missing answers, in standard deviations."""
-        names, kind = column_names(self), self.model_.layout.kind
+        names, kind = getattr(self, "feature_names_in_", range(self.n_features_in_)), self.model_.layout.kind
         own = [names[j] for j in self.questionnaire_.questions]
-        given = (
-            delta
-            if isinstance(delta, Mapping)
-            else dict.fromkeys(np.array(own, object)[kind != NOMINAL], delta)
-        )
+        given = delta
+        if not isinstance(given, Mapping):
+            given = {name: delta for name, own_kind in zip(own, kind, strict=True) if own_kind != NOMINAL}
         for name, value in given.items():
             if name not in own or kind[own.index(name)] == NOMINAL:
                 raise DataError(

@@ -16,6 +16,7 @@ afterwards (Talhouk, Doucet and Murphy 2012).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from scipy import linalg
@@ -130,7 +131,7 @@ class LatentNormal:
     ) -> None:
         self.questions, self.weight, self.rng = questions, weight, np.random.default_rng(seed)
         first = np.cumsum([0, *(question.width for question in questions)])
-        self.columns = [slice(a, b) for a, b in zip(first[:-1], first[1:], strict=True)]
+        self.columns = [slice(a, b) for a, b in pairwise(first.tolist())]
         self.mean, self.away = np.zeros((2, first[-1], weight.size))
         self.precision = np.eye(first[-1])
         self.design = np.vstack([np.ones(weight.size), covariates.T.astype(np.float64)])
@@ -180,7 +181,7 @@ class LatentNormal:
         self.away = utilities / unit[:, None] - self.mean
 
     def _root_of_wishart(self, squares: np.ndarray, freedom: float) -> np.ndarray:
-        """Upper R, where R Rᵀ is from the Wishart distribution with the inverse of these squares (Bartlett)."""
+        """Upper R, where R Rᵀ is Wishart distributed around the inverse of these squares (Bartlett)."""
         n = len(squares)
         chance = np.triu(self.rng.standard_normal((n, n)), 1)
         chance[np.diag_indices(n)] = np.sqrt(self.rng.chisquare(freedom - np.arange(n)[::-1]))
