@@ -199,7 +199,8 @@ def replication(seed: int, offset: float, n_draws: int) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     whole = people(rng)
     seen = hidden(whole, offset, rng)
-    model = orbm.CumulativeRBM(nominal=["kind"], numeric=["number"], background=["x"], random_state=seed)
+    columns = {"nominal": ["kind"], "numeric": ["number"], "background": ["x"]}
+    model = orbm.CumulativeRBM(**columns, n_epochs=1, random_state=seed)  # as in by_ours
     tables = model.fit(seen).impute(seen, n_draws=n_draws, random_state=seed)
     imputed = pd.DataFrame([estimates(table) for table in tables]).mean()
     lines = {"complete": estimates(whole), "dropped": estimates(seen.dropna()), "imputed": imputed}

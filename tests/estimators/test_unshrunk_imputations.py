@@ -38,7 +38,7 @@ def test_numbers_without_gaps_have_the_posterior_of_a_covariance():
     """Inverse Wishart with N + 1 + n - 1 degrees of freedom, around the squares and one on the diagonal."""
     z = correlated(60, 0.4, 3, 1) * [1.0, 2.0, 0.5]
     found = sampled(
-        [Number(column) for column in z.T], 60, 1500, lambda c: np.linalg.inv(c.precision), burn_in=5
+        [Number(column) for column in z.T], 60, 1000, lambda c: np.linalg.inv(c.precision), burn_in=5
     )
     squares = np.cov(z.T, bias=True) * 60 + np.eye(3)
     mean = squares / (60 + 4 - 1 - 3 - 1)
@@ -58,7 +58,7 @@ def test_thresholds_of_a_scale_alone_have_the_posterior_of_its_shares():
             norm.cdf((chain.questions[0].thresholds - chain.mean[0, 0]) / spread), prepend=0, append=1
         )
 
-    found = sampled([Scale(level)], n, 4000, chances)
+    found = sampled([Scale(level)], n, 1500, chances)
     np.testing.assert_allclose(found.mean(axis=0), shares, atol=0.012)
     np.testing.assert_allclose(found.std(axis=0), np.sqrt(shares * (1 - shares) / n), rtol=0.25)
 
@@ -103,14 +103,14 @@ def test_rows_without_weight_change_no_parameter():
 
 def test_what_is_missing_at_random_is_not_biased():
     """Half of the answers to two questions are missing where two others are high."""
-    complete = 1.0 + np.digitize(correlated(1500, 0.5, 4, 5), [-1.0, 0.0, 0.8])
+    complete = 1.0 + np.digitize(correlated(800, 0.5, 4, 5), [-1.0, 0.0, 0.8])
     hidden = (
         np.random.default_rng(6).random(complete.shape)
         < norm.cdf(complete[:, :2].mean(axis=1) - 2.4)[:, None]
     )
     hidden[:, :2] = False
     X = np.where(hidden, np.nan, complete)
-    tables = orbm.CumulativeRBM(**QUICK).fit(X).impute(X, n_draws=8, random_state=0)
+    tables = orbm.CumulativeRBM(**QUICK).fit(X).impute(X, n_draws=6, random_state=0)
     dropped = np.nanmean(X, axis=0)[2:] - complete.mean(axis=0)[2:]
     assert (dropped < -0.15).all()
     bias = np.mean(tables, axis=0).mean(axis=0)[2:] - complete.mean(axis=0)[2:]
