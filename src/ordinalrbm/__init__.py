@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # for editors and type checkers
     from ordinalrbm.files.parquet_parts import RatingsPart
     from ordinalrbm.files.survey import read_survey
     from ordinalrbm.pages.reporting import report
-    from ordinalrbm.stats.pooling import pool, with_imputations
+    from ordinalrbm.stats.pooling import pool, pool_test, with_imputations
     from ordinalrbm.storage.model_file import load
 
 # Where public names are. They are fetched when first asked for: the libraries behind them take
@@ -40,6 +40,7 @@ _HOMES = {name: f"estimators.{module}" for module, name in ESTIMATORS.values()} 
     "never_asked": "data.never_asked",
     "polychoric": "estimators.correlations",
     "pool": "stats.pooling",
+    "pool_test": "stats.pooling",
     "read_survey": "files.survey",
     "report": "pages.reporting",
     "with_imputations": "stats.pooling",

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import t
+from scipy.stats import f, t
 
 import ordinalrbm as orbm
 from ordinalrbm import DataError
@@ -193,3 +193,52 @@ def test_other_results_and_a_single_table_are_refused():
         orbm.with_imputations(TABLES, lambda table: float(table["y"].mean()))
     with pytest.raises(DataError, match="list of imputed tables"):
         orbm.with_imputations(TABLES[0], WithErrors)
+
+
+# ---- several coefficients at once ----------------------------------------------------------------
+
+JOINT = [[0.31, 0.22, -0.1], [0.44, 0.12, 0.05], [0.2, 0.25, -0.02], [0.35, 0.3, 0.01]]
+BASE = np.array([[0.02, 0.004, 0.001], [0.004, 0.015, -0.002], [0.001, -0.002, 0.03]])
+COVARIANCES = [BASE * (1 + i / 10) for i in range(1, 5)]
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        # mitml 0.4-4, which mice's D1() and D2() call: F, k, v, r.
+        (orbm.pool_test(JOINT, COVARIANCES), (1.350193, 3, 49.076323, 0.388395)),
+        (orbm.pool_test(JOINT, COVARIANCES, df_complete=57), (1.350193, 3, 22.882336, 0.388395)),
+        (orbm.pool_test(JOINT[:2], COVARIANCES[:2]), (1.4487651, 3, 16.2818659, 0.5395978)),
+        (orbm.pool_test([9.1, 7.4, 8.8, 12.2], df=3), (2.5723266, 3, 98.9273463, 0.1303785)),
+    ],
+)
+def test_joint_tests_as_mitml_has_them(found, wanted):
+    assert found[["F", "df1", "df2", "riv"]].tolist() == pytest.approx(wanted, rel=1e-6)
+    assert found["p"] == pytest.approx(f.sf(found["F"], found["df1"], found["df2"]))
+
+
+def test_a_joint_test_of_one_coefficient_is_that_of_its_interval():
+    line = orbm.pool(ESTIMATES, ERRORS).iloc[0]
+    found = orbm.pool_test(ESTIMATES, [[[e * e]] for e in ERRORS])
+    assert found["F"] == pytest.approx((line["estimate"] / line["se"]) ** 2)
+
+
+def test_coefficients_that_do_not_differ_between_tables():
+    found = orbm.pool_test([[0.3, 0.1]] * 5, [np.eye(2) / 50] * 5)
+    assert found["F"] == pytest.approx(50 * (0.09 + 0.01) / 2) and found["riv"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"results": [[1.0]]}, "two imputed tables or more"),
+        ({"results": [1.0, 2.0]}, "covariances.*or df"),
+        ({"results": [1.0, np.nan], "df": 1}, "finite results"),
+        ({"results": [1.0, -2.0], "df": 1}, "one chi-squared statistic"),
+        ({"results": JOINT, "covariances": COVARIANCES[:3]}, "4 covariance matrices of 3 estimates"),
+        ({"results": JOINT, "covariances": [-BASE] * 4}, "positive eigenvalues"),
+    ],
+)
+def test_joint_tests_that_cannot_be(arguments, words):
+    with pytest.raises(DataError, match=words):
+        orbm.pool_test(**arguments)

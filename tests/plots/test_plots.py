@@ -237,3 +237,26 @@ def test_it_draws_into_axes_that_are_given(name):
     assert left.get_title() == "What $x" and left.get_xlabel().endswith("and why")
     assert left.has_data() and not right.has_data()
     assert drawn(figure)
+
+
+# Imputed answers
+
+
+def test_observed_and_imputed():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {"tea": ["no", "yes", None, None], "age": [20.0, np.nan, 30.0, 40.0], "id": [1, 2, 3, 4]}
+    )
+    X = pd.concat([X] * 10, ignore_index=True)
+    X["age"] += rng.normal(size=40)
+    tables = [X.fillna({"tea": "yes", "age": 25.0}), X.fillna({"tea": "no", "age": 35.0})]
+    figure = plots.observed_and_imputed(X, tables, title="Gaps")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["tea", "age"]
+    assert [bar.get_height() for bar in figure.axes[0].patches] == [0.5, 0.5, 0.5, 0.5]
+    assert figure.axes[1].get_ylabel() == "share of answers" and len(figure.axes[1].patches) == 20
+    assert sum(bar.get_height() for bar in figure.axes[1].patches[10:]) == pytest.approx(1.0)
+    assert drawn(figure)
+    with pytest.raises(DataError, match="40 rows of X"):
+        plots.observed_and_imputed(X, [tables[0][:3]])
+    with pytest.raises(DataError, match="no imputed answer"):
+        plots.observed_and_imputed(tables[0], tables)

@@ -42,7 +42,8 @@ Parameters = StrEnum("Parameters", "DRAWN FIXED")  # of the model: drawn as well
 _MEDIAN = FillRule.MEDIAN
 _OUT = "Its ending decides the format; by default survey-complete.sav for survey.sav."
 _DRAWS = "Multiple imputation: this many tables with random draws, stacked."
-_PARAMETERS = "Refit the model for each draw, or treat its parameters as known."
+_PARAMETERS = "Draw parameters for each table from their posterior, or take the model's as known."
+_DELTA = "How much higher missing answers' utilities are, in standard deviations, than missing at random."
 _FILL = (
     "Which cells to fill, separated by commas: empty ones and those coded no-answer (or missing), "
     "dont-know, refused, not-applicable, not-asked; all for all of these."
@@ -61,6 +62,7 @@ def impute(
     draws: Annotated[int | None, option("M", _DRAWS, min=1)] = None,
     separate: Annotated[bool, flag("--separate", "Write each draw to a file of its own.")] = False,
     parameters: Annotated[Parameters, typer.Option(help=_PARAMETERS)] = Parameters.DRAWN,
+    delta: Annotated[float, option("SD", _DELTA)] = 0.0,
     fill: Annotated[str, option("KINDS", _FILL)] = _USUAL,
     fill_never_asked: Annotated[bool, flag("--fill-never-asked", _NEVER)] = False,
     settings: SurveySettings,
@@ -96,7 +98,7 @@ def impute(
 
         fitted = learn_survey(survey, settings).set_params(n_jobs=settings.threads)
     weight = survey.weight if fitted.about_.get("weighted") else None
-    how: Any = {"rule": rule.value, "n_draws": draws, "parameters": parameters.value}
+    how: Any = {"rule": rule.value, "n_draws": draws, "parameters": parameters.value, "delta": delta}
     found = fitted.impute(
         survey.table, **how, fill_never_asked=True, sample_weight=weight, random_state=settings.seed
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -21,6 +21,7 @@ from ordinalrbm.data.frames import TableLike, frame_of
 from ordinalrbm.data.never_asked import cells_to_leave, groups_in
 from ordinalrbm.data.observations import Observations, weight_of_answers
 from ordinalrbm.data.questionnaire import (
+    NOMINAL,
     NUMERIC,
     ORDINAL,
     ColumnList,
@@ -550,6 +551,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         *,
         n_draws: int | None = None,
         parameters: Literal["drawn", "fixed"] = "drawn",
+        delta: float | Mapping[Any, float] = 0.0,
         stacked: bool = False,
         groups: TableLike | None = None,
         fill_never_asked: bool = False,
@@ -573,11 +575,15 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
             instead; 20 are usual. Analyse each, and combine the results with
             :func:`ordinalrbm.pool`.
         parameters : {"drawn", "fixed"}, default="drawn"
-            Parameters for random draws. "drawn": each table has its own, those of a model that is
-            fitted, with the settings of this one, to rows of X drawn with replacement. Then
-            intervals are right, and X should be the table that the model was fitted on. "fixed":
-            those of the fitted model, as if they were known; faster, for new rows, and when
-            intervals do not matter.
+            Parameters for random draws. "drawn": each table has its own, from their posterior given X,
+            which should be the table that the model was fitted on: thresholds, effects of the
+            background and all correlations of the utilities behind the answers, which are normal.
+            They are not shrunk as those of the model are, and intervals are right. "fixed": the
+            model's, as if they were known; for new rows, and when neither matters.
+        delta : float or dict from column to float, default=0
+            How much higher the utilities of missing answers are than of given ones with the same
+            other answers, in standard deviations of the question's utility: to see how much results
+            depend on answers being missing at random. A single number is for all scales and numbers.
         stacked : bool, default=False
             Whether to return draws as one table, below each other, with a first column
             ``Imputation_`` that counts them; 0 is X itself with its gaps, as in SPSS.
@@ -623,6 +629,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         if groups is not None and not fill_never_asked:
             gaps &= ~cells_to_leave(table, groups, known.questions)
 
+        shift = self._deltas(delta)
         given = known.given(table, levels)
         complete = given.copy()
 
@@ -636,29 +643,53 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
 
         cells = prediction.chosen_cells(gaps)
         with threads(self.n_jobs):
+            shifted = self._shifted(shift, observations.covariates) if shift.any() else self.model_
             if n_draws is None:
                 points = [np.zeros(0)]
-                for rows, part in self._distributions(self._side(observations), cells):
+                for rows, part in self._distributions(self._side(observations), cells, shifted):
                     question = cells.of_rows(rows.start, rows.stop).column
                     points.append(known.points(part, question, rule))
                 return filled(np.concatenate(points))
             seed = seed_from(random_state)
             if parameters == "fixed":
-                draws = sampling.gaps(self.model_, self._side(observations), cells, n_draws, seed)
+                this = self._side(observations)
+                draws = sampling.gaps(self.model_, this, cells, n_draws, seed, shifted)
             else:
                 names = [table.name(j) for j in known.questions]
                 weight = _weights_to_draw_by(observations, sample_weight, names)
-                settings = settings_of(
-                    Settings,
-                    self,
-                    n_factors=self.model_.n_factors,
-                    units=self.model_.units,
-                    seed=seed,
-                    n_epochs=max(1, self.best_epoch_),
+                draws = sampling.posterior_gaps(
+                    observations, weight, cells, shift, n_draws, seed, verbose=self.verbose
                 )
-                draws = sampling.bootstrap_gaps(observations, weight, settings, cells, n_draws)
             imputed = [filled(known.restore(values, cells.column)) for values in draws]
         return stack([decoded(given), *imputed]) if stacked else imputed
+
+    def _deltas(self, delta: float | Mapping[Any, float]) -> np.ndarray:
+        """(questions,) shift of the utilities of missing answers, in standard deviations."""
+        names, kind = getattr(self, "feature_names_in_", range(self.n_features_in_)), self.model_.layout.kind
+        own = [names[j] for j in self.questionnaire_.questions]
+        given = delta
+        if not isinstance(given, Mapping):
+            given = {name: delta for name, own_kind in zip(own, kind, strict=True) if own_kind != NOMINAL}
+        for name, value in given.items():
+            if name not in own or kind[own.index(name)] == NOMINAL:
+                raise DataError(
+                    f"{name!r} in delta is no column of levels or numbers of this model; leave it out."
+                )
+            if not isinstance(value, Real) or not np.isfinite(value):
+                raise DataError(
+                    f"The delta of {name!r} must be a finite number, such as -0.5. Got {value!r}."
+                )
+        return np.array([float(given.get(name, 0.0)) for name in own])
+
+    def _shifted(self, shift: np.ndarray, covariates: np.ndarray) -> VectorModel:
+        """The model with utilities shifted by so many of their standard deviations among people."""
+        model = self.model_
+        weights = model.weights.astype(np.float64)
+        variance = 1.0 + ((weights @ self._population().covariance) * weights).sum(axis=1)
+        if model.n_covariates:
+            variance += (covariates @ model.slopes.T).var(axis=0)
+        added = shift[model.layout.question] * np.sqrt(variance)
+        return model._replace(bias=(model.bias + added).astype(np.float32))
 
     def score(self, X: TableLike, y: object = None) -> float:
         """Mean log P(answer | the row's other answers); larger is better.
@@ -971,16 +1002,19 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
                 stacklevel=user_stacklevel(),
             )
 
-    def _distributions(self, this: Side, cells: prediction.Cells) -> Iterator[tuple[slice, np.ndarray]]:
-        """Distributions of cells, block by block."""
+    def _distributions(
+        self, this: Side, cells: prediction.Cells, shifted: VectorModel | None = None
+    ) -> Iterator[tuple[slice, np.ndarray]]:
+        """Distributions of cells, block by block, if their answers are given by the ``shifted`` model."""
+        model = shifted or self.model_
         if self.inference == "mcmc":  # chains of all rows, whose draws are numbered by row
             draws = posterior.draws(self.model_, this, self.n_draws, self._inference_seed())
-            yield slice(0, this.n_rows), prediction.probabilities(self.model_, draws, cells)
+            yield slice(0, this.n_rows), prediction.probabilities(model, draws, cells)
             return
         widened = self.inference == "linear_response"
         for rows, part, found in self._mean_fields(this):
             asked = cells.of_rows(rows.start, rows.stop)
-            yield rows, prediction.mixed(self.model_, part, found, asked, widened=widened)
+            yield rows, prediction.mixed(model, part, found, asked, widened=widened)
 
     def _cubes(self, observations: Observations) -> Iterator[tuple[slice, np.ndarray]]:
         """(rows, columns, L): distributions of all cells, block by block."""

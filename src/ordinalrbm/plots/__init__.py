@@ -8,6 +8,7 @@ start a formula.
 """
 
 from ordinalrbm.plots.factors import group_differences, information_curves, item_curves, loading_map
+from ordinalrbm.plots.imputations import observed_and_imputed
 from ordinalrbm.plots.maps import row_map, row_positions, similarity_map
 from ordinalrbm.plots.questions import factor_bars, response_curves
 from ordinalrbm.plots.scores import (
@@ -28,6 +29,7 @@ __all__ = [
     "learning_curve",
     "level_shares",
     "loading_map",
+    "observed_and_imputed",
     "predictive_check",
     "response_curves",
     "row_map",

@@ -124,6 +124,82 @@ def with_imputations(
     return pool(estimates, errors, level=level, df_complete=df_complete)
 
 
+def pool_test(
+    results: Any, covariances: Any = None, *, df: int | None = None, df_complete: float | None = None
+) -> pd.Series:
+    """Test of several coefficients at once, pooled over imputed tables: D1 or D2.
+
+    D1 is a Wald test that all estimates are zero (Li, Raghunathan and Rubin 1991; with
+    ``df_complete``, Reiter 2007). D2 pools any chi-squared statistics, such as likelihood ratios,
+    and has less power (Li, Meng, Raghunathan and Rubin 1991).
+
+    Parameters
+    ----------
+    results : sequence with one entry per imputation
+        Estimates, as in :func:`pool`; or, with ``df``, a chi-squared statistic of each table.
+    covariances : sequence of (k, k) arrays
+        Covariance matrices of the estimates; left out for D2.
+    df : int, optional
+        Degrees of freedom of the chi-squared statistics, which makes it D2.
+    df_complete : float, optional
+        Residual degrees of freedom of one table, for D1.
+
+    Returns
+    -------
+    Series
+        ``F``, ``df1``, ``df2``, ``p``, and ``riv``: by how much missing answers raise variances.
+
+    Examples
+    --------
+    >>> import ordinalrbm as orbm
+    >>> orbm.pool_test([[0.3, 0.2], [0.4, 0.1], [0.2, 0.2]], [[[0.01, 0], [0, 0.01]]] * 3)["p"].round(3)
+    np.float64(0.047)
+    >>> orbm.pool_test([9.1, 7.4, 8.8], df=2)["F"].round(2)
+    np.float64(3.65)
+    """
+    estimates = _matrix("results", results).to_numpy()
+    m, k = estimates.shape
+    if m < 2 or not np.isfinite(estimates).all() or (covariances is None) == (df is None):
+        raise DataError(
+            "A pooled test needs finite results of two imputed tables or more, and either their "
+            "covariances (D1) or df, the degrees of freedom of chi-squared statistics (D2)."
+        )
+    if df is not None:
+        if k != 1 or df < 1 or (estimates < 0).any():
+            raise DataError(
+                "With df of one or more, results are one chi-squared statistic per imputed table."
+            )
+        k, riv = df, (1.0 + 1.0 / m) * np.sqrt(estimates).var(ddof=1)
+        found = (estimates.mean() / k - (m + 1.0) / (m - 1.0) * riv) / (1.0 + riv)
+        freedom = k ** (-3.0 / m) * (m - 1.0) * (1.0 + 1.0 / max(riv, _SMALLEST_SHARE)) ** 2
+    else:
+        within = np.asarray(covariances, dtype=np.float64)
+        if within.shape != (m, k, k) or not (np.linalg.eigvalsh(within) > 0).all():
+            raise DataError(f"Give {m} covariance matrices of {k} estimates each, with positive eigenvalues.")
+        mean, inverse = estimates.mean(axis=0), np.linalg.inv(within.mean(axis=0))
+        away = estimates - mean
+        riv = (1.0 + 1.0 / m) * float(((away @ inverse) * away).sum()) / (m - 1.0) / k
+        found = mean @ inverse @ mean / k / (1.0 + riv)
+        freedom = _freedom_of_wald(max(riv, _SMALLEST_SHARE), m, k, df_complete)
+    p = stats.f.sf(max(found, 0.0), k, freedom)
+    return pd.Series(
+        {"F": found, "df1": k, "df2": freedom, "p": p, "riv": riv}, name="D1" if df is None else "D2"
+    )
+
+
+def _freedom_of_wald(riv: float, m: int, k: int, complete: float | None) -> float:
+    t = k * (m - 1.0)
+    if complete is None or t <= 4.0:
+        if t <= 4.0:
+            return 0.5 * t * (1.0 + 1.0 / k) * (1.0 + 1.0 / riv) ** 2
+        return 4.0 + (t - 4.0) * (1.0 + (1.0 - 2.0 / t) / riv) ** 2
+    a, seen = riv * t / (t - 2.0), (complete + 1.0) / (complete + 3.0) * complete
+    one, two = seen - 2.0 * (1.0 + a), seen - 4.0 * (1.0 + a)
+    more = (a / (1.0 + a)) ** 2 * one / two + 8.0 * a**2 * one / ((1.0 + a) * two**2)
+    more += 4.0 * a**2 / ((1.0 + a) * two) + 4.0 * a**2 / (one * two) + 16.0 * a**2 * one / two**3
+    return 4.0 + 1.0 / (1.0 / two + (more + 8.0 * a**2 / two**2) / (t - 4.0))
+
+
 def _estimates_and_errors(result: Any) -> tuple[Any, Any]:
     if hasattr(result, "params"):
         result = (result.params, result.bse if hasattr(result, "bse") else result.cov_params())

@@ -191,20 +191,10 @@ def _mean(values: np.ndarray, weight: np.ndarray) -> float:
 class _VectorLearner:
     """Everything that changes while learning; rows must already be in random order."""
 
-    def __init__(
-        self,
-        observations: Observations,
-        row_weight: np.ndarray | None,
-        settings: Settings,
-        start: VectorModel | None = None,
-    ) -> None:
+    def __init__(self, observations: Observations, row_weight: np.ndarray | None, settings: Settings) -> None:
         self.settings = settings
-        learnt, self.monitor = observations, None
-        if start is None:
-            learnt, self.monitor = hold_out(
-                observations, settings.validation_fraction, settings.seed, row_weight
-            )
-        self.model = first_model(learnt, row_weight, settings) if start is None else start.copy()
+        learnt, self.monitor = hold_out(observations, settings.validation_fraction, settings.seed, row_weight)
+        self.model = _first_model(learnt, row_weight, settings)
         if settings.thresholds == "even" and self.monitor is not None:
             _, first = self.monitor.measure(self.model, settings.unanswered)
             self.monitor = self.monitor._replace(marginal=lower_of(self.monitor.marginal, first))
@@ -321,14 +311,9 @@ def fit(
     row_weight: np.ndarray | None,
     settings: Settings,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
-    start: VectorModel | None = None,
 ) -> Fitted:
-    """Learn a model from rows in random order and return it.
-
-    With a model to start from, it learns from all answers for all epochs and watches none: most of
-    the time of a small survey goes into watching.
-    """
-    learner = _VectorLearner(observations, row_weight, settings, start)
+    """Learn a model from rows in random order and return it."""
+    learner = _VectorLearner(observations, row_weight, settings)
     interrupted = learn(
         learner, checkpoints.of("vector"), settings.n_epochs, verbose=settings.verbose, watched="held-out"
     )
@@ -344,8 +329,10 @@ def fit(
     return Fitted(best, best_epoch, learner.history, interrupted)
 
 
-def first_model(observations: Observations, row_weight: np.ndarray | None, settings: Settings) -> VectorModel:
-    """Return the model that learning from these rows would start with."""
+def _first_model(
+    observations: Observations, row_weight: np.ndarray | None, settings: Settings
+) -> VectorModel:
+    """The model that learning from these rows starts with."""
     return with_styles(
         initial_model(
             by_weight(observations, row_weight),

@@ -1,31 +1,27 @@
 """Answers drawn from the model: whole rows, or the missing ones of given rows.
 
 Multiple imputation by one fitted model takes its parameters for known, and intervals that are pooled
-from its draws are too narrow, most of all those of correlations. So each imputation may have
-parameters of its own (:func:`bootstrap_gaps`): those of a model of as many rows, drawn from the table
-with replacement. Over the imputations they vary as estimates from other people of the same kind would
-(the bootstrap), which in large samples is how much the posterior varies.
-
-A model learns from the rows that were drawn as the original did from all of them, starting from
-their polychoric correlations, where the spread is right already. Starting from the fitted model
-instead, few steps do not get far enough, and long ones add noise of their own.
+from its draws are too narrow, most of all those of correlations. And they are shrunk, which predicts
+best, but leaves what is imputed too close to the overall mean. So each imputation may have parameters
+of its own (:func:`posterior_gaps`), from the posterior under a prior that does not shrink. Utilities
+given many units per factor are nearly normal, and in that limit the draws can be had without the
+factors: of thresholds, effects of covariates, and all correlations.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 from tqdm.auto import tqdm
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.data.questionnaire import NUMERIC
+from ordinalrbm.data.questionnaire import NOMINAL, NUMERIC, ORDINAL
 from ordinalrbm.engine import gibbs, normal_reference
 from ordinalrbm.engine.philox import Purpose, uniforms
 from ordinalrbm.engine.side import Batch, Side
-from ordinalrbm.vector.learner import Settings, first_model, fit
+from ordinalrbm.stats import latent_normal
 from ordinalrbm.vector.model import VectorModel, complete_rows, random_factors, side
 from ordinalrbm.vector.posterior import State, draws
 from ordinalrbm.vector.predict import Cells, all_cells, probabilities
@@ -34,6 +30,8 @@ from ordinalrbm.vector.predict import Cells, all_cells, probabilities
 FREE_STEPS = 500
 # Steps between two imputations of the same row, so that they differ as independent ones would.
 STEPS_BETWEEN = 10
+# Sweeps over the utilities before the first imputation by drawn parameters, and between two of them.
+BURN_IN, SWEEPS_BETWEEN = 100, 10
 # Fewer people do not tell how much others would differ from them.
 FEWEST_ROWS = 30
 
@@ -65,47 +63,47 @@ def free_factors(
     return factors
 
 
-def gaps(model: VectorModel, this: Side, cells: Cells, n_draws: int, seed: int) -> Iterator[np.ndarray]:
-    """Yield random answers for some cells given the row's answers."""
+def gaps(
+    model: VectorModel, this: Side, cells: Cells, n_draws: int, seed: int, shifted: VectorModel | None = None
+) -> Iterator[np.ndarray]:
+    """Yield random answers for some cells given the row's answers, if given by the ``shifted`` model."""
     states = draws(model, this, n_draws, seed, thin=STEPS_BETWEEN)
     for draw, state in enumerate(states, start=1):
-        yield _answers(model, state, cells, seed, draw)
+        yield _answers(shifted or model, state, cells, seed, draw)
 
 
-def bootstrap_gaps(
-    observations: Observations, row_weight: np.ndarray | None, settings: Settings, cells: Cells, n_draws: int
+def posterior_gaps(
+    observations: Observations,
+    row_weight: np.ndarray | None,
+    cells: Cells,
+    shift: np.ndarray,
+    n_draws: int,
+    seed: int,
+    *,
+    verbose: bool = False,
 ) -> Iterator[np.ndarray]:
-    """Yield random answers for some cells, each time by a model of rows drawn with replacement."""
-    counts = observations.row_counts > 0
-    answered = np.flatnonzero(counts if row_weight is None else counts & (row_weight > 0))
-    seeds = np.random.SeedSequence(settings.seed).generate_state(n_draws)
-    for seed in tqdm(seeds.tolist(), "imputing", unit="table", disable=not settings.verbose, file=sys.stderr):
-        own = replace(settings, seed=seed % 2**31, verbose=False)
-        model = _redrawn(observations, answered, row_weight, own)
-        this = side(model, observations, settings.unanswered)
-        yield from gaps(model, this, cells, 1, own.seed)
+    """Yield random answers for some cells, each time with utilities under other parameters.
 
-
-def _redrawn(
-    observations: Observations, rows: np.ndarray, row_weight: np.ndarray | None, settings: Settings
-) -> VectorModel:
-    """The model of as many of these rows, drawn with replacement."""
-    rng = np.random.default_rng(settings.seed)
-    counts = np.bincount(rng.integers(rows.size, size=rows.size), minlength=rows.size)
-    drawn = rng.permutation(np.flatnonzero(counts))
-    again = rows[np.repeat(drawn, counts[drawn])]
-    start = first_model(
-        observations.take_rows(again), None if row_weight is None else row_weight[again], settings
-    )
-    # To learn from, a row that was drawn twice is there once and weighs twice.
-    weight = counts[drawn].astype(np.float32)
-    if row_weight is not None:
-        weight *= row_weight[rows[drawn]]
-    weight /= weight.mean()
-    fitted = fit(observations.take_rows(rows[drawn]), weight, settings, start=start)
-    if fitted.interrupted:  # of learning Ctrl-C leaves a model, of imputing nothing
-        raise KeyboardInterrupt
-    return fitted.model
+    Utilities behind the cells are shifted by so many of their standard deviations, (questions,).
+    """
+    levels, numbers = observations.to_dense(), np.full((observations.n_rows, observations.n_columns), np.nan)
+    numbers[observations.cells().row, observations.column] = observations.entry_numbers()
+    kind = observations.kind if observations.kind.size else np.full(observations.n_columns, ORDINAL)
+    questions = [
+        latent_normal.Number(numbers[:, j])
+        if kind[j] == NUMERIC
+        else (latent_normal.Categories if kind[j] == NOMINAL else latent_normal.Scale)(levels[:, j])
+        for j in range(observations.n_columns)
+    ]
+    weight = (observations.row_counts > 0) * (1.0 if row_weight is None else row_weight.astype(np.float64))
+    weight *= weight.sum() / (weight @ weight)  # to as many rows as tell as much, all with one weight (Kish)
+    covariates = observations.covariates if observations.covariates.size else np.zeros((weight.size, 0))
+    chain = latent_normal.LatentNormal(questions, covariates, weight, seed)
+    steps = tqdm(range(n_draws), "imputing", unit="table", disable=not verbose, file=sys.stderr)
+    for draw in steps:
+        for _ in range(SWEEPS_BETWEEN if draw else BURN_IN):
+            chain.sweep()
+        yield chain.answers(shift)[cells.row, cells.column]
 
 
 def _answers(model: VectorModel, state: State, cells: Cells, seed: int, sweep: int) -> np.ndarray:
