@@ -1,0 +1,154 @@
+"""The next question of an interview."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from sklearn.utils.validation import check_is_fitted
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.ratings import as_list
+from ordinalrbm.data.tables import Table, as_table
+from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.factor_analysis import ReadableFactors, factor_names
+from ordinalrbm.estimators.validation import check_whole
+from ordinalrbm.runtime.jit import single_threaded
+from ordinalrbm.stats.rotation import Rotation
+from ordinalrbm.vector import asking
+from ordinalrbm.vector import loadings as reading
+
+
+class Interviewing(ReadableFactors):
+    """Interviews by :class:`CumulativeRBM`."""
+
+    def ask(
+        self,
+        row: Any = None,
+        among: Sequence[Any] | None = None,
+        k: int = 1,
+        factors: str | Sequence[str] | None = None,
+        *,
+        until: float | None = None,
+        rotation: Rotation = "varimax",
+        n_factors: int | None = None,
+        gamma: float = 0.0,
+    ) -> pd.DataFrame:
+        """The questions to ask a person next: those whose answers are expected to tell most.
+
+        Parameters
+        ----------
+        row : dict from question to answer, Series or table of one row, optional
+            The answers so far, and what is known of the background; by default none.
+        among : list of questions, optional
+            Candidates; by default all. What has been answered is not asked again.
+        k : int, default=1
+            How many questions, each as if those before it had been answered.
+        factors : str or list of str, optional
+            The factors that matter, such as "Factor 1", or "all". By default it is the other
+            questions that matter: what these would be answered.
+        until : float, optional
+            Factors with a standard error of at most this do not count any more; where there are
+            none left, nothing is returned.
+        rotation, n_factors, gamma
+            See :meth:`factor_solution`, whose factors these are.
+
+        Returns
+        -------
+        DataFrame, the best question first
+            ``question``; ``text``, where it is known; ``information``, the share that the answer is
+            expected to explain of what is not known yet of the factors, or of the variance of the
+            utilities behind all other questions without an answer; ``standard_error``, expected
+            after the answer (of several factors the root mean square). ``attrs["standard_errors"]``
+            is that of each factor now, as :meth:`scores` has it.
+
+        Examples
+        --------
+        >>> import ordinalrbm as orbm
+        >>> food = orbm.datasets.load_food_world_cup().iloc[:200, :8]
+        >>> model = orbm.CumulativeRBM(3, n_epochs=2, random_state=0).fit(food)
+        >>> first = model.ask(factors="all", n_factors=1)
+        >>> name = first["question"][0]
+        >>> second = model.ask({name: food[name].max()}, factors="all", n_factors=1)
+        >>> second.attrs["standard_errors"]["Factor 1"] < first.attrs["standard_errors"]["Factor 1"]
+        True
+        """
+        check_whole("k", k, 1)
+        if until is not None and (factors is None or not until > 0):
+            raise DataError(f"until={until!r} must be a positive standard error, of the factors= to be known.")
+        answers, model = self._read(self._so_far(row)), self.model_
+        names = [self._keys()[j] for j in self.questionnaire_.questions]
+        is_open = answers.to_dense()[0] < 0
+        if among is not None:
+            unknown = [name for name in among if name not in names]
+            if unknown:
+                raise DataError(f"There is no question {unknown[0]!r} to choose; give names of questions.")
+            is_open &= np.isin(np.arange(len(names)), [names.index(name) for name in among])
+        with single_threaded():  # to hand out the work of one row would take longer
+            styles = asking.styles_of(model, self._side(answers))
+        targets, own, labels = self._to_be_known(factors, rotation, n_factors, gamma, answers)
+        now, found = asking.expected_reduction(model, styles, targets)[0], []
+        counts = own[:, None] != np.arange(len(names))  # what a question tells of itself does not
+        for _ in range(min(k, int(is_open.sum()))):
+            variance, reduction = asking.expected_reduction(model, styles, targets)
+            left = counts & (variance > (until or 0.0) ** 2)[:, None]
+            worth = np.where(is_open, (reduction * left).sum(axis=0), -np.inf)
+            best = int(worth.argmax())
+            whole = (np.ones_like(variance) if factors is None else variance) @ left[:, best]
+            if whole <= 0.0:
+                break
+            error = np.sqrt(np.mean(variance - reduction[:, best]))
+            found.append((names[best], worth[best] / whole, error))
+            styles = asking.once_answered(model, styles, best)
+            is_open[best], counts[own == best] = False, False
+        result = pd.DataFrame(found, columns=["question", "information", "standard_error"])
+        texts = self._questions()
+        if texts:
+            result.insert(1, "text", [texts.get(str(name), "") for name in result["question"]])
+        if factors is None:
+            return result.drop(columns="standard_error")
+        result.attrs["standard_errors"] = dict(zip(labels, np.sqrt(now).tolist(), strict=True))
+        return result
+
+    def _keys(self) -> list[Any]:
+        """Names of the columns, or their positions."""
+        check_is_fitted(self, "model_")
+        return list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
+
+    def _so_far(self, row: Any) -> Any:
+        """One person's answers as a table."""
+        if row is not None and not isinstance(row, Mapping | pd.Series):
+            table = as_table(row)
+            if table.n_rows != 1:
+                raise DataError(f"There are {table.n_rows:,} rows, but one person is asked; give one row.")
+            return table
+        keys, given = self._keys(), {} if row is None else dict(row)
+        unknown = [name for name in given if name not in keys]
+        if unknown:
+            raise DataError(f"There is no question {unknown[0]!r}; give answers by names of columns.")
+        values = np.array([[given.get(key) for key in keys]], dtype=object)
+        return Table("array", values, keys if isinstance(keys[0], str) else None, 1, len(keys))
+
+    def _to_be_known(
+        self, factors: Any, rotation: Rotation, n_factors: int | None, gamma: float, answers: Observations
+    ) -> tuple[np.ndarray, np.ndarray, list[str]]:
+        """Projections of the factors, the question that each belongs to, if any, and their names."""
+        model, people = self.model_, self._population()
+        if factors is None:
+            weights = reading.contrasts(model, people.mean) @ model.weights.astype(np.float64)
+            spread, question = reading.utility_spread(weights @ people.root), model.layout.question
+            left = np.flatnonzero(answers.to_dense()[0][question] < 0)
+            return weights[left] / spread[left, None], question[left], []
+        settings, kept = (rotation, n_factors, gamma), self.__dict__.get("_kept_solution")
+        if kept is None or kept[0] is not model or kept[1] != settings:  # to rotate takes longer than to ask
+            kept = model, settings, self._solution(people, rotation, n_factors, gamma)
+            self.__dict__["_kept_solution"] = kept
+        labels = factor_names(kept[2])
+        chosen = labels if factors == "all" else as_list(factors)
+        unknown = [name for name in chosen if name not in labels]
+        if unknown:
+            raise DataError(f"There is no factor {unknown[0]!r}; give some of {', '.join(labels)}, or 'all'.")
+        return kept[2].projection[[labels.index(name) for name in chosen]], np.full(len(chosen), -1), chosen
