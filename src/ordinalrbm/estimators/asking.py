@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data.observations import Observations
@@ -62,8 +61,8 @@ class Interviewing(ReadableFactors):
             ``question``; ``text``, where it is known; ``information``, the share that the answer is
             expected to explain of what is not known yet of the factors, or of the variance of the
             utilities behind all other questions without an answer; ``standard_error``, expected
-            after the answer (of several factors the root mean square). ``attrs["standard_errors"]``
-            is that of each factor now, as :meth:`scores` has it.
+            after the answer (of several factors the root mean square). ``attrs``
+            has ``scores`` and ``standard_errors`` of the factors now, as :meth:`scores` has them.
 
         Examples
         --------
@@ -78,7 +77,9 @@ class Interviewing(ReadableFactors):
         """
         check_whole("k", k, 1)
         if until is not None and (factors is None or not until > 0):
-            raise DataError(f"until={until!r} must be a positive standard error, of the factors= to be known.")
+            raise DataError(
+                f"until={until!r} must be a positive standard error, of the factors= to be known."
+            )
         answers, model = self._read(self._so_far(row)), self.model_
         names = [self._keys()[j] for j in self.questionnaire_.questions]
         is_open = answers.to_dense()[0] < 0
@@ -90,18 +91,21 @@ class Interviewing(ReadableFactors):
         with single_threaded():  # to hand out the work of one row would take longer
             styles = asking.styles_of(model, self._side(answers))
         targets, own, labels = self._to_be_known(factors, rotation, n_factors, gamma, answers)
-        now, found = asking.expected_reduction(model, styles, targets)[0], []
         counts = own[:, None] != np.arange(len(names))  # what a question tells of itself does not
-        for _ in range(min(k, int(is_open.sum()))):
+        now, found = None, []
+        while True:
             variance, reduction = asking.expected_reduction(model, styles, targets)
+            now = variance if now is None else now
             left = counts & (variance > (until or 0.0) ** 2)[:, None]
             worth = np.where(is_open, (reduction * left).sum(axis=0), -np.inf)
             best = int(worth.argmax())
             whole = (np.ones_like(variance) if factors is None else variance) @ left[:, best]
-            if whole <= 0.0:
+            if whole <= 0.0 or not is_open[best]:
                 break
             error = np.sqrt(np.mean(variance - reduction[:, best]))
             found.append((names[best], worth[best] / whole, error))
+            if len(found) == k:
+                break
             styles = asking.once_answered(model, styles, best)
             is_open[best], counts[own == best] = False, False
         result = pd.DataFrame(found, columns=["question", "information", "standard_error"])
@@ -110,7 +114,9 @@ class Interviewing(ReadableFactors):
             result.insert(1, "text", [texts.get(str(name), "") for name in result["question"]])
         if factors is None:
             return result.drop(columns="standard_error")
-        result.attrs["standard_errors"] = dict(zip(labels, np.sqrt(now).tolist(), strict=True))
+        scores = targets @ (sum(style.share * style.factors for style in styles) - self._population().mean)
+        for name, values in (("scores", scores), ("standard_errors", np.sqrt(now))):
+            result.attrs[name] = dict(zip(labels, values.tolist(), strict=True))
         return result
 
     def _keys(self) -> list[Any]:

@@ -664,6 +664,7 @@ def number_to_read(model: Any, **solution: Any) -> int:
 
 
 def factor_names(solution: Solution) -> list[str]:
+    """Names by rank: "Factor 1" explains most."""
     return [f"Factor {k + 1}" for k in range(solution.loadings.shape[1])]
 
 

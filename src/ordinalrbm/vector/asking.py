@@ -8,12 +8,13 @@ moves are squared, because an answer leaves the style uncertain.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, softmax
+from scipy.special import softmax
 
 from ordinalrbm.data.questionnaire import NUMERIC
+from ordinalrbm.engine.normal_reference import interval_slopes
 from ordinalrbm.engine.side import Side
 from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY
 from ordinalrbm.vector import posterior
@@ -52,7 +53,8 @@ def expected_reduction(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Variances of projections (T, K) of the factors, and by how much each question lowers them, (T, N)."""
     centre = sum(style.share * style.factors for style in styles)
-    chance, moved, variance = 0.0, 0.0, np.zeros(len(targets))
+    chance: Any = 0.0
+    moved, variance = chance, np.zeros(len(targets))
     for style in styles:
         probability, slopes = _levels(model, style)
         along, away = targets @ style.covariance, targets @ (style.factors - centre)
@@ -80,8 +82,7 @@ def _levels(model: VectorModel, style: Style) -> tuple[np.ndarray, np.ndarray]:
     spread = np.sqrt(1.0 + ((weights @ style.covariance) * weights).sum(axis=1))[first, None]
     bounds = (style.stretch * model.thresholds[first, :-2] - style.utility[first, None]) / spread
     bounds = np.pad(bounds, ((0, 0), (0, width + 1 - bounds.shape[1])), constant_values=np.inf)
-    probability = np.diff(ndtr(bounds))
-    rise = -np.diff(np.exp(-0.5 * bounds**2)) / np.sqrt(2.0 * np.pi)
+    probability, rise = interval_slopes(bounds)
     # A number tells as much as two levels, one standard deviation to either side.
     halves = np.pad([[0.5, 0.5], [-0.5, 0.5]], ((0, 0), (0, width - 2)))
     probability[plan.kind == NUMERIC], rise[plan.kind == NUMERIC] = halves
