@@ -1,6 +1,6 @@
 """Questions chosen by the answers so far, against fixed orders: interviews, and newcomers who rate.
 
-    python benchmarks/asking.py [--people 100] [--factors 5] [--newcomers 300]
+    python benchmarks/asking.py [--people 100] [--factors 5] [--newcomers 300] [--rated-sets]
 
 Interviews: a model is fitted to half of the people of the SAPA inventory (135 questions), and people of
 the other half are asked until the standard errors of the rotated factors are 0.3; their answers are
@@ -130,11 +130,11 @@ def told(what: str, found: pd.DataFrame) -> None:
     print(f"{1000 * found['seconds'].mean():.0f} ms of processor time per question", flush=True)
 
 
-def newcomers(n_users: int) -> None:
+def newcomers(n_users: int, rated_sets: bool) -> None:
     table, rng = ratings("ml-1m")[["user", "item", "rating"]], np.random.default_rng(0)
     new = table["user"].isin(rng.choice(table["user"].unique(), n_users, replace=False))
     train, own = table[~new], table[new].sample(frac=1.0, random_state=0)
-    model = orbm.OrdinalMF(20, demand_factors=0, random_state=0).fit(train)
+    model = orbm.OrdinalMF(20, rated_sets=rated_sets, demand_factors=0, random_state=0).fit(train)
     popular = train["item"].value_counts(sort=True).index.tolist()
     own = own[own["item"].isin(popular)]
     is_test = own.groupby("user").cumcount() % 2 == 0
@@ -190,11 +190,12 @@ def main() -> None:
     parser.add_argument("--people", type=int, default=100)
     parser.add_argument("--factors", type=int, default=5)
     parser.add_argument("--newcomers", type=int, default=300)
+    parser.add_argument("--rated-sets", action="store_true", help="rated_sets=True, the default of fits")
     given = parser.parse_args()
     if given.people:
         interviews(given.people, given.factors)
     if given.newcomers:
-        newcomers(given.newcomers)
+        newcomers(given.newcomers, given.rated_sets)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,9 @@ from ordinalrbm import cli
 
 def interview(typed, *arguments, cwd, model="survey.orbm"):
     with contextlib.chdir(cwd):
-        return CliRunner().invoke(cli.app, ["ask", model, *map(str, arguments)], input=typed, env={"COLUMNS": "80"})
+        return CliRunner().invoke(
+            cli.app, ["ask", model, *map(str, arguments)], input=typed, env={"COLUMNS": "80"}
+        )
 
 
 def test_labels_numbers_and_blanks_are_understood(files):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.ratings import as_list
-from ordinalrbm.data.tables import Table, as_table
+from ordinalrbm.data.scales import shorten
+from ordinalrbm.data.tables import Table
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.factor_analysis import ReadableFactors, factor_names
 from ordinalrbm.estimators.validation import check_whole
@@ -34,13 +35,12 @@ class Interviewing(ReadableFactors):
         until: float | None = None,
         rotation: Rotation = "varimax",
         n_factors: int | None = None,
-        gamma: float = 0.0,
     ) -> pd.DataFrame:
         """The questions to ask a person next: those whose answers are expected to tell most.
 
         Parameters
         ----------
-        row : dict from question to answer, Series or table of one row, optional
+        row : dict from question to answer, or Series, optional
             The answers so far, and what is known of the background; by default none.
         among : list of questions, optional
             Candidates; by default all. What has been answered is not asked again.
@@ -52,7 +52,7 @@ class Interviewing(ReadableFactors):
         until : float, optional
             Factors with a standard error of at most this do not count any more; where there are
             none left, nothing is returned.
-        rotation, n_factors, gamma
+        rotation, n_factors
             See :meth:`factor_solution`, whose factors these are.
 
         Returns
@@ -84,13 +84,10 @@ class Interviewing(ReadableFactors):
         names = [self._keys()[j] for j in self.questionnaire_.questions]
         is_open = answers.to_dense()[0] < 0
         if among is not None:
-            unknown = [name for name in among if name not in names]
-            if unknown:
-                raise DataError(f"There is no question {unknown[0]!r} to choose; give names of questions.")
-            is_open &= np.isin(np.arange(len(names)), [names.index(name) for name in among])
+            is_open &= np.isin(np.arange(len(names)), _places(among, names, "question"))
         with single_threaded():  # to hand out the work of one row would take longer
             styles = asking.styles_of(model, self._side(answers))
-        targets, own, labels = self._to_be_known(factors, rotation, n_factors, gamma, answers)
+        targets, own, labels = self._to_be_known(factors, rotation, n_factors, answers)
         counts = own[:, None] != np.arange(len(names))  # what a question tells of itself does not
         now, found = None, []
         while True:
@@ -127,19 +124,16 @@ class Interviewing(ReadableFactors):
     def _so_far(self, row: Any) -> Any:
         """One person's answers as a table."""
         if row is not None and not isinstance(row, Mapping | pd.Series):
-            table = as_table(row)
-            if table.n_rows != 1:
-                raise DataError(f"There are {table.n_rows:,} rows, but one person is asked; give one row.")
-            return table
+            raise DataError(
+                "The answers of one person are a dict or a Series; of a table give table.iloc[0]."
+            )
         keys, given = self._keys(), {} if row is None else dict(row)
-        unknown = [name for name in given if name not in keys]
-        if unknown:
-            raise DataError(f"There is no question {unknown[0]!r}; give answers by names of columns.")
+        _places(given, keys, "column")
         values = np.array([[given.get(key) for key in keys]], dtype=object)
         return Table("array", values, keys if isinstance(keys[0], str) else None, 1, len(keys))
 
     def _to_be_known(
-        self, factors: Any, rotation: Rotation, n_factors: int | None, gamma: float, answers: Observations
+        self, factors: Any, rotation: Rotation, n_factors: int | None, answers: Observations
     ) -> tuple[np.ndarray, np.ndarray, list[str]]:
         """Projections of the factors, the question that each belongs to, if any, and their names."""
         model, people = self.model_, self._population()
@@ -148,13 +142,18 @@ class Interviewing(ReadableFactors):
             spread, question = reading.utility_spread(weights @ people.root), model.layout.question
             left = np.flatnonzero(answers.to_dense()[0][question] < 0)
             return weights[left] / spread[left, None], question[left], []
-        settings, kept = (rotation, n_factors, gamma), self.__dict__.get("_kept_solution")
+        settings, kept = (rotation, n_factors), self.__dict__.get("_kept_solution")
         if kept is None or kept[0] is not model or kept[1] != settings:  # to rotate takes longer than to ask
-            kept = model, settings, self._solution(people, rotation, n_factors, gamma)
+            kept = model, settings, self._solution(people, rotation, n_factors, 0.0)
             self.__dict__["_kept_solution"] = kept
         labels = factor_names(kept[2])
         chosen = labels if factors == "all" else as_list(factors)
-        unknown = [name for name in chosen if name not in labels]
-        if unknown:
-            raise DataError(f"There is no factor {unknown[0]!r}; give some of {', '.join(labels)}, or 'all'.")
-        return kept[2].projection[[labels.index(name) for name in chosen]], np.full(len(chosen), -1), chosen
+        return kept[2].projection[_places(chosen, labels, "factor")], np.full(len(chosen), -1), chosen
+
+
+def _places(chosen: Iterable[Any], known: list[Any], what: str) -> list[int]:
+    """Positions of those chosen; refuses what is not known."""
+    unknown = [one for one in chosen if one not in known]
+    if unknown:
+        raise DataError(f"There is no {what} {unknown[0]!r}; give some of {shorten(known)}.")
+    return [known.index(one) for one in chosen]
