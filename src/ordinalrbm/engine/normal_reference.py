@@ -72,6 +72,11 @@ def edge_densities(a: ArrayLike, b: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     return lower, upper
 
 
+def interval_slopes(bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Masses of the intervals between ascending bounds, (..., L + 1), and their derivatives by the mean."""
+    return np.diff(ndtr(bounds)), -np.diff(np.exp(-0.5 * bounds**2)) / np.sqrt(2.0 * np.pi)
+
+
 def standard_normal(uniform: ArrayLike) -> np.ndarray:
     """Φ⁻¹ of a uniform number."""
     return ndtri(np.asarray(uniform, dtype=np.float64))

@@ -367,7 +367,7 @@ class ReadableFactors:
         """
         people = self._population()
         solution = self._solution(people, rotation, n_factors, gamma=gamma, kaiser=kaiser, target=target)
-        factors = _factor_names(solution)
+        factors = factor_names(solution)
         asked = self._asked()
         names = pd.Index([name for name, one in asked.items() if one.column >= 0])
         answers, weight, of_loadings, of_correlations = None, None, None, None
@@ -617,7 +617,7 @@ class ReadableFactors:
         options = {"gamma": gamma, "kaiser": kaiser, "target": target}
         solution = self._solution(self._population(), rotation, n_factors, **options)
         index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(observations.n_rows)
-        names = _factor_names(solution)
+        names = factor_names(solution)
 
         def scores_of(factors: np.ndarray) -> pd.DataFrame:
             projected = (factors.astype(np.float64) - solution.mean) @ solution.projection.T
@@ -774,7 +774,8 @@ def number_to_read(model: Any, **solution: Any) -> int:
     return 1
 
 
-def _factor_names(solution: Solution) -> list[str]:
+def factor_names(solution: Solution) -> list[str]:
+    """Names by rank: "Factor 1" explains most."""
     return [f"Factor {k + 1}" for k in range(solution.loadings.shape[1])]
 
 
