@@ -1,6 +1,7 @@
 """Sampled against variational on whole sets, parts of them, and noise; and whether chains have mixed.
 
-    python benchmarks/chains.py [--sets noise ml-100k ...] [--sizes 1000 5000 20000 0] [--seeds 3] [--device cuda]
+    python benchmarks/chains.py [--sets noise ml-100k ...] [--sizes 1000 5000 20000 0] [--seeds 3]
+        [--device cuda]
 
 Of each set so many ratings are drawn, either any or those of users drawn at random, and a fifth of
 these users' ratings is predicted (0: the whole set). Noise is uniform on five levels, which nothing

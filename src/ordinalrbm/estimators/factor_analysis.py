@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,7 @@ from ordinalrbm.storage.reader import Stored
 from ordinalrbm.vector import loadings as reading
 from ordinalrbm.vector import posterior, predict, sample
 from ordinalrbm.vector.initial import by_weight
+from ordinalrbm.vector.latent_regression import Conditioned, conditioned, latent_regression
 from ordinalrbm.vector.loading_errors import attenuation, implied_correlations, loading_errors
 from ordinalrbm.vector.loadings import Population, Solution
 from ordinalrbm.vector.model import VectorModel
@@ -48,7 +50,7 @@ FEWEST_ITEMS = 2  # by which a factor can be read
 # Expected scores are cut into so many parts, people by their totals; and draws of the factors.
 _CURVE_PARTS, _TOTALS, _N_DRAWS = 10, 20, 10
 # Their names in model files.
-_POPULATION = ("population.mean", "population.covariance")
+_POPULATION = tuple(f"population.{name}" for name in Population._fields)
 
 
 class _Asked(NamedTuple):
@@ -618,20 +620,21 @@ class ReadableFactors:
         solution = self._solution(self._population(), rotation, n_factors, **options)
         index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(observations.n_rows)
         names = factor_names(solution)
+        reader, inside = self._by_background()
 
         def scores_of(factors: np.ndarray) -> pd.DataFrame:
-            projected = (factors.astype(np.float64) - solution.mean) @ solution.projection.T
+            projected = (inside.factors(factors) - solution.mean) @ solution.projection.T
             return pd.DataFrame(projected, index, names)
 
-        this = self._side(observations)
+        this = reader._side(observations)
         with threads(self.n_jobs):
             if n_draws is not None:
                 seed = seed_from(random_state)
-                states = posterior.draws(self.model_, this, n_draws, seed, thin=sample.STEPS_BETWEEN)
+                states = posterior.draws(inside.model, this, n_draws, seed, thin=sample.STEPS_BETWEEN)
                 return [scores_of(state.factors) for state in states]
             if not return_std:
-                return scores_of(self._factors(this))
-            mean, std = self._factor_moments(this, solution.projection)
+                return scores_of(reader._factors(this))
+            mean, std = reader._factor_moments(this, solution.projection @ inside.turn)
         return scores_of(mean), pd.DataFrame(std, index, names)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -684,7 +687,10 @@ class ReadableFactors:
 
     def _learn_population(self, observations: Observations, weight: np.ndarray | None, seed: int) -> None:
         with threads(self.n_jobs):
-            self.population_ = reading.population_of(self.model_, observations, weight, self.unanswered, seed)
+            people = reading.population_of(self.model_, observations, weight, self.unanswered, seed)
+            if self.model_.n_covariates and self.model_.units > 1:
+                people = latent_regression(self.model_, observations, weight, people, seed)
+        self.population_ = people
 
     def _population(self) -> Population:
         """How factors are distributed; by the model itself, where a file does not say it."""
@@ -698,16 +704,36 @@ class ReadableFactors:
 
     def _kept_population(self) -> dict[str, np.ndarray]:
         kept = getattr(self, "population_", None)
-        return {} if kept is None else dict(zip(_POPULATION, kept, strict=True))
+        every = {} if kept is None else dict(zip(_POPULATION, kept, strict=True))
+        return {name: array for name, array in every.items() if array.size}
 
     def _restore_population(self, stored: Stored) -> None:
-        if _POPULATION[0] in stored:
-            n, most = self.model_.n_factors, float(self.model_.units)
-            mean = stored.parameter(_POPULATION[0], np.float64, (n,), 0.0, most)
-            covariance = stored.parameter(_POPULATION[1], np.float64, (n, n), -(most**2), most**2)
-            if not np.allclose(covariance, covariance.T) or (np.diag(covariance) < 0).any():
+        if _POPULATION[0] not in stored:
+            return
+        n, most = self.model_.n_factors, float(self.model_.units)
+
+        def covariance(name: str) -> np.ndarray:
+            matrix = stored.parameter(name, np.float64, (n, n), -(most**2), most**2)
+            if not np.allclose(matrix, matrix.T) or (np.diag(matrix) < 0).any():
                 raise DataError("its factors have covariances that cannot be")
-            self.population_ = Population(mean, covariance)
+            return matrix
+
+        mean = stored.parameter(_POPULATION[0], np.float64, (n,), 0.0, most)
+        people = Population(mean, covariance(_POPULATION[1]))
+        if _POPULATION[2] in stored:  # not in older files
+            shape = (n, 1 + self.model_.n_covariates)
+            regression = stored.parameter(_POPULATION[2], np.float64, shape)
+            people = people._replace(regression=regression, residual=covariance(_POPULATION[3]))
+        self.population_ = people
+
+    def _by_background(self) -> tuple[ReadableFactors, Conditioned]:
+        """What infers factors by the population of each person's background, and in which units."""
+        people, model = self._population(), self.model_
+        if not people.regression.size:
+            return self, Conditioned(model, np.eye(model.n_factors), np.zeros(model.n_factors))
+        reader, inside = copy.copy(self), conditioned(model, people)
+        reader.model_, reader.unanswered = inside.model, "latent"
+        return reader, inside
 
     def _factor_moments(
         self, this: Side, projection: np.ndarray | None = None

@@ -40,10 +40,16 @@ _LOGISTIC = np.pi / np.sqrt(3.0)  # standard deviation of its noise
 
 
 class Population(NamedTuple):
-    """Mean (K,) and covariance C (K, K) of the factors among people, in units that are on."""
+    """Mean (K,) and covariance C (K, K) of the factors among people, in units that are on.
+
+    With background, means of the factors are ``regression`` (K, 1 + P) times one and the covariates,
+    and ``residual`` (K, K) is the covariance among people with the same ones; else both are empty.
+    """
 
     mean: np.ndarray
     covariance: np.ndarray
+    regression: np.ndarray = np.zeros((0, 0))
+    residual: np.ndarray = np.zeros((0, 0))
 
     @property
     def root(self) -> np.ndarray:
