@@ -423,6 +423,7 @@ def _screen(
 
 # ---- files ------------------------------------------------------------------------------------
 
+
 def predictive_check() -> Figure:
     """Answers beside those that a model draws for the same people."""
     check = few_factors().predictive_check(food()[0])

@@ -144,7 +144,7 @@ class Interviewing(ReadableFactors):
             return weights[left] / spread[left, None], question[left], []
         settings, kept = (rotation, n_factors), self.__dict__.get("_kept_solution")
         if kept is None or kept[0] is not model or kept[1] != settings:  # to rotate takes longer than to ask
-            kept = model, settings, self._solution(people, rotation, n_factors, 0.0)
+            kept = model, settings, self._solution(people, rotation, n_factors)
             self.__dict__["_kept_solution"] = kept
         labels = factor_names(kept[2])
         chosen = labels if factors == "all" else as_list(factors)

@@ -616,8 +616,8 @@ class ReadableFactors:
             if return_std:
                 raise DataError("Draws have no standard errors; leave out n_draws, or return_std=True.")
         observations = self._read(X)
-        options = {"gamma": gamma, "kaiser": kaiser, "target": target}
-        solution = self._solution(self._population(), rotation, n_factors, **options)
+        people = self._population()
+        solution = self._solution(people, rotation, n_factors, gamma=gamma, kaiser=kaiser, target=target)
         index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(observations.n_rows)
         names = factor_names(solution)
         reader, inside = self._by_background()
@@ -667,18 +667,25 @@ class ReadableFactors:
         return found
 
     def _solution(
-        self, people: Population, rotation: Rotation, n_factors: int | None, **options: Any
+        self,
+        people: Population,
+        rotation: Rotation,
+        n_factors: int | None,
+        *,
+        gamma: float = 0.0,
+        kaiser: bool = True,
+        target: Any = None,
     ) -> Solution:
-        target, gamma = options["target"], options["gamma"]
         most = min(self.model_.weights.shape)
         if n_factors is None and np.ndim(target) == 2:
             n_factors = np.shape(target)[1]
         if n_factors is not None:
             check_whole("n_factors", n_factors, 1, most)
         names = [name for name, one in self._asked().items() if one.column >= 0]
-        options["target"] = target_of(target, rotation, names, most if n_factors is None else n_factors)
+        towards = target_of(target, rotation, names, most if n_factors is None else n_factors)
         if not np.isfinite(gamma) or gamma > 0.8:
             raise DataError(f"The 'gamma' parameter must be at most 0.8. Got {gamma!r} instead.")
+        options: dict[str, Any] = {"gamma": gamma, "kaiser": kaiser, "target": towards}
         solution = reading.solve(self.model_, people, rotation, n_factors, **options)
         if target is not None:  # it says what is positive
             return solution
