@@ -179,6 +179,18 @@ def test_what_comes_next_is_recommended_where_there_are_times(walking):
     assert next_ones(without, chains()) < 0.7
 
 
+@pytest.mark.parametrize("settings", [{}, {"drift": "none"}])
+def test_what_came_later_tells_nothing_of_lists_for_a_time(walking, settings):
+    """A user who went on from the third item is shown the fourth, which was not chosen yet."""
+    frame = chains()
+    model = orbm.OrdinalMF(2, n_epochs=2, random_state=0, **settings).fit(frame) if settings else walking
+    some = frame["user"].unique()[::7][::-1]
+    best = model.recommend(some, n=1, score="demand", exclude_seen=False, at=2.0)
+    first = frame.groupby("user")["item"].first()[best["user"]].to_numpy()
+    assert (best["item"] == (first + 3) % 40).mean() > 0.9
+    assert model.recommend(some, n=1, score="demand", at=2.0)["item"].tolist() != best["item"].tolist()
+
+
 def test_new_users_and_updates_have_a_sequence(walking, tmp_path):
     new = pd.DataFrame({"user": 999, "item": [20, 21, 22, 5, 6, 7], "rating": 3})
     new["timestamp"] = [1, 2, 3, 4, 5, 6]
@@ -251,3 +263,8 @@ def test_weights_are_the_largest():
     found = ItemWeights.of(np.arange(4), item_weights._ALL_ALIKE, dense, 2)
     assert found.target.tolist() == [[0, 1], [0, 1], [2, 3]]
     assert found.weight.tolist() == [[-6.25, -5.25], [-2.25, -1.25], [3.75, 4.75]]
+
+
+def test_equal_weights_are_taken_in_their_order():
+    dense = np.array([[1.0, -2.0, 2.0, 2.0, 0.0, 2.0]])
+    assert ItemWeights.of(np.arange(6), item_weights._ALL_ALIKE, dense, 3).target.tolist() == [[1, 2, 3]]

@@ -3,7 +3,7 @@
 A score of a column is a sum over the columns that the row has chosen, h · B, where h says how much
 each of them counts. B is a ridge regression, and of each of its lines only the largest weights are
 kept. Only the columns with most answers take part, so that memory is bounded: for the normal
-equations of `MOST_COLUMNS` columns 64 MB here, eight times as much in
+equations of `MOST_COLUMNS` columns 64 MB here, twelve times as much in
 :mod:`ordinalrbm.matrix.sequence`; what is kept takes 4 bytes per weight in files.
 
 Here every chosen column counts as one, and no column may predict itself (EASE: Steck 2019).
@@ -19,7 +19,6 @@ from scipy.linalg import lapack
 from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Observations, starts
-from ordinalrbm.runtime.blocks import blocks
 from ordinalrbm.runtime.jit import compiled, inlined
 from ordinalrbm.storage.reader import Stored
 
@@ -55,10 +54,7 @@ class ItemWeights(NamedTuple):
         width = min(most, len(columns))
         target = np.empty((len(dense), width), dtype=np.int32)
         weight = np.empty((len(dense), width), dtype=np.float32)
-        for some in blocks(len(dense), len(columns)):
-            largest = np.argpartition(-np.abs(dense[some]), width - 1, axis=1)[:, :width]
-            target[some] = np.sort(largest, axis=1)
-            weight[some] = np.take_along_axis(dense[some], target[some].astype(np.intp), axis=1)
+        _take_largest(dense, target, weight)
         return cls._with_places(columns.astype(np.int32), fading, target, weight.astype(np.float16))
 
     @classmethod
@@ -127,6 +123,26 @@ def neighbours(gram: np.ndarray, columns: np.ndarray, ridge: float) -> ItemWeigh
 
 
 # ---- kernels ----------------------------------------------------------------------------------
+
+
+@compiled(parallel=True)
+def _take_largest(dense, target, weight):
+    for line in prange(len(dense)):
+        _take_largest_of_line(dense[line], target[line], weight[line])
+
+
+@inlined
+def _take_largest_of_line(dense, target, weight):
+    """The largest in size, as many as there is room for, in their order; of equal ones the first."""
+    size, n_less, n = np.abs(dense), dense.size - target.size, 0
+    least = np.partition(size, n_less)[n_less]
+    n_equal = target.size - (size > least).sum()
+    for i in range(dense.size):
+        if size[i] > least or (size[i] == least and n_equal > 0):
+            if size[i] == least:
+                n_equal -= 1
+            target[n], weight[n] = i, dense[i]
+            n += 1
 
 
 @compiled(parallel=True)
