@@ -263,8 +263,3 @@ def test_weights_are_the_largest():
     found = ItemWeights.of(np.arange(4), item_weights._ALL_ALIKE, dense, 2)
     assert found.target.tolist() == [[0, 1], [0, 1], [2, 3]]
     assert found.weight.tolist() == [[-6.25, -5.25], [-2.25, -1.25], [3.75, 4.75]]
-
-
-def test_equal_weights_are_taken_in_their_order():
-    dense = np.array([[1.0, -2.0, 2.0, 2.0, 0.0, 2.0]])
-    assert ItemWeights.of(np.arange(6), item_weights._ALL_ALIKE, dense, 3).target.tolist() == [[1, 2, 3]]

@@ -19,6 +19,7 @@ from scipy.linalg import lapack
 from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Observations, starts
+from ordinalrbm.runtime.blocks import blocks
 from ordinalrbm.runtime.jit import compiled, inlined
 from ordinalrbm.storage.reader import Stored
 
@@ -54,7 +55,10 @@ class ItemWeights(NamedTuple):
         width = min(most, len(columns))
         target = np.empty((len(dense), width), dtype=np.int32)
         weight = np.empty((len(dense), width), dtype=np.float32)
-        _take_largest(dense, target, weight)
+        for some in blocks(len(dense), len(columns)):
+            largest = np.argpartition(-np.abs(dense[some]), width - 1, axis=1)[:, :width]
+            target[some] = np.sort(largest, axis=1)
+            weight[some] = np.take_along_axis(dense[some], target[some].astype(np.intp), axis=1)
         return cls._with_places(columns.astype(np.int32), fading, target, weight.astype(np.float16))
 
     @classmethod
@@ -123,26 +127,6 @@ def neighbours(gram: np.ndarray, columns: np.ndarray, ridge: float) -> ItemWeigh
 
 
 # ---- kernels ----------------------------------------------------------------------------------
-
-
-@compiled(parallel=True)
-def _take_largest(dense, target, weight):
-    for line in prange(len(dense)):
-        _take_largest_of_line(dense[line], target[line], weight[line])
-
-
-@inlined
-def _take_largest_of_line(dense, target, weight):
-    """The largest in size, as many as there is room for, in their order; of equal ones the first."""
-    size, n_less, n = np.abs(dense), dense.size - target.size, 0
-    least = np.partition(size, n_less)[n_less]
-    n_equal = target.size - (size > least).sum()
-    for i in range(dense.size):
-        if size[i] > least or (size[i] == least and n_equal > 0):
-            if size[i] == least:
-                n_equal -= 1
-            target[n], weight[n] = i, dense[i]
-            n += 1
 
 
 @compiled(parallel=True)
