@@ -3,7 +3,7 @@
 A score of a column is a sum over the columns that the row has chosen, h · B, where h says how much
 each of them counts. B is a ridge regression, and of each of its lines only the largest weights are
 kept. Only the columns with most answers take part, so that memory is bounded: for the normal
-equations of `MOST_COLUMNS` columns 64 MB here, twelve times as much in
+equations of `MOST_COLUMNS` columns 64 MB here, eight times as much in
 :mod:`ordinalrbm.matrix.sequence`; what is kept takes 4 bytes per weight in files.
 
 Here every chosen column counts as one, and no column may predict itself (EASE: Steck 2019).

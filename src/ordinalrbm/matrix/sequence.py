@@ -17,6 +17,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from ordinalrbm.data.observations import starts
 from ordinalrbm.matrix.item_weights import ItemWeights, Past, in_order, places
+from ordinalrbm.runtime.blocks import MANY, each
 from ordinalrbm.runtime.jit import compiled
 
 _MOST_WEIGHTS = 1000  # of a line: small ones count, since a history is short
@@ -46,14 +47,19 @@ class NormalEquations:
         item = np.empty(start[-1], dtype=np.int32)
         _fill_in_order(answers.row_start, answers.column, past.age, place, start, item)
         blocks = len(FADING)
-        # What a pair of columns adds to all blocks is in one place: finding it is what takes time.
-        sums = np.zeros((n, n, blocks * (blocks + 1)), dtype=np.float32)
-        _add_pairs(start, item, _joint(FADING.astype(np.float64)), FADING, sums)
-        of_gram, of_cross = sums[..., : blocks**2].reshape(n, n, blocks, blocks), sums[..., blocks**2 :]
-        self.cross = of_cross.transpose(2, 0, 1).reshape(blocks * n, n)
-        self.gram = of_gram.transpose(2, 0, 3, 1).reshape(blocks * n, blocks * n)
-        del sums, of_gram, of_cross
-        self.gram += self.gram.T
+        self.gram = np.zeros((blocks * n, blocks * n), dtype=np.float32)
+        self.cross = np.zeros((blocks * n, n), dtype=np.float32)
+
+        def add(pair: tuple[int, int]) -> None:
+            one, other = (slice(h * n, (h + 1) * n) for h in pair)
+            if pair[0] == pair[1]:
+                _add_cross(start, item, FADING[pair[0]], self.cross[one])
+            tables = _joint(*(FADING[h].astype(np.float64) for h in pair))
+            _add_gram(start, item, *tables, self.gram[one, other])
+            if pair[0] < pair[1]:
+                self.gram[other, one] = self.gram[one, other].T
+
+        each(add, [(h, g) for h in range(blocks) for g in range(h, blocks)], MANY)
 
     def solved(self, ridge: float) -> ItemWeights:
         """Weights to what comes next; ``ridge`` in means of the diagonal of XᵀX."""
@@ -64,20 +70,18 @@ class NormalEquations:
         return ItemWeights.of(self.columns, FADING, dense, _MOST_WEIGHTS)
 
 
-def _joint(fading: np.ndarray) -> np.ndarray:
-    """(A, A, H²): what two choices add, d apart and with r more after both, to products of histories.
+def _joint(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(A, A): what two choices add, d apart and with r more after both, to the product of histories.
 
-    The earlier choice is in the first history of a pair, the later in the other. A choice and
-    itself, d = 0, add half: both orders are summed in the end.
+    In the first table the earlier choice is in the first history, in the second in the other.
     """
-    blocks, n = fading.shape
-    found, after = np.zeros((n, n, blocks, blocks)), np.arange(1, n)
-    for early, late in np.ndindex(blocks, blocks):
-        for d in range(n):
-            total = np.cumsum(fading[early, d:] * fading[late, : n - d])
-            found[d, 1:, early, late] = total[np.minimum(after, n - d) - 1]
-    found[0] /= 2.0
-    return found.reshape(n, n, blocks**2)
+    n = one.size
+    found, after = np.zeros((2, n, n)), np.arange(1, n)
+    for d in range(n):
+        for table, early, late in zip(found, (one, other), (other, one), strict=True):
+            total = np.cumsum(early[d:] * late[: n - d])
+            table[d, 1:] = total[np.minimum(after, n - d) - 1]
+    return found[0], found[1]
 
 
 @compiled()
@@ -88,16 +92,22 @@ def _fill_in_order(row_start, column, age, place, start, item):
 
 
 @compiled()
-def _add_pairs(start, item, joint, fading, sums):
-    longest, n_joint, n_histories = joint.shape[0], joint.shape[2], fading.shape[0]
+def _add_cross(start, item, fading, cross):
     for d in range(start.size - 1):
         own = item[start[d] : start[d + 1]]
-        for j in range(own.size):
+        for t in range(1, own.size):
+            for i in range(max(0, t - fading.size), t):
+                cross[own[i], own[t]] += fading[t - 1 - i]
+
+
+@compiled()
+def _add_gram(start, item, earlier_first, later_first, gram):
+    longest = earlier_first.shape[0]
+    for d in range(start.size - 1):
+        own = item[start[d] : start[d + 1]]
+        for j in range(own.size - 1):
             more = min(own.size - 1 - j, longest - 1)
-            for i in range(max(0, j - longest + 1), j + 1):
-                found = sums[own[i], own[j]]
-                for k in range(n_joint):
-                    found[k] += joint[j - i, more, k]
-                if i < j:
-                    for h in range(n_histories):
-                        found[n_joint + h] += fading[h, j - 1 - i]
+            gram[own[j], own[j]] += earlier_first[0, more]
+            for i in range(max(0, j - longest + 1), j):
+                gram[own[i], own[j]] += earlier_first[j - i, more]
+                gram[own[j], own[i]] += later_first[j - i, more]
