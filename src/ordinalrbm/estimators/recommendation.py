@@ -23,6 +23,7 @@ from ordinalrbm.evaluate.ranking import lowest_liked
 from ordinalrbm.matrix import asking
 from ordinalrbm.matrix import top_n as recommending
 from ordinalrbm.matrix.cpu import CPU
+from ordinalrbm.matrix.drift import PlacedCells, RowDrift
 from ordinalrbm.matrix.implicit_als import LEAST_DEMAND, Demand
 from ordinalrbm.matrix.item_weights import Past
 from ordinalrbm.matrix.predict import probabilities
@@ -109,6 +110,8 @@ class Serving:
     _is_on_gpu: Callable[[], bool]
     _on_gpu: Callable[[], Any]
     _lines_of: Callable[[QueryRows], np.ndarray | None]
+    _drift: Callable[[], RowDrift | None]
+    _read_times: Callable[[Any, Cells, str], np.ndarray | None]
 
     @reading
     def recommend(
@@ -122,6 +125,7 @@ class Serving:
         *,
         liked: Any = None,
         exclude_seen: bool = True,
+        at: Any = None,
     ) -> pd.DataFrame:
         """The n best items for each user, the best first.
 
@@ -157,6 +161,11 @@ class Serving:
             an item's scale: 4 of 5, 8 of 10.
         exclude_seen : bool, default=True
             Whether to leave out what the user has rated.
+        at : number or date, optional
+            When the lists are shown, as the timestamps that were learnt from. What comes next is
+            then told by what a known user had chosen until that time, and how much is liked by the
+            level of the user's drift; factors are those of all ratings. By default now, after all
+            ratings. Without times it makes no difference; it does not go with ``ratings``.
 
         Returns
         -------
@@ -181,7 +190,8 @@ class Serving:
         check_choice("score", score, _SCORES)
         wanted = self._wanted(n, score, liked, items, exclude)
         labels, position, index, new = self._asked(users, ratings)
-        best = self._best(position, index, new, wanted, exclude_seen=exclude_seen)
+        time = self._time_of_lists(at, new)
+        best = self._best(position, index, new, wanted, exclude_seen=exclude_seen, time=time)
         items_found = self.ratings_.items.take(best.item)
         # Half the time of one user's call would be to give columns their names one by one.
         columns = (labels[best.query], items_found, best.rank, best.score)
@@ -270,8 +280,9 @@ class Serving:
         wanted: _Query,
         *,
         exclude_seen: bool,
+        time: int | None,
     ) -> recommending.Best:
-        own, is_new, parts = self.ratings_.observations, index >= 0, []
+        is_new, parts = index >= 0, []
         if new is not None and is_new.any():
             models, demand = self._infer_users(new)
             past = Past(new.observations, new.age)
@@ -281,13 +292,45 @@ class Serving:
         unknown = self._unknown_users(position) & ~is_new
         known = ~unknown & ~is_new
         if known.any():
-            past, seen = Past(own, self.ratings_.age), own if exclude_seen else None
-            rows = QueryRows(self.models_, self.demand_.rows, position[known], past, seen, True)
+            rows = self._known_rows(position[known]) if time is None else self._rows_at(position[known], time)
+            rows = rows if exclude_seen else rows._replace(seen=None)
             parts.append((known, self._best_of(rows, wanted)))
         if unknown.any():
             scores = self._scores_for_unknown(wanted)
             parts.append((unknown, recommending.for_all(scores, int(unknown.sum()), wanted.n)))
         return recommending.concatenate(parts)
+
+    def _known_rows(self, position: np.ndarray) -> QueryRows:
+        own = self.ratings_.observations
+        past = Past(own, self.ratings_.age)
+        return QueryRows(self.models_, self.demand_.rows, position, past, own, True)
+
+    def _rows_at(self, position: np.ndarray, time: int) -> QueryRows:
+        """Known users as they were at a time; rows of models are these users if their levels drift."""
+        known, drift, times = self.ratings_.observations, self._drift(), self.ratings_.times
+        assert times is not None, "a time was read by them"
+        which, row = np.arange(known.n_rows), position
+        if drift is not None:
+            which, row = position, np.arange(position.size)
+        own = known.take_rows(which)
+        entries = [slice(*known.row_start[d : d + 2]) for d in which]
+        given = np.concatenate([times.value[entry] for entry in entries])
+        then = own.select(given <= time)
+        past = Past(then, ages(then.row_start, given[given <= time]))
+        models, demand = self.models_, self.demand_.rows[which]
+        if drift is not None:
+            bins = drift.at(which, np.full(which.size, time))
+            placed = PlacedCells(which, bins, Cells(*np.zeros((3, 0), dtype=np.int64)))
+            models = [model for posterior in self._posteriors for model in posterior.at(placed)]
+        return QueryRows(models, demand, row, past, own, drift is None)
+
+    def _time_of_lists(self, at: Any, new: _NewRatings | None) -> int | None:
+        if at is None or self.ratings_.times is None:
+            return None
+        if new is not None:
+            raise DataError("at= is a time of known users; leave it out, or call without ratings=.")
+        found = self._read_times(at, Cells(*np.zeros((3, 1), dtype=np.int64)), "at")
+        return None if found is None else int(found[0])
 
     @reading
     def interview(

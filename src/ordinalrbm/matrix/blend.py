@@ -32,6 +32,7 @@ _LEAST = 0.3
 _PRIOR = 5.0
 _FEW = 10.0  # see above
 _LARGEST_EXPONENT, _SMALLEST_LEAST = 20.0, 1e-9
+_TOLERANCE = 1e-7  # of the loss, relative: differences of parts are far larger
 # So that a score is a number of float32, whatever a file says.
 _FURTHEST = 80.0
 # Scores of held-out choices that are compared, and columns of a row that a list might show.
@@ -137,35 +138,48 @@ class HeldOutChoices(NamedTuple):
         return np.where(rank < _AMONG, 1.0 / np.log2(rank + 2.0), 0.0)
 
     def _total(self, parts: list[np.ndarray], exponents: np.ndarray) -> np.ndarray:
-        total = (np.float32(1.0) - self.share) * parts[0]
-        for exponent, part in zip(exponents, parts, strict=True):
-            total += self.share * np.float32(exponent) * part
-        total[self.is_chosen] = -np.inf
-        return total
+        fixed, weighted = self._weighted(parts)
+        return sum((np.float32(e) * part for e, part in zip(exponents, weighted, strict=True)), fixed)
 
-    def exponents(self, parts: list[np.ndarray], first: np.ndarray | None = None) -> tuple[np.ndarray, float]:
+    def _weighted(self, parts: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+        """What exponents leave as it is, and what each of them multiplies; both sum to the total."""
+        fixed, weighted = (np.float32(1.0) - self.share) * parts[0], [self.share * part for part in parts]
+        chosen = np.flatnonzero(self.is_chosen)
+        fixed.ravel()[chosen] = -np.inf
+        for part in weighted:
+            part.ravel()[chosen] = 0.0
+        return fixed, weighted
+
+    def exponents(
+        self, parts: list[np.ndarray], first: np.ndarray | None = None, start: np.ndarray | None = None
+    ) -> tuple[np.ndarray, float]:
         """Of parts, (rows, columns) logarithms of scores, and the loss per choice with these.
 
-        They are drawn to the ``first``, without which the first part counts as it is.
+        They are drawn to the ``first``, without which the first part counts as it is; they are
+        found sooner with a ``start`` that is near.
         """
         counts, n = np.bincount(self.row, minlength=self.rows.size), max(self.row.size, 1)
-        share = self.share[self.row, 0]
-        given = np.array([np.vdot(share, part[self.row, self.column]) for part in parts])
-        fixed = np.vdot(1.0 - share, parts[0][self.row, self.column])
+        fixed, weighted = self._weighted(parts)
+        given = np.array([part[self.row, self.column].sum(dtype=np.float64) for part in weighted])
+        given_anyway = fixed[self.row, self.column].sum(dtype=np.float64)
         first = np.eye(len(parts))[0] if first is None else first
+        total, term = np.empty_like(fixed), np.empty_like(fixed)
 
         def loss(exponents: np.ndarray) -> tuple[float, np.ndarray]:
-            total = self._total(parts, exponents)
+            np.copyto(total, fixed)
+            for exponent, part in zip(exponents, weighted, strict=True):
+                np.add(total, np.multiply(part, np.float32(exponent), out=term), out=total)
             highest = total.max(axis=1, keepdims=True)
-            likely = np.exp(total - highest)
+            likely = np.exp(np.subtract(total, highest, out=term), out=term)
             sums = likely.sum(axis=1, dtype=np.float64)
-            likely *= self.share * (counts / sums).astype(np.float32)[:, None]
-            expected = [np.vdot(likely, part) for part in parts]
+            likely *= (counts / sums).astype(np.float32)[:, None]
+            expected = [np.vdot(likely, part) for part in weighted]
             away = exponents - first
-            value = counts @ (highest[:, 0] + np.log(sums)) - given @ exponents - fixed
+            value = counts @ (highest[:, 0] + np.log(sums)) - given @ exponents - given_anyway
             slope = expected - given + _PRIOR * away
             return float(value + 0.5 * _PRIOR * away @ away) / n, slope / n
 
-        bounds = [(0.0, _LARGEST_EXPONENT)] * len(parts)
-        found = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds)
+        bounds, tolerance = [(0.0, _LARGEST_EXPONENT)] * len(parts), {"ftol": _TOLERANCE}
+        start = first if start is None else start
+        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=tolerance)
         return found.x, float(found.fun)

@@ -73,18 +73,21 @@ class _Chooser:
         A later one takes the place of an earlier one if it is better by more than two standard errors.
         """
         best, highest = None, np.full(self.held.row.size, -1.0)
+        start = np.append(self.exponents, float(not self.parts))
         for ridge in ridges:
             part = scores(ridge)
             least = least_of(part)
             parts = [*self.parts, logarithms(part, least)]
-            exponents, loss = self.held.exponents(parts)
+            start, loss = self.held.exponents(parts, start=start)
             if loss >= self.loss - _LEAST_GAIN:
                 continue
-            exponents = self.held.among_best(parts, exponents)
+            exponents = self.held.among_best(parts, start)
             gains = self.held.gains(parts, exponents)
             better = gains - highest
             if better.mean() > 2.0 * better.std() / np.sqrt(better.size):
                 best, highest = (ridge, loss, parts, least, exponents), gains
+            elif better.mean() < 0.0:  # and with a larger one still worse
+                break
         if best is None:
             return None
         ridge, self.loss, self.parts, least, self.exponents = best
