@@ -23,6 +23,7 @@ COMMANDS = [
     "impute",
     "factors",
     "scores",
+    "ask",
     "recommend",
     "explain",
     "similar",

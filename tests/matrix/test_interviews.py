@@ -49,7 +49,7 @@ def test_the_expected_fall_is_that_of_enumeration(model):
     own, n_items = model.model_, len(model.items_)
     one = np.zeros(n_items, dtype=bool)
     one[0] = True
-    worth = asking.Worth(np.ones(n_items), np.tile(np.arange(5) / 4, (n_items, 1)))
+    worth = asking.Worth(np.ones(n_items), np.ones(n_items), np.tile(np.arange(5) / 4, (n_items, 1)))
     nothing = Observations.from_triples([], [], [], 1, n_items, own.n_levels)
     found = asking.best_items(own, None, nothing, worth, one, 1)[1][0]
     rows, columns = own.rows, own.columns

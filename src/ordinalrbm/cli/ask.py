@@ -36,13 +36,14 @@ def ask(
     *,
     number: Annotated[int | None, option("K", _NUMBER, "--factors", "-k", min=1)] = None,
     rotation: options.RotationOption = Rotation.VARIMAX,
-    until: Annotated[float, option("SE", _UNTIL, min=0.0)] = 0.3,
+    until: Annotated[float, option("SE", _UNTIL, min=0)] = 0.3,
     most: Annotated[int | None, option("N", "Stop after so many questions.", min=1)] = None,
     telling: options.Telling,
 ) -> None:
-    """Interview one person: ask whatever tells most about the factors, given the answers so far.
+    """Ask one person what tells most about the factors.
 
-    In the end, scores are printed with their standard errors.
+    The next question is chosen by the answers so far. In the end, scores are printed with their
+    standard errors.
     """
     from ordinalrbm.estimators.factor_analysis import number_to_read
 

@@ -350,7 +350,7 @@ class Serving:
         ratings : dict from item to rating, optional
             The new user's ratings so far; None for an item that the user does not know.
         items : array-like of ids, optional
-            Only these are shown; by default all.
+            Only these are shown, which the user knows; by default all, as likely as others know them.
 
         Returns
         -------
@@ -388,7 +388,8 @@ class Serving:
         seen, candidates = known.observations, self._mask(known.items.labels if items is None else items)
         share = seen.column_counts / max(int((seen.row_counts > 0).sum()), 1)
         candidates[column] = False
-        worth = asking.Worth(share, self._level_utility("rating"))
+        chance = share if items is None else np.ones(n_items)
+        worth = asking.Worth(share, chance, self._level_utility("rating"))
         best, information = asking.best_items(model, person, answers, worth, candidates, n)
         return pd.DataFrame(
             {"item": known.items.take(best), "known": share[best], "information": information}

@@ -19,9 +19,10 @@ from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY
 
 
 class Worth(NamedTuple):
-    """What counts: how likely each item can be rated, (items,), and its levels, (items, L)."""
+    """How often items are rated, (items,), how likely the newcomer can, and what levels count, (items, L)."""
 
     share: np.ndarray
+    chance: np.ndarray
     levels: np.ndarray
 
 
@@ -59,7 +60,7 @@ def best_items(
     low, high = (bounds[rated, level + k] / np.sqrt(noise[rated]) for k in (0, 1))
     seen = facing[rated] * np.sqrt((1.0 - truncated_variance(low, high)) / noise[rated])[:, None]
     covariance = np.linalg.inv(np.linalg.inv(among) + seen.T @ seen)
-    found, open_, target = [], candidates & (worth.share > 0), None
+    found, open_, target = [], candidates & (worth.chance > 0), None
     for _ in range(min(n, int(open_.sum()))):
         along = facing @ covariance
         spread = np.sqrt(noise + (along * facing).sum(axis=1))[:, None]
@@ -68,10 +69,10 @@ def best_items(
         if target is None:
             rise = (slopes[:, : worth.levels.shape[1]] / spread * worth.levels).sum(axis=1)
             target = (facing * (worth.share * rise**2)[:, None]).T @ facing
-        gain = worth.share * told * ((along @ target) * along).sum(axis=1)
+        gain = worth.chance * told * ((along @ target) * along).sum(axis=1)
         best = int(np.where(open_, gain, -np.inf).argmax())
         found.append((best, gain[best] / np.trace(covariance @ target)))
-        covariance = covariance - worth.share[best] * told[best] * np.outer(along[best], along[best])
+        covariance = covariance - worth.chance[best] * told[best] * np.outer(along[best], along[best])
         open_[best] = False
     items, information = zip(*found, strict=True) if found else ((), ())
     return np.array(items, dtype=np.intp), np.array(information)
