@@ -137,6 +137,11 @@ def against_mice(name: str, options: argparse.Namespace) -> None:
     truth, folder = analysed(population, middle), Path(options.folder or tempfile.mkdtemp()) / name
     folder.mkdir(parents=True, exist_ok=True)
     people = [some_people(population, seed) for seed in range(options.replications)]
+    if options.complete:
+        found = [judged(truth, truth, [analysed(whole, middle)] * 2) for whole, _ in people]
+        shares = (f"{kind} {np.mean([each[kind][:, 1] for each in found]):.3f}" for kind in truth)
+        print(f"{name}: {', '.join(shares)}")
+        return
     theirs = by_mice([seen for _, seen in people], options.method, options.draws, folder)
     replications: dict[str, list[dict[str, np.ndarray]]] = {"ours": [], "mice": []}
     began = time.process_time()
@@ -231,11 +236,14 @@ def main() -> None:
     parser.add_argument("--replications", type=int, default=50)
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--method", choices=("pmm", "polr"), default="pmm", help="of mice")
+    parser.add_argument("--complete", action="store_true", help="coverage of complete tables alone")
     parser.add_argument("--folder", help="where tables that mice has imputed are kept")
     parser.add_argument("--offset", type=float, default=-1.7)
     options = parser.parse_args()
     print(f"{options.replications} replications, {N_ROWS} rows, {options.draws} imputations each")
-    if options.sets != ["background"]:
+    if options.complete:
+        print("coverage of the tables before anything was hidden")
+    elif options.sets != ["background"]:
         columns = f"bias ± error, mean |bias|, coverage: ours, mice ({options.method})"
         print(f"{'':15} {columns}")
     for name in options.sets:

@@ -668,15 +668,14 @@ class CumulativeRBM(Interviewing, TransformerMixin, BaseEstimator):
         """(questions,) shift of the utilities of missing answers, in standard deviations."""
         names, kind = getattr(self, "feature_names_in_", range(self.n_features_in_)), self.model_.layout.kind
         own = [names[j] for j in self.questionnaire_.questions]
-        given = delta
-        if not isinstance(given, Mapping):
-            given = {name: delta for name, own_kind in zip(own, kind, strict=True) if own_kind != NOMINAL}
+        shiftable = [name for name, own_kind in zip(own, kind, strict=True) if own_kind != NOMINAL]
+        given: Mapping[Any, Any] = delta if isinstance(delta, Mapping) else dict.fromkeys(shiftable, delta)
         for name, value in given.items():
-            if name not in own or kind[own.index(name)] == NOMINAL:
+            if name not in shiftable:
                 raise DataError(
                     f"{name!r} in delta is no column of levels or numbers of this model; leave it out."
                 )
-            if not isinstance(value, Real) or not np.isfinite(value):
+            if not isinstance(value, Real) or not np.isfinite(float(value)):
                 raise DataError(
                     f"The delta of {name!r} must be a finite number, such as -0.5. Got {value!r}."
                 )
