@@ -584,7 +584,8 @@ class ReadableFactors:
         is its mean given the row's answers and the standard error its standard deviation: a
         person's factor is in score ± 1.645 standard errors nine times out of ten. Scores vary
         less than factors do, the less the fewer answers there are; for variances, correlations
-        and regressions take draws, which vary as factors do (plausible values).
+        and regressions take draws, which vary as factors do (plausible values). Where the model
+        has background, both are those of people with the same background: see ``population_``.
 
         Parameters
         ----------

@@ -189,7 +189,8 @@ class CumulativeRBM(Interviewing, TransformerMixin, BaseEstimator):
     model_ : VectorModel
         All parameters; weights are those of a single unit.
     population_ : Population
-        Mean and covariance of the factors among the rows of the training data, in units.
+        Mean and covariance of the factors among the rows of the training data, in units; with
+        background also ``regression``, their means by it, and ``residual``, the covariance within.
     scales_ : list of Scale
         Levels or categories of each column; None for numbers and background.
     questionnaire_ : Questionnaire
