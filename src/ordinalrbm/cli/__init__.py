@@ -11,6 +11,7 @@ from ordinalrbm.cli.predict import predict
 from ordinalrbm.cli.impute import impute
 from ordinalrbm.cli.factors import factors
 from ordinalrbm.cli.scores import scores
+from ordinalrbm.cli.invariance import invariance
 from ordinalrbm.cli.recommend import recommend
 from ordinalrbm.cli.explain import explain, similar
 from ordinalrbm.cli.evaluate import compare, evaluate

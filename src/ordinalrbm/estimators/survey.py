@@ -34,7 +34,8 @@ from ordinalrbm.engine.philox import Purpose, uniforms
 from ordinalrbm.engine.side import Side
 from ordinalrbm.engine.thresholds import FirstThresholds
 from ordinalrbm.errors import DataError, user_stacklevel
-from ordinalrbm.estimators.factor_analysis import ReadableFactors, column_names
+from ordinalrbm.estimators.factor_analysis import column_names
+from ordinalrbm.estimators.invariance import ComparableGroups
 from ordinalrbm.estimators.persistence import kept_learning, plain_parameters, restored
 from ordinalrbm.estimators.summaries import Summary, of_survey
 from ordinalrbm.estimators.validation import (
@@ -76,7 +77,7 @@ RandomState = int | np.random.RandomState | None
 Inference = Literal["linear_response", "mean_field", "mcmc"]
 
 
-class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
+class CumulativeRBM(ComparableGroups, TransformerMixin, BaseEstimator):
     """Cumulative Restricted Boltzmann Machine for tables of ordered answers.
 
     Every answer comes from a hidden real utility that falls between two thresholds of the

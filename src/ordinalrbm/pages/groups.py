@@ -20,6 +20,8 @@ from scipy.stats import t as student_t
 from ordinalrbm.data.never_asked import never_asked
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.data.tables import Encoded
+from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.invariance import SHOWN
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.files.survey import REASONS
 from ordinalrbm.pages.factors import NamedFactor
@@ -75,6 +77,13 @@ class Grouping(NamedTuple):
     def counts(self) -> np.ndarray:
         """How many people each group has."""
         return np.bincount(self.code[self.code >= 0], minlength=len(self.groups))
+
+    @property
+    def of_people(self) -> pd.Series:
+        """The group of each person, in the order of the groups."""
+        return pd.Series(
+            pd.Categorical.from_codes(self.code, list(self.groups), ordered=True), name=self.name
+        )
 
 
 def groupings(background: pd.DataFrame) -> tuple[list[Grouping], dict[str, str]]:
@@ -433,7 +442,25 @@ def group_sections(
         "n_fillings": N_FILLINGS,
         "has_gaps": bool(np.isnan(numbers).any()),
         "fewest": FEWEST_PEOPLE,
+        "invariance": _invariance(model, people, first, labels),
     }
+
+
+def _invariance(
+    model: CumulativeRBM, people: Compared, group: str | None, labels: dict[str, Label]
+) -> dict[str, object] | None:
+    """Questions that work differently in the groups of a variable, if one was asked for."""
+    grouping = None if group is None else grouping_of(people.background[group])
+    if not isinstance(grouping, Grouping):
+        return None
+    try:
+        found = model.invariance(people.table, grouping.of_people, sample_weight=people.weight)
+    except DataError as error:
+        return {"label": labels[grouping.name], "summary": str(error), "table": None}
+    lines = found.deviating()[SHOWN]
+    rows = [(labels[name], *line) for name, *line in lines.itertuples(index=False, name=None)]
+    table = Table(SHOWN, rows, ("", "", *["+.2f"] * 4, ""))
+    return {"label": labels[grouping.name], "summary": found.summary, "table": table if rows else None}
 
 
 def _demographic(name: str, label: Label) -> int:
