@@ -23,6 +23,7 @@ COMMANDS = [
     "impute",
     "factors",
     "scores",
+    "invariance",
     "recommend",
     "explain",
     "similar",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,7 +16,7 @@ from ordinalrbm.cli.output import results_table
 _EXAMPLES = """\b
 Examples:
   ordinalrbm invariance survey.sav --group country
-  ordinalrbm invariance survey.orbm survey.sav --group country -k 5 -o deviations.xlsx"""
+  ordinalrbm invariance survey.orbm survey.sav --group country -k 1 -o dif.xlsx"""
 _OUT = "All comparisons as .csv, .tsv or .parquet; with means of the groups as .xlsx, .docx or .tex."
 _NUMBER = "Number of factors; by default the most that have at least two questions of their own each."
 
@@ -60,9 +60,8 @@ def invariance(
         model = learn_survey(survey, replace(settings, factors=k))
     options.check_number(number or 1, min(model.model_.weights.shape), f"'{target}' has")
     output.step(f"comparing groups by {group}")
-    found = model.invariance(
-        survey.table, grouping.of_people, n_factors=number, rotation=rotation.value, sample_weight=weight
-    )
+    chosen: dict[str, Any] = {"n_factors": number, "rotation": rotation.value, "sample_weight": weight}
+    found = model.invariance(survey.table, grouping.of_people, **chosen)
     words = [found.summary]
     if out is not None and out.suffix.lower() in (".xlsx", ".docx", ".tex"):
         lines = found.questions if out.suffix.lower() == ".xlsx" else found.deviating()[SHOWN]

@@ -8,6 +8,7 @@ was not asked there is nothing to fill: the person does not count for it.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -453,13 +454,16 @@ def _invariance(
     grouping = None if group is None else grouping_of(people.background[group])
     if not isinstance(grouping, Grouping):
         return None
+    weight = None if people.weight is None else counting(people.weight, len(people.scores))
     try:
-        found = model.invariance(people.table, grouping.of_people, sample_weight=people.weight)
+        with warnings.catch_warnings():  # of small groups, which the page names
+            warnings.simplefilter("ignore")
+            found = model.invariance(people.table, grouping.of_people, sample_weight=weight)
     except DataError as error:
         return {"label": labels[grouping.name], "summary": str(error), "table": None}
     lines = found.deviating()[SHOWN]
     rows = [(labels[name], *line) for name, *line in lines.itertuples(index=False, name=None)]
-    table = Table(SHOWN, rows, ("", "", *["+.2f"] * 4, ""))
+    table = Table(tuple(SHOWN), rows, ("", "", *["+.2f"] * 4, ""))
     return {"label": labels[grouping.name], "summary": found.summary, "table": table if rows else None}
 
 

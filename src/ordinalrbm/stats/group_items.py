@@ -23,7 +23,7 @@ _STEEPEST, _NARROWEST = 4.0, 0.1  # slope, and standard deviation of a group
 _MOST_STEPS, _TOLERANCE = 200, 1e-3
 _MOST_ROUNDS = 5
 _FEWEST_ANSWERS = 10
-_ENOUGH = 400  # people whose scores tell how scores vary
+_ENOUGH, _DRAWN = 400, 1_600  # people whose scores tell how scores vary; and where there are fewer
 
 
 class Answers(NamedTuple):
@@ -213,7 +213,8 @@ def _deviations(
         tables = _tables(items.bounds, items.slope + start[g, :, 1], shift)
         place = (_GRID - items.mean[g]) / items.sd[g]
         scores = _scores(level, aside[g], tables, people, place)
-        score, times = np.einsum("n,njp->jp", weight, scores), -(-_ENOUGH // len(level))
+        score = np.einsum("n,njp->jp", weight, scores)
+        times = 1 if len(level) >= _ENOUGH else -(-_DRAWN // len(level))
         if times > 1:  # the scores of few people say little of how scores vary
             scores = _scores(_drawn(level, times, tables[0], people), aside[g], tables, people, place)
         left = np.tile(np.eye(n_levels, n_levels + 2), (n_items, 1, 1))
@@ -278,7 +279,9 @@ def _deviating(value: np.ndarray, error: np.ndarray, slope: np.ndarray) -> np.nd
 
 def shrinkage(value: np.ndarray, error: np.ndarray) -> np.ndarray:
     """(…, 2) what is left of estimates drawn to zero, by the variance of true deviations over all."""
-    apart = np.nansum((value**2 - error**2) / error**4, axis=0) / np.nansum(error**-4.0, axis=0)
+    apart = np.nansum((value**2 - error**2) / error**4, axis=0) / np.maximum(
+        np.nansum(error**-4.0, axis=0), _SMALLEST
+    )
     variance = np.maximum(apart, 0.0)
     return variance / (variance + error**2)
 
