@@ -24,6 +24,7 @@ COMMANDS = [
     "factors",
     "scores",
     "ask",
+    "invariance",
     "recommend",
     "explain",
     "similar",

@@ -331,6 +331,23 @@ def test_a_group_that_was_never_asked_makes_no_difference():
     assert "east" not in lines
 
 
+def test_what_cannot_be_compared_is_told_of_the_group_that_was_asked_for():
+    """One taste, and one question that men answer higher whatever their taste."""
+    rng = np.random.default_rng(0)
+    sex = np.array(["f", "m"] * 200)
+    utility = rng.normal(size=(400, 1)) + 0.8 * rng.normal(size=(400, 5))
+    utility[sex == "m", 3] += 1.0
+    whole = survey(np.digitize(utility, [-1, 0, 1]), pd.DataFrame({"sex": sex}))
+    model = orbm.CumulativeRBM(1, n_epochs=3, random_state=0).fit(whole.encoded)
+    page = pages.survey_page(model, whole, group="sex")
+    section = Page(page).text.split("What cannot be compared: sex")[1]
+    assert "5 questions in 2 groups: of 5 comparisons 1 deviate, 1 of them much." in section
+    (table,) = (one for about, one in page.tables.items() if "invariance" in about)
+    ((label, group, uniform, *_, grade),) = table.rows
+    assert (label.text, group, grade) == ("q3", "m", "C") and uniform > 0.5
+    assert "What cannot be compared" not in pages.survey_page(model, whole)
+
+
 def test_education_among_the_answers_makes_groups():
     schema = Schema(
         (

@@ -12,6 +12,7 @@ from ordinalrbm.cli.impute import impute
 from ordinalrbm.cli.factors import factors
 from ordinalrbm.cli.scores import scores
 from ordinalrbm.cli.ask import ask
+from ordinalrbm.cli.invariance import invariance
 from ordinalrbm.cli.recommend import recommend
 from ordinalrbm.cli.explain import explain, similar
 from ordinalrbm.cli.evaluate import compare, evaluate

@@ -59,7 +59,7 @@ def never_asked(X: TableLike, groups: TableLike) -> pd.DataFrame:
     table = as_table(X)
     answered = np.stack([~table.read(j).missing for j in range(table.n_columns)], axis=1)
     names = [table.name(j) for j in range(table.n_columns)]
-    columns = _columns(groups, table.n_rows)
+    columns = group_columns(groups, table.n_rows)
     chance = _BY_CHANCE / max(1, len(columns))
     lines = [
         (column, group, names[j], int(size))
@@ -74,7 +74,7 @@ def never_asked_cells(X: TableLike, groups: TableLike, found: pd.DataFrame) -> n
     """(rows, columns) whether the respondent was never asked, by the result of `never_asked`."""
     table = as_table(X)
     position = {table.name(j): j for j in range(table.n_columns)}
-    columns = _columns(groups, table.n_rows)
+    columns = group_columns(groups, table.n_rows)
     cells = np.zeros((table.n_rows, table.n_columns), dtype=bool)
     for line in found.itertuples(index=False):
         there = (columns[line.column] == line.group).fillna(False).to_numpy(dtype=bool)
@@ -113,7 +113,7 @@ def in_words(found: pd.DataFrame, most: int = 3) -> str:
     return f"Never asked: {', '.join(lines)}{more}."
 
 
-def _columns(groups: TableLike, n_rows: int) -> dict[Any, pd.Series]:
+def group_columns(groups: TableLike, n_rows: int) -> dict[Any, pd.Series]:
     frame = as_frame(groups)
     if frame is not None:
         columns = {name: pd.Series(frame.column(j)) for j, name in enumerate(frame.names)}

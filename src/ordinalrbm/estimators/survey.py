@@ -37,6 +37,7 @@ from ordinalrbm.engine.thresholds import FirstThresholds
 from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators.asking import Interviewing
 from ordinalrbm.estimators.factor_analysis import column_names
+from ordinalrbm.estimators.invariance import ComparableGroups
 from ordinalrbm.estimators.persistence import kept_learning, plain_parameters, restored
 from ordinalrbm.estimators.summaries import Summary, of_survey
 from ordinalrbm.estimators.validation import (
@@ -78,7 +79,7 @@ RandomState = int | np.random.RandomState | None
 Inference = Literal["linear_response", "mean_field", "mcmc"]
 
 
-class CumulativeRBM(Interviewing, TransformerMixin, BaseEstimator):
+class CumulativeRBM(Interviewing, ComparableGroups, TransformerMixin, BaseEstimator):
     """Cumulative Restricted Boltzmann Machine for tables of ordered answers.
 
     Every answer comes from a hidden real utility that falls between two thresholds of the

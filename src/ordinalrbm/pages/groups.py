@@ -8,6 +8,7 @@ was not asked there is nothing to fill: the person does not count for it.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +21,8 @@ from scipy.stats import t as student_t
 from ordinalrbm.data.never_asked import never_asked
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.data.tables import Encoded
+from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.invariance import SHOWN
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.files.survey import REASONS
 from ordinalrbm.pages.factors import NamedFactor
@@ -75,6 +78,13 @@ class Grouping(NamedTuple):
     def counts(self) -> np.ndarray:
         """How many people each group has."""
         return np.bincount(self.code[self.code >= 0], minlength=len(self.groups))
+
+    @property
+    def of_people(self) -> pd.Series:
+        """The group of each person, in the order of the groups."""
+        return pd.Series(
+            pd.Categorical.from_codes(self.code, list(self.groups), ordered=True), name=self.name
+        )
 
 
 def groupings(background: pd.DataFrame) -> tuple[list[Grouping], dict[str, str]]:
@@ -433,7 +443,28 @@ def group_sections(
         "n_fillings": N_FILLINGS,
         "has_gaps": bool(np.isnan(numbers).any()),
         "fewest": FEWEST_PEOPLE,
+        "invariance": _invariance(model, people, first, labels),
     }
+
+
+def _invariance(
+    model: CumulativeRBM, people: Compared, group: str | None, labels: dict[str, Label]
+) -> dict[str, object] | None:
+    """Questions that work differently in the groups of a variable, if one was asked for."""
+    grouping = None if group is None else grouping_of(people.background[group])
+    if not isinstance(grouping, Grouping):
+        return None
+    weight = None if people.weight is None else counting(people.weight, len(people.scores))
+    try:
+        with warnings.catch_warnings():  # of small groups, which the page names
+            warnings.simplefilter("ignore")
+            found = model.invariance(people.table, grouping.of_people, sample_weight=weight)
+    except DataError as error:
+        return {"label": labels[grouping.name], "summary": str(error), "table": None}
+    lines = found.deviating()[SHOWN]
+    rows = [(labels[name], *line) for name, *line in lines.itertuples(index=False, name=None)]
+    table = Table(tuple(SHOWN), rows, ("", "", *["+.2f"] * 4, ""))
+    return {"label": labels[grouping.name], "summary": found.summary, "table": table if rows else None}
 
 
 def _demographic(name: str, label: Label) -> int:

@@ -192,10 +192,10 @@ def comparable(survey: Survey) -> pd.DataFrame:
     return survey.background.assign(**columns)
 
 
-def check_group(survey: Survey, group: str | None) -> None:
-    """Refuse a variable that makes no groups, or too many."""
+def check_group(survey: Survey, group: str | None) -> Grouping | None:
+    """The groups of a variable; refuses one that makes none, or too many."""
     if group is None:
-        return
+        return None
     background = comparable(survey)
     if group not in background:
         raise DataError(
@@ -208,6 +208,7 @@ def check_group(survey: Survey, group: str | None) -> None:
             f"The background variable '{group}' makes no groups to compare ({found}); choose one "
             "with 2 to 30 groups, merge some, or leave out the group."
         )
+    return found
 
 
 def model_page(model: Any, *, title: str | None = None) -> Page:
