@@ -161,6 +161,7 @@ class SurveySettings:
 
 
 _REPLICATES = "Replicate weights: names or patterns with *, such as 'repwt*'."
+_KINDS = "How these were made: JK1, JKn, BRR, Fay, bootstrap, SDR or other."
 _SCALE_OF = "Of the variance of replicates: a number, or one for each with commas; by default by their type."
 
 
@@ -172,9 +173,7 @@ class DesignColumns:
     strata: Annotated[str | None, option("COLUMN", "The stratum of each person.")] = None
     cluster: Annotated[str | None, option("COLUMN", "The primary sampling unit of each person.")] = None
     replicates: Annotated[_Columns, option("COLUMNS", _REPLICATES)] = None
-    replicate_type: Annotated[str | None, option("KIND", "JK1, JKn, BRR, Fay, bootstrap, SDR or other.")] = (
-        None
-    )
+    replicate_type: Annotated[str | None, option("KIND", _KINDS)] = None
     replicate_scale: Annotated[str | None, option("NUMBERS", _SCALE_OF)] = None
 
     @property

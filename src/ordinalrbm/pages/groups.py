@@ -179,7 +179,7 @@ def _moments(
     if sample is None:
         return moments(values, grouping.code, len(grouping.groups), weights), None
     made = group_moments(values, grouping.code, len(grouping.groups), sample)
-    return made.groups, made
+    return Moments(*(part[:-1] for part in made.every)), made
 
 
 def _compared(

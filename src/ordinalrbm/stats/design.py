@@ -76,11 +76,6 @@ class GroupMoments(NamedTuple):
     covariance: np.ndarray
 
     @property
-    def groups(self) -> Moments:
-        """Moments of the groups alone."""
-        return Moments(*(part[:-1] for part in self.every))
-
-    @property
     def effect(self) -> np.ndarray:
         """(G + 1, Q) design effects: variances over those of as many people drawn at random."""
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -88,18 +83,14 @@ class GroupMoments(NamedTuple):
 
     def contrast(self, contrasts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(K, Q) estimates, standard errors and degrees of freedom of sums (K, G + 1) of the means."""
-        mean, error, freedom = (
-            np.where(contrasts[:, :, None] != 0, part, 0.0)
-            for part in (self.every.mean, self.every.error, self.every.freedom)
-        )
-        estimate = np.einsum("kg,kgq->kq", contrasts, mean)
+        used, freedom = contrasts[:, :, None] != 0, np.maximum(self.every.freedom, 1.0)
+        estimate = np.where(used, contrasts[:, :, None] * self.every.mean, 0.0).sum(axis=1)
+        own = np.where(used, (contrasts[:, :, None] * self.every.error) ** 2, 0.0)
         variance = np.einsum("kg,qgh,kh->kq", contrasts, self.covariance, contrasts)
-        own = (contrasts[:, :, None] * error) ** 2
-        with np.errstate(invalid="ignore", divide="ignore"):
-            shares = np.where(own == 0, 0.0, own / own.sum(axis=1, keepdims=True)) ** 2 / freedom
-            known = np.fmin(1.0 / np.where(own == 0, 0.0, shares).sum(axis=1), self.every.freedom[-1])
-        unknown = np.isnan(own).any(axis=1)
-        return estimate, np.where(unknown, np.nan, np.sqrt(np.maximum(variance, 0.0))), known
+        error = np.where(np.isnan(own).any(axis=1), np.nan, np.sqrt(np.maximum(variance, 0.0)))
+        with np.errstate(invalid="ignore", divide="ignore"):  # where nobody differs
+            satterthwaite = own.sum(axis=1) ** 2 / (own**2 / freedom).sum(axis=1)
+        return estimate, error, np.fmin(satterthwaite, freedom[-1])
 
 
 def group_moments(values: np.ndarray, code: np.ndarray, n_groups: int, sample: Sample) -> GroupMoments:
@@ -167,6 +158,8 @@ class SurveyDesign(Readable):
     >>> import ordinalrbm as orbm
     >>> design = orbm.SurveyDesign(weights=[1, 1, 2, 1, 1, 2], clusters=[1, 1, 2, 2, 3, 3])
     >>> design.mean({"hours": [1, 2, 4, 5, 3, 2]}).round(3)[["estimate", "se", "df", "deff"]]
+           estimate     se   df   deff
+    hours     2.875  0.829  2.0  2.137
     """
 
     weights: ArrayLike | None = None
@@ -235,8 +228,8 @@ class SurveyDesign(Readable):
             raise DataError(f"The scale and rho must make one number, or one for each of {n} replicates.")
         values = np.linalg.eigvalsh(replicates.T @ replicates)
         freedom = float((values > _NEGLIGIBLE * values[-1]).sum() - 1)
-        people = np.arange(weight.size)
-        return Sample(weight, people, 0 * people, freedom, replicates, np.broadcast_to(scale, n))
+        nobody = np.zeros(weight.size, dtype=np.intp)
+        return Sample(weight, nobody, nobody[:1], freedom, replicates, np.broadcast_to(scale, n))
 
     def mean(self, y: Any, by: Any = None) -> pd.DataFrame:
         """Means, and shares of categories, of everybody or in groups.
@@ -286,6 +279,8 @@ class SurveyDesign(Readable):
         >>> import ordinalrbm as orbm
         >>> design = orbm.SurveyDesign(clusters=[1, 1, 2, 2, 3, 3])
         >>> design.difference({"hours": [1, 2, 4, 5, 3, 2]}, ["f", "m"] * 3).round(2)[["estimate", "se"]]
+                 estimate    se
+        hours m      0.33  0.67
         """
         found, names, groups = self._moments(y, by)
         base = groups[0] if reference is None and groups else reference
@@ -293,9 +288,8 @@ class SurveyDesign(Readable):
             raise DataError(f"There is no group {base!r} to compare with; give one of {groups}.")
         others = [g for g, name in enumerate(groups) if name != base]
         every = np.eye(len(groups), len(groups) + 1)
-        wanted = every[others] - every[groups.index(base)]
         index = pd.MultiIndex.from_product([names, [groups[g] for g in others]])
-        made = _pooled([one.contrast(wanted) for one in found], index)
+        made = _pooled([one.contrast(every[others] - every[groups.index(base)]) for one in found], index)
         return made.assign(p=2.0 * stats.t.sf(np.abs(made["estimate"] / made["se"]), made["df"]))
 
     def _moments(self, y: Any, by: Any) -> tuple[list[GroupMoments], list[Any], list[Hashable]]:
@@ -310,6 +304,8 @@ class SurveyDesign(Readable):
                     f"{what} has {length:,} rows, but the design {n:,}; give one for each person."
                 )
         code, groups = category.codes.astype(np.intp), category.categories.tolist()
+        if not groups:
+            raise DataError("by names no group; give the group of each person.")
         values = [one.reindex(columns=tables[0].columns).to_numpy(np.float64) for one in tables]
         found = [group_moments(one, code, len(groups), self.sample) for one in values]
         return found, tables[0].columns.tolist(), groups
@@ -334,13 +330,8 @@ def _pooled(found: list[tuple[np.ndarray, np.ndarray, np.ndarray]], index: pd.In
     if len(found) > 1:
         return pool(estimates, errors, df_complete=np.mean(freedom, axis=0)).set_index(index)
     half = stats.t.ppf(0.975, np.where(freedom[0] > 0, freedom[0], np.nan)) * errors[0]
-    parts = {
-        "estimate": estimates[0],
-        "se": errors[0],
-        "low": estimates[0] - half,
-        "high": estimates[0] + half,
-    }
-    return pd.DataFrame(parts | {"df": freedom[0]}, index)
+    parts = (estimates[0], errors[0], estimates[0] - half, estimates[0] + half, freedom[0])
+    return pd.DataFrame(dict(zip(("estimate", "se", "low", "high", "df"), parts, strict=True)), index)
 
 
 # ---- checks -----------------------------------------------------------------------------------
@@ -377,4 +368,4 @@ def _codes(what: str, given: Any, usual: np.ndarray) -> tuple[np.ndarray, Sequen
     code, distinct = pd.factorize(values)
     if (code < 0).any():
         raise DataError(f"{what} of row {(code < 0).argmax()} is missing; fill it in or leave the row out.")
-    return code, list(distinct)
+    return code, np.asarray(distinct).tolist()
