@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # for editors and type checkers
     from ordinalrbm.files.parquet_parts import RatingsPart
     from ordinalrbm.files.survey import read_survey
     from ordinalrbm.pages.reporting import report
+    from ordinalrbm.stats.design import SurveyDesign
     from ordinalrbm.stats.pooling import pool, pool_test, with_imputations
     from ordinalrbm.storage.model_file import load
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:  # for editors and type checkers
 _HOMES = {name: f"estimators.{module}" for module, name in ESTIMATORS.values()} | {
     "OrdinalImputer": "estimators.imputer",
     "RatingsPart": "files.parquet_parts",
+    "SurveyDesign": "stats.design",
     "load": "storage.model_file",
     "never_asked": "data.never_asked",
     "polychoric": "estimators.correlations",

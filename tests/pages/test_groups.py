@@ -256,6 +256,47 @@ def test_intervals_with_gaps_hold_the_variance_between_fillings():
     assert reach > 1.05 * stats.t.ppf(0.975, 99) * filled
 
 
+def test_means_of_a_clustered_sample_have_the_errors_of_its_design():
+    rng, school = np.random.default_rng(11), np.repeat(np.arange(12), 5)
+    design = orbm.SurveyDesign(rng.gamma(3.0, 1.0, 60), school % 2, school)
+    taste = rng.normal(size=(60, 1)) + rng.normal(size=12)[school, None]
+    who = grouping(["a", "b", "c"] * 20)
+    found = group_means(taste, who, sample=design.sample)
+    lines, known = found.table.set_index("group"), design.mean(taste, who.code).loc[0]
+    for own, theirs in (("mean", "estimate"), ("standard_error", "se"), ("effect", "deff")):
+        assert lines[own].tolist() == pytest.approx(known[theirs].tolist())
+    apart = (lines["mean"] - design.mean(taste)["estimate"].item()) / lines["difference"]
+    assert apart.tolist() == pytest.approx([apart.iloc[0]] * 3)
+    assert (lines["low"] < lines["difference"]).all() and (lines["difference"] < lines["high"]).all()
+    # Two groups: Wald's F is the square of t.
+    two = grouping(["a", "b"] * 30)
+    (test,) = group_means(taste, two, sample=design.sample).comparisons
+    apart = design.difference(taste, two.code).iloc[0]
+    assert test.statistic == pytest.approx((apart["estimate"] / apart["se"]) ** 2)
+    assert (test.between, test.within) == (1.0, 10.0)
+    # People without a group leave, and their schools stay.
+    partly = grouping(["a", "b", None] * 20)
+    assert group_means(taste, partly, sample=design.sample).table["standard_error"].tolist() == pytest.approx(
+        design.mean(taste, pd.Series(["a", "b", None] * 20))["se"].tolist()
+    )
+
+
+def test_means_over_fillings_of_a_clustered_sample():
+    school = np.repeat(np.arange(40), 5)
+    design = orbm.SurveyDesign(np.full(200, 2.0), clusters=school)
+    whole = survey(answers(200, gaps=0.4))
+    model, who = fitted(whole), grouping(["a", "b"] * 100)
+    values = [np.arange(4.0)] * 5
+    (found,) = question_means(model, whole.encoded, values, [who], random_state=3, sample=design.sample)
+    tables = model.impute(whole.answers, n_draws=10, parameters="fixed", random_state=3)
+    codes = [table.apply(lambda one: one.cat.codes.astype(float)) for table in tables]
+    known = design.mean(codes, ["a", "b"] * 100).loc["q1"]
+    assert found.mean[:, 1].tolist() == pytest.approx(known["estimate"].tolist())
+    assert found.low[:, 1].tolist() == pytest.approx(known["low"].tolist())
+    assert found.effect[:, 1].tolist() == pytest.approx(known["deff"].tolist())
+    assert found.comparisons[1].within == pytest.approx(39.0)
+
+
 def test_intervals_of_means_stay_within_the_scale():
     """19 of 20 people give the highest of four answers; plain limits would be 3.85 and 4.05."""
     level = answers(40, gaps=0.0)

@@ -50,6 +50,7 @@ def factors(
     ] = None,
     rotation: options.RotationOption = Rotation.VARIMAX,
     out: Annotated[Path | None, out_option(_OUT)] = None,
+    sample: options.DesignColumns,
     settings: SurveySettings,
     writing: options.Writing,
 ) -> None:
@@ -63,7 +64,7 @@ def factors(
     output = writing.begin(ctx, out, printed=True)
     if number is not None:
         refuse(ctx, ("from_", "to"), "--factors compares no numbers")
-    settings = replace(settings, progress=output.shows_progress)
+    settings = replace(settings, progress=output.shows_progress, design=sample.given)
     material = inputs.read_survey_to_learn(data, settings)
     survey = material.survey
     assert survey is not None, "ratings are refused"
@@ -81,6 +82,8 @@ def factors(
         number = from_ if compared is None else compared.chosen
     output.step(f"learning {counted(number, 'factor')} from all answers")
     reading = _read(survey, replace(settings, factors=number), rotation)
+    if survey.design is not None:
+        output.say(repr(survey.design))
     _tell(reading, compared, out, writing.escape_formulas, output)
 
 
@@ -88,8 +91,10 @@ def _read(survey: Survey, settings: SurveySettings, rotation: Rotation) -> Facto
     from ordinalrbm.cli.learning import learn_survey, weights_of
 
     model = learn_survey(survey, settings).set_params(n_jobs=settings.threads)
-    weight = weights_of(survey, settings)
-    return model.factor_solution(survey.table, rotation=rotation.value, sample_weight=weight)
+    weight = None if survey.design is not None else weights_of(survey, settings)
+    return model.factor_solution(
+        survey.table, rotation=rotation.value, sample_weight=weight, design=survey.design
+    )
 
 
 # ---- telling ----------------------------------------------------------------------------------

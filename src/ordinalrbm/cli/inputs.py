@@ -16,6 +16,7 @@ import typer
 import ordinalrbm as orbm
 from ordinalrbm.cli.options import (
     LEARNING,
+    OF_DESIGN,
     OF_RATINGS,
     OF_SURVEYS,
     RatingColumns,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 _MOST_TOLD = 3  # parts that are left out for the same reason
 _MOST_GUESSED = 10_000  # ids among which a misspelt one is looked for
+_UNWEIGHTED = "the weights in {!r} are left aside in learning; give --weighted to use them."
 _TITLES = ("title", "name", "label", "item", "description")  # usual names of a column of titles
 
 
@@ -141,7 +143,10 @@ def read_material(
             )
     with stage("checking the file"):
         schema = schema_of(source, settings, None if as_survey else layout) if known is None else known
-        return Material(source, apply(source, schema))
+        survey = apply(source, schema, settings.design)
+    if known is None and survey.weight is not None and survey.design is None and not settings.weighted:
+        survey = replace(survey, notes=(*survey.notes, _UNWEIGHTED.format(survey.weight.name)))
+    return Material(source, survey)
 
 
 def schema_of(source: Source, settings: SurveySettings, layout: Layout | None = None) -> Schema:
@@ -259,7 +264,7 @@ def read_to_learn(
         refuse(ctx, OF_RATINGS, f"'{path}' is taken for a survey")
         assert material.survey is not None, "a file is a survey or ratings"
         return replace(material, survey=with_columns(material.survey, settings))
-    refuse(ctx, OF_SURVEYS, f"'{path}' is taken for ratings")
+    refuse(ctx, (*OF_SURVEYS, *OF_DESIGN), f"'{path}' is taken for ratings")
     if settings.model not in ("matrix-crbm", "ensemble"):
         refuse(ctx, ("item_factors",), "only with --model matrix-crbm have items their own number")
     if settings.model not in (None, "ordinal-mf", "ensemble"):
@@ -349,7 +354,9 @@ def _a(model: Any) -> str:
 # ---- data for models --------------------------------------------------------------------------
 
 
-def survey_for(model: orbm.CumulativeRBM, path: Path, data: Path) -> tuple[Source, Survey]:
+def survey_for(
+    model: orbm.CumulativeRBM, path: Path, data: Path, settings: SurveySettings | None = None
+) -> tuple[Source, Survey]:
     """A survey file with the columns of a model."""
     from ordinalrbm.schema.schema import from_json
 
@@ -359,7 +366,7 @@ def survey_for(model: orbm.CumulativeRBM, path: Path, data: Path) -> tuple[Sourc
             f"File '{path}' does not say what the columns of a file are (it was made in Python); "
             "use it from Python, or fit with `ordinalrbm fit`."
         )
-    material = read_material(data, known=from_json(content, f"File '{path}'"))
+    material = read_material(data, settings, known=from_json(content, f"File '{path}'"))
     assert material.survey is not None, "with a known schema, a file is a survey"
     return material.source, material.survey.aligned_to(model.feature_names_in_, model.questionnaire_)
 

@@ -79,7 +79,7 @@ def survey_estimator(survey: Survey, settings: SurveySettings) -> CumulativeRBM:
 
 def weights_of(survey: Survey, settings: SurveySettings) -> pd.Series | None:
     """The weights that learning is to use, if it is to use any."""
-    if not settings.weighted:
+    if not settings.weighted and (survey.design is None or survey.weight is None):
         return None
     if survey.weight is None:
         raise DataError(

@@ -149,6 +149,8 @@ class SurveySettings:
     factors: int | None = None
     survey: bool = False
     progress: bool = False
+    design: dict[str, Any] = field(default_factory=dict)
+    """Columns that say how people were sampled, as `read_survey` takes them."""
     checkpoints: dict[str, Any] = field(default_factory=dict)
     """Where and how often to write them, and whether to go on from them, as ``fit`` takes it."""
 
@@ -156,6 +158,37 @@ class SurveySettings:
     def common(self) -> dict[str, Any]:
         common = {"random_state": self.seed, "n_jobs": self.threads, "verbose": self.progress}
         return common if self.epochs is None else {**common, "n_epochs": self.epochs}
+
+
+_REPLICATES = "Replicate weights: names or patterns with *, such as 'repwt*'."
+_KINDS = "How these were made: JK1, JKn, BRR, Fay, bootstrap, SDR or other."
+_SCALE_OF = "Of the variance of replicates: a number, or one for each with commas; by default by their type."
+
+
+@dataclass(frozen=True)
+class DesignColumns:
+    """How the people of a survey were sampled, by columns of its file."""
+
+    weights: Annotated[str | None, option("COLUMN", "The weight of each person.")] = None
+    strata: Annotated[str | None, option("COLUMN", "The stratum of each person.")] = None
+    cluster: Annotated[str | None, option("COLUMN", "The primary sampling unit of each person.")] = None
+    replicates: Annotated[_Columns, option("COLUMNS", _REPLICATES)] = None
+    replicate_type: Annotated[str | None, option("KIND", _KINDS)] = None
+    replicate_scale: Annotated[str | None, option("NUMBERS", _SCALE_OF)] = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Arguments of a SurveyDesign, with names of columns; none if nothing is known."""
+        scale = self.replicate_scale
+        try:
+            numbers = None if scale is None else [float(one) for one in scale.split(",")]
+        except ValueError as error:
+            raise DataError(
+                f"--replicate-scale {scale!r} holds no numbers; write 0.5 or 0.5,0.75."
+            ) from error
+        parts: dict[str, Any] = {"weights": self.weights, "strata": self.strata, "clusters": self.cluster}
+        parts |= {"replicates": self.replicates, "kind": self.replicate_type, "scale": numbers}
+        return {name: part for name, part in parts.items() if part is not None}
 
 
 _FACTORS = "Number of factors; by default 50, for a survey at most one per question, for its report 12 to 30."
@@ -248,6 +281,7 @@ COLUMN_OPTIONS = ("user_column", "item_column", "rating_column", "time_column", 
 
 
 # Options of surveys, of ratings, and of both that matter to learning only.
+OF_DESIGN = tuple(one.name for one in fields(DesignColumns))
 OF_SURVEYS = ("group", "weighted", "include", "background", "questions", "exclude")
 OF_RATINGS: tuple[str, ...] = ("model", "item_factors", "protocol", "min_ratings", "user", "device", "scale")
 OF_RATINGS += ("users", "items", "item_names", *COLUMN_OPTIONS)
@@ -263,7 +297,7 @@ def section_of(option: str) -> str:
     """The section of the help that an option is in."""
     if option in _RUNNING or option in _OUTPUT:
         return "Running" if option in _RUNNING else "Output"
-    if option in OF_SURVEYS or option in ("schema", "survey"):
+    if option in (*OF_SURVEYS, *OF_DESIGN, "schema", "survey"):
         return "Survey"
     return "Ratings" if option in OF_RATINGS or option in ("top", "liked") else "Options"
 

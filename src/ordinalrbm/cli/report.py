@@ -12,7 +12,7 @@ import typer
 import ordinalrbm as orbm
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.options import RatingColumns, Settings, flag, option, out_option, refuse
+from ordinalrbm.cli.options import RatingColumns, Settings, SurveySettings, flag, option, out_option, refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.runtime.paths import result_path
 
@@ -52,6 +52,7 @@ def report(
     open_it: Annotated[bool, flag("--open", "Open the page in a browser.")] = False,
     data: Annotated[Path | None, option("DATA", "With a model: what to show it on.")] = None,
     shown: Shown,
+    sample: options.DesignColumns,
     settings: Settings,
     columns: RatingColumns,
     telling: options.Telling,
@@ -71,10 +72,11 @@ def report(
         check_tables(shown.tables, "--tables")
     output = telling.output()
     begun = time.perf_counter()
+    settings = replace(settings, design=sample.given)
     titles = inputs.titles_table(shown.item_names)  # rather now than when all is learnt
     if inputs.is_model(target):
         refuse(ctx, options.LEARNING, f"'{target}' has learnt already")
-        subject = _of_model(ctx, target, data, columns)
+        subject = _of_model(ctx, target, data, columns, settings)
     else:
         material = inputs.read_to_learn(ctx, target, settings, columns, data=data)
         settings = replace(settings, progress=output.shows_progress)
@@ -113,7 +115,9 @@ def _of_data(material: inputs.Material, settings: Settings, shown: Shown, output
     )
 
 
-def _of_model(ctx: typer.Context, path: Path, data: Path | None, columns: RatingColumns) -> Subject:
+def _of_model(
+    ctx: typer.Context, path: Path, data: Path | None, columns: RatingColumns, settings: Settings
+) -> Subject:
     """A model, and the data that it is shown on, if there is any."""
     from ordinalrbm.pages.reporting import Subject
 
@@ -123,10 +127,10 @@ def _of_model(ctx: typer.Context, path: Path, data: Path | None, columns: Rating
         refuse(ctx, of_ratings, f"'{path}' is a model of a survey")
         if data is None:
             refuse(ctx, ("tables",), "tables need the survey that the model was learnt from, as --data")
-            refuse(ctx, ("group",), "groups need --data")
+            refuse(ctx, ("group", *options.OF_DESIGN), "groups need --data")
             return Subject(model)
-        return Subject(model, inputs.survey_for(model, path, data)[1])
-    refuse(ctx, ("group",), f"'{path}' is a model of ratings")
+        return Subject(model, inputs.survey_for(model, path, data, SurveySettings(design=settings.design))[1])
+    refuse(ctx, ("group", *options.OF_DESIGN), f"'{path}' is a model of ratings")
     if data is None:
         refuse(ctx, options.COLUMN_OPTIONS, "no ratings are read without --data")
         return Subject(model)

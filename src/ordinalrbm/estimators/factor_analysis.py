@@ -26,6 +26,7 @@ from ordinalrbm.estimators.validation import check_weights, check_whole
 from ordinalrbm.files.tables_out import write_reading
 from ordinalrbm.runtime.display import Readable, two_digits
 from ordinalrbm.runtime.threads import seed_from, threads
+from ordinalrbm.stats.design import Sample, SurveyDesign
 from ordinalrbm.stats.rotation import Rotation
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.vector import loadings as reading
@@ -327,6 +328,7 @@ class ReadableFactors:
         kaiser: bool = True,
         target: Any = None,
         sample_weight: ArrayLike | None = None,
+        design: SurveyDesign | None = None,
         questions: Mapping[str, str] | None = None,
     ) -> FactorReading:
         """Rotated loadings of the factors, their correlations, communalities and reliability.
@@ -352,6 +354,9 @@ class ReadableFactors:
             Loadings to come near; NaN where they are free, as are questions that a frame leaves out.
         sample_weight : array-like, optional
             Weights of the rows of X, for the standard errors and alpha.
+        design : SurveyDesign, optional
+            How the rows of X were sampled, with the weights that the model was fitted with. The
+            standard errors are then those of its clusters and strata, or replicates.
         questions : dict, optional
             Texts by name of the column; a model of the command line knows them.
 
@@ -376,8 +381,12 @@ class ReadableFactors:
         if X is not None:
             answers = self._read(X)
             weight = check_weights(sample_weight, answers.n_rows)
+            sample = None if design is None else _sample_of(design, answers.n_rows, weight)
+            weight = weight if sample is None else sample.weight
             with threads(self.n_jobs):
-                errors = loading_errors(self.model_, self._side(answers), people, solution, weight=weight)
+                errors = loading_errors(
+                    self.model_, self._side(answers), people, solution, weight=weight, sample=sample
+                )
             if errors is not None:
                 of_loadings = pd.DataFrame(errors.loadings, names, factors)
                 of_correlations = pd.DataFrame(errors.correlation, factors, factors)
@@ -806,6 +815,16 @@ def number_to_read(model: Any, **solution: Any) -> int:
         if items.min() >= FEWEST_ITEMS:
             return number
     return 1
+
+
+def _sample_of(design: SurveyDesign, n_rows: int, weight: np.ndarray | None) -> Sample:
+    if weight is not None:
+        raise DataError("A design holds the weights; leave out sample_weight.")
+    if design.sample.weight.size != n_rows:
+        raise DataError(
+            f"The design has {design.sample.weight.size:,} rows, but X {n_rows:,}; give the same rows."
+        )
+    return design.sample
 
 
 def factor_names(solution: Solution) -> list[str]:

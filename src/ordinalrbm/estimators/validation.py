@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ordinalrbm.errors import DataError
+from ordinalrbm.stats.design import checked_weights
 from ordinalrbm.vector.model import MOST_STYLES, MOST_UNITS
 
 Settings = TypeVar("Settings")
@@ -127,23 +128,7 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
     """Row weights, those above zero with mean one, or None when none were given."""
     if sample_weight is None:
         return None
-    try:
-        weight = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"sample_weight must hold numbers, one per row ({error}).") from error
-    if weight.shape != (n_rows,):
-        raise DataError(
-            f"sample_weight has shape {weight.shape}, but X has {n_rows} rows; give one number per row."
-        )
-    bad = ~(np.isfinite(weight) & (weight >= 0))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise DataError(
-            f"sample_weight of row {row} is {weight[row]}; weights must be finite and not "
-            "negative: leave the row out or give it weight 0."
-        )
-    if not weight.any():
-        raise DataError("sample_weight is zero for every row; give at least one row some weight.")
+    weight = checked_weights("sample_weight", sample_weight, (n_rows,))
     weight = weight / weight.max()  # so that no sum of large ones overflows
     return (weight / weight[weight > 0].mean()).astype(np.float32)
 

@@ -37,6 +37,7 @@ from ordinalrbm.schema.source import (
 )
 from ordinalrbm.schema.toml import override
 from ordinalrbm.schema.vocabulary import asks
+from ordinalrbm.stats.design import SurveyDesign
 
 EMPTY: Literal["empty"] = "empty"  # a cell that holds nothing
 Reason = Sort | Literal["empty"]
@@ -135,6 +136,8 @@ class Survey(Readable):
         Why an answer is missing, as a position in `REASONS`; -1 where there is one. See `reasons`.
     chosen : Chosen
         Columns of the background that a model learns from as well; see `choosing`.
+    design : SurveyDesign or None
+        How the respondents were sampled, if that was said.
     """
 
     name: str
@@ -147,6 +150,7 @@ class Survey(Readable):
     notes: tuple[str, ...] = ()
     no_answers: np.ndarray | None = None
     chosen: Chosen = field(default_factory=Chosen)
+    design: SurveyDesign | None = None
 
     def _parts(self) -> Iterator[str | pd.DataFrame]:
         n_rows, n_questions = self.encoded.shape
@@ -257,7 +261,10 @@ class Survey(Readable):
 
 
 def read_survey(
-    data: StrPath | TableLike, schema_path: StrPath | None = None, schema: Schema | None = None
+    data: StrPath | TableLike,
+    schema_path: StrPath | None = None,
+    schema: Schema | None = None,
+    design: Mapping[str, Any] | None = None,
 ) -> Survey:
     r"""Read a survey: its file, the schema of its columns, and the answers they hold.
 
@@ -269,6 +276,9 @@ def read_survey(
         A TOML file that corrects the schema in some columns or in all.
     schema : Schema, optional
         The schema, for example of a fitted model; by default, the one that `infer.propose` finds.
+    design : dict, optional
+        Arguments of :class:`SurveyDesign`, with names of columns for ``weights``, ``strata`` and
+        ``clusters``, and for ``replicates`` a list of names or patterns with ``*``.
 
     Returns
     -------
@@ -292,7 +302,7 @@ def read_survey(
     schema = propose(source) if schema is None else schema
     if schema_path is not None:
         schema = override(schema, read_text(Path(schema_path)), f"File '{schema_path}'")
-    return apply(source, schema)
+    return apply(source, schema, design)
 
 
 def read_text(path: Path) -> str:
@@ -306,12 +316,13 @@ def read_text(path: Path) -> str:
         raise unreadable(path, error.strerror or error) from error
 
 
-def apply(source: Source, schema: Schema) -> Survey:
+def apply(source: Source, schema: Schema, design: Mapping[str, Any] | None = None) -> Survey:
     """The answers and the background in a file, by a schema of its columns.
 
     If the schema comes from another file, its codes count, and labels of this file do not. Codes
     that the schema does not know and this file declares as missing are missing, too.
     """
+    sampled, schema = _sampled(source, schema, design) if design else (None, schema)
     _check_schema(source, schema)
     out: list[LeftOut] = []
     here = [column for column in schema.columns if _is_used(source, column, out)]
@@ -328,7 +339,38 @@ def apply(source: Source, schema: Schema) -> Survey:
     notes = (*source.remarks, *_silent_rows(encoded))
     others = pd.DataFrame(background, index=source.frame.index)
     encoded = replace(encoded, groups=others)
-    return Survey(source.name, encoded, others, weight, ids, schema, tuple(out), notes, no_answers)
+    survey = Survey(source.name, encoded, others, weight, ids, schema, tuple(out), notes, no_answers)
+    return replace(survey, design=sampled)
+
+
+def _sampled(source: Source, schema: Schema, given: Mapping[str, Any]) -> tuple[SurveyDesign, Schema]:
+    """The design that columns of a file make, and the schema in which these are no questions."""
+    frame, parts, roles = source.frame, dict(given), dict.fromkeys(schema.names("weight"), "weights")
+    if roles:
+        parts.setdefault("weights", next(iter(roles)))
+    for what in ("weights", "strata", "clusters", "replicates"):
+        named = parts.get(what) or ()
+        patterns = [named] if isinstance(named, str) else named
+        own = [name for name in frame if any(name == one or fnmatchcase(name, one) for one in patterns)]
+        if patterns and not own:
+            guess = did_you_mean(patterns[0].strip("*"), frame.columns)
+            raise DataError(
+                f"{what} {patterns[0]!r} matches no column of {source.name!r}{guess}; name another."
+            )
+        if own:
+            parts[what] = frame[own] if what == "replicates" else frame[own[0]]
+        roles |= dict.fromkeys(own, what)
+
+    def outside(column: Column) -> Column:
+        what = roles.get(column.name)
+        if what is None or (what == "strata" and column.role != "ordinal"):
+            return column
+        role: Role = "background" if what == "strata" else "ignored"
+        if what == "weights" and column.name == parts["weights"].name:
+            role = "weight"
+        return replace(column, role=role, reason=f"{what} of the sample's design", confidence=1.0)
+
+    return SurveyDesign(**parts), replace(schema, columns=tuple(map(outside, schema.columns)))
 
 
 def _silent_rows(encoded: Encoded) -> list[str]:

@@ -29,6 +29,7 @@ from ordinalrbm.pages.factors import NamedFactor
 from ordinalrbm.pages.page import Label, Table, join_labels, packed_json
 from ordinalrbm.schema.schema import Column, Schema
 from ordinalrbm.schema.vocabulary import PHRASES, name_words, words_of
+from ordinalrbm.stats.design import GroupMoments, Sample, group_moments
 from ordinalrbm.stats.pooling import rubin
 from ordinalrbm.stats.welch import (
     ALPHA,
@@ -45,7 +46,7 @@ from ordinalrbm.stats.welch import (
 FEWEST, MOST = 2, 30
 # Numbers with more values than this make bands, each with a quarter of the people.
 _MOST_NUMBERS, _BANDS = 12, 4
-_COLUMNS = ["factor", "group", "count", "mean", "standard_error", "difference", "low", "high"]
+_COLUMNS = ["factor", "group", "count", "mean", "standard_error", "difference", "low", "high", "effect"]
 N_FILLINGS = 10
 _ROUNDING = 1e-9
 _NOTHING_TO_FILL = [REASONS.index(sort) for sort in ("not asked", "not applicable")]
@@ -137,7 +138,8 @@ class GroupMeans(NamedTuple):
     """Mean factors of the groups of a background variable.
 
     The table has one line per factor and group; ``difference`` is that from the mean of all who are
-    compared, in standard deviations of the factor among them, with a 95 % interval.
+    compared, in standard deviations of the factor among them, with a 95 % interval; ``effect`` is
+    the design effect of the mean, NaN where no clusters, strata or replicates are known.
     """
 
     grouping: Grouping
@@ -152,23 +154,54 @@ def group_means(
     grouping: Grouping,
     weight: np.ndarray | None = None,
     without: np.ndarray | None = None,
+    sample: Sample | None = None,
 ) -> GroupMeans:
     """Mean of every factor, (n, K), in every group, with standard errors; people may have weights.
 
-    Who has no group is left out, and so are the groups that ``without``, (G, K), marks.
+    With a ``sample``, which has the weights as well, errors and tests are those of its design. Who
+    has no group is left out, and so are the groups that ``without``, (G, K), marks.
     """
     weights, n_groups = counting(weight, len(factors)), len(grouping.groups)
     absent = np.zeros((n_groups, factors.shape[1]), bool) if without is None else without
     values = np.where(absent[grouping.code], np.nan, factors)
-    found = moments(values, grouping.code, n_groups, weights)
-    tested = (found.people >= FEWEST_PEOPLE) & ~absent
-    comparisons = [welch(found.at(tested[:, k], k)) for k in range(factors.shape[1])]
-    difference, low, high = _from_everybody(values, grouping.code, found, weights)
+    found, made = _moments(values, grouping, weights, sample)
+    tested = (found.people >= FEWEST_PEOPLE) & ~absent & ~np.isnan(found.error)
+    comparisons = _compared(found, tested, made and made.covariance, made and made.every.freedom[-1])
+    if made is None:
+        difference, low, high = _from_everybody(values, grouping.code, found, weights)
+    else:
+        apart = made.contrast(np.eye(n_groups, n_groups + 1) - np.eye(n_groups + 1)[-1])
+        spread = np.sqrt(np.where(made.every.variance[-1] > 0, made.every.variance[-1], 1.0))
+        reach = student_t.ppf(0.975, apart[2]) * apart[1]
+        difference, low, high = (part / spread for part in (apart[0], apart[0] - reach, apart[0] + reach))
     k, g = np.nonzero((found.people > 0).T)
-    parts = (found.people, found.mean, found.error, difference, low, high)
+    effect = np.full(found.mean.shape, np.nan) if made is None else made.effect[:-1]
+    parts = (found.people, found.mean, found.error, difference, low, high, effect)
     columns = [k, np.array(grouping.groups, dtype=object)[g], *(part[g, k] for part in parts)]
     table = pd.DataFrame(dict(zip(_COLUMNS, columns, strict=True)))
     return GroupMeans(grouping, comparisons, table, tested, (tested * found.people).sum(axis=0))
+
+
+def _moments(
+    values: np.ndarray, grouping: Grouping, weights: np.ndarray, sample: Sample | None
+) -> tuple[Moments, GroupMoments | None]:
+    """Moments of groups; with a sample also how their means are correlated."""
+    if sample is None:
+        return moments(values, grouping.code, len(grouping.groups), weights), None
+    made = group_moments(values, grouping.code, len(grouping.groups), sample)
+    return Moments(*(part[:-1] for part in made.every)), made
+
+
+def _compared(
+    found: Moments, tested: np.ndarray, covariance: np.ndarray | None, freedom: np.ndarray | None
+) -> list[Comparison | None]:
+    """A test of each column, among the groups that are ``tested`` (G, Q)."""
+    if covariance is None or freedom is None:
+        return [welch(found.at(own, q)) for q, own in enumerate(tested.T)]
+    return [
+        welch(found.at(own, q), covariance[q][np.ix_(np.flatnonzero(own), np.flatnonzero(own))], freedom[q])
+        for q, own in enumerate(tested.T)
+    ]
 
 
 def _from_everybody(
@@ -212,6 +245,7 @@ class QuestionMeans(NamedTuple):
     low: np.ndarray  # of a 95 % interval within the scale; NaN for a single person
     high: np.ndarray
     comparisons: list[Comparison | None]  # one for each question
+    effect: np.ndarray | None = None  # design effects, where the sample is known
 
 
 def level_values(scale: Scale, column: Column | None) -> np.ndarray:
@@ -233,6 +267,7 @@ def question_means(
     no_answers: np.ndarray | None = None,
     random_state: int = 0,
     numeric: Sequence[str] = (),
+    sample: Sample | None = None,
 ) -> list[QuestionMeans]:
     """Mean answers to all questions on ordered scales, then of numbers, in the groups of variables.
 
@@ -243,10 +278,10 @@ def question_means(
     given = ~np.isnan(_as_numbers(answers, values, numeric))
     open_ended = [(-np.inf, np.inf)] * len(numeric)
     bounds = np.array([*((own.min(), own.max()) for own in values), *open_ended]).T
-    found: list[list[Moments]] = [[] for _ in groupings]
+    found: list[list[tuple[Moments, GroupMoments | None]]] = [[] for _ in groupings]
     for numbers in _fillings(model, answers, values, numeric, no_answers, random_state):
         for own, grouping in zip(found, groupings, strict=True):
-            own.append(moments(numbers, grouping.code, len(grouping.groups), weights))
+            own.append(_moments(numbers, grouping, weights, sample))
     there, made = np.where(given, 1.0, np.nan), []
     for own, grouping in zip(found, groupings, strict=True):
         answered = moments(there, grouping.code, len(grouping.groups), weights).people
@@ -295,23 +330,35 @@ def _as_numbers(
 
 
 def _pooled_means(
-    draws: list[Moments], grouping: Grouping, answered: np.ndarray, bounds: np.ndarray
+    found: list[tuple[Moments, GroupMoments | None]],
+    grouping: Grouping,
+    answered: np.ndarray,
+    bounds: np.ndarray,
 ) -> QuestionMeans:
+    draws, made = [one for one, _ in found], [one for _, one in found if one is not None]
     means, errors = (np.stack([getattr(one, part) for one in draws]) for part in ("mean", "error"))
     size = np.mean([one.size for one in draws], axis=0)
-    variance = np.mean([one.variance for one in draws], axis=0)
+    variance, complete = (
+        np.mean([getattr(one, part) for one in draws], axis=0) for part in ("variance", "freedom")
+    )
     with np.errstate(invalid="ignore", divide="ignore"):  # groups of nobody or of one
-        pooled = rubin(means, errors, size - 1.0)
+        pooled = rubin(means, errors, complete)
         # Where nothing was filled, nothing is lost.
-        freedom = np.where(pooled.share > 0, pooled.freedom, size - 1.0)
+        freedom = np.where(pooled.share > 0, pooled.freedom, complete)
         reach = student_t.ppf(0.975, freedom) * pooled.error
     nobody = answered == 0
     mean = np.where(nobody, np.nan, pooled.estimate)
     every = Moments(mean, variance, pooled.error, freedom, size, answered)
-    enough = answered >= FEWEST_PEOPLE
-    comparisons = [welch(every.at(enough[:, j], j)) for j in range(mean.shape[1])]
+    enough = (answered >= FEWEST_PEOPLE) & ~np.isnan(pooled.error)
+    covariance, of_all, effect = None, None, None
+    if made:  # fillings of one group know nothing of those of another
+        covariance = np.mean([one.covariance[:, :-1, :-1] for one in made], axis=0)
+        np.einsum("qgg->gq", covariance)[:] += pooled.error**2 - (errors**2).mean(axis=0)
+        of_all = np.mean([one.every.freedom[-1] for one in made], axis=0)
+        effect = np.mean([one.effect[:-1] for one in made], axis=0)
     low, high = _within(mean, reach, *bounds)
-    return QuestionMeans(grouping, answered, mean, low, high, comparisons)
+    comparisons = _compared(every, enough, covariance, of_all)
+    return QuestionMeans(grouping, answered, mean, low, high, comparisons, effect)
 
 
 def _within(
@@ -346,6 +393,7 @@ class Compared(NamedTuple):
     weight: np.ndarray | None
     no_answers: np.ndarray | None
     schema: Schema
+    sample: Sample | None = None
 
     @property
     def names(self) -> list[str]:
@@ -421,6 +469,7 @@ def group_sections(
         people.no_answers,
         random_state,
         numeric=people.numeric,
+        sample=people.sample,
     )
     adjusted = _adjusted([one.comparisons for one in means])
     questions = [labels[name] for name in people.names]
@@ -444,6 +493,7 @@ def group_sections(
         "has_gaps": bool(np.isnan(numbers).any()),
         "fewest": FEWEST_PEOPLE,
         "invariance": _invariance(model, people, first, labels),
+        "of_design": people.sample is not None,
     }
 
 
@@ -499,7 +549,7 @@ def _tested(people: Compared, found: list[Grouping], factors: list[NamedFactor])
     nowhere = np.zeros(len(factors), dtype=bool)
     itself = [rests[names.index(own.name)] >= _RESTS_ON if own.name in names else nowhere for own in found]
     means = [
-        group_means(people.scores, own, people.weight, absent | circular)
+        group_means(people.scores, own, people.weight, absent | circular, people.sample)
         for own, absent, circular in zip(found, without, itself, strict=True)
     ]
     adjusted = _adjusted([one.comparisons for one in means])
@@ -583,7 +633,8 @@ def _tests(one: _Tested, factors: list[NamedFactor]) -> Table:
         if test is not None:
             rest = (test.statistic, f"{test.between:.0f}; {test.within:.1f}", test.p, one.adjusted[k])
         rows.append((factors[k].label, *_size(test), *rest))
-    head = ("factor", "ω²", "from", "to", "Welch’s F", "df", "p", "p (Holm)")
+    statistic = "F" if one.means.table["effect"].notna().any() else "Welch’s F"
+    head = ("factor", "ω²", "from", "to", statistic, "df", "p", "p (Holm)")
     return Table(head, rows, ("", ".1%", ".1%", ".1%", ".2f", "", "p", "p"))
 
 
@@ -634,6 +685,7 @@ def _banner(
         if questions[j] == variable:
             continue
         parts = {"mean": means.mean, "low": means.low, "high": means.high}
+        parts |= {} if means.effect is None else {"effect": means.effect}
         rows.append(
             {name: _rounded(part[:, j]) for name, part in parts.items()}
             | {

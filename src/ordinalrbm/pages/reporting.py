@@ -156,7 +156,9 @@ class Subject:
             own = [table for table in own if table.title.startswith(_GROUPS)]
         else:
             number, own = None, [tables_out.of_frame("Answers", _answer_counts(self.survey)), *own]
-        tables_out.write_reading(path, self.model.factor_solution(self.survey.table, n_factors=number), own)
+        survey = self.survey
+        reading = self.model.factor_solution(survey.table, n_factors=number, design=survey.design)
+        tables_out.write_reading(path, reading, own)
 
 
 def learnt(

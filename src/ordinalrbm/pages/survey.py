@@ -409,6 +409,7 @@ class _Sections:
             None if weight is None else weight[there],
             None if survey.no_answers is None else survey.no_answers[there],
             survey.schema,
+            None if survey.design is None else survey.design.sample.take(there),
         )
 
 

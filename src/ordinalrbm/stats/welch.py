@@ -75,19 +75,32 @@ def moments(values: np.ndarray, code: np.ndarray, n_groups: int, weight: np.ndar
     return Moments(mean, variance, error, size - 1.0, size, count.astype(np.int64))
 
 
-def welch(groups: Moments) -> Comparison | None:
-    """Welch's test that all means are equal; None if there is no spread within any group."""
+def welch(
+    groups: Moments, covariance: np.ndarray | None = None, freedom: float = np.inf
+) -> Comparison | None:
+    """Welch's test that all means are equal; None if there is no spread within any group.
+
+    With the ``covariance`` (G, G) that means have in a sample of clusters it is Wald's, adjusted
+    for that sample's degrees of freedom; None if these are fewer than groups.
+    """
     n_groups = len(groups.mean)
     usable = None if n_groups < 2 else _with_spread(groups)
-    if usable is None:
+    if usable is None or freedom < n_groups - 1.0:
         return None
     precision = usable.error**-2.0
     share = precision / precision.sum()
     between = n_groups - 1.0
-    distance = (precision * (usable.mean - share @ usable.mean) ** 2).sum()
-    unsure = ((1.0 - share) ** 2 / usable.freedom).sum()
-    statistic = distance / between / (1.0 + 2.0 * (n_groups - 2) / (n_groups**2 - 1) * unsure)
-    within = (n_groups**2 - 1) / (3.0 * unsure)
+    if covariance is None:
+        distance = (precision * (usable.mean - share @ usable.mean) ** 2).sum()
+        unsure = ((1.0 - share) ** 2 / usable.freedom).sum()
+        statistic = distance / between / (1.0 + 2.0 * (n_groups - 2) / (n_groups**2 - 1) * unsure)
+        within = (n_groups**2 - 1) / (3.0 * unsure)
+    else:
+        contrasts = np.eye(n_groups)[1:] - np.eye(n_groups)[0]
+        apart, alike = contrasts @ usable.mean, np.where(groups.error > 0, 0.0, usable.error**2)
+        spread = contrasts @ (covariance + np.diag(alike)) @ contrasts.T
+        within = freedom - between + 1.0
+        statistic = apart @ np.linalg.pinv(spread, hermitian=True) @ apart * within / (freedom * between)
     # As many people as would know the means as well if nothing were missing.
     people = float((usable.variance * precision).sum())
     excess = between * (statistic - 1.0)

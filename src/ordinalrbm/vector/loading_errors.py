@@ -23,6 +23,7 @@ from ordinalrbm.data.questionnaire import ORDINAL
 from ordinalrbm.engine import normal_reference, thresholds
 from ordinalrbm.engine.side import Side
 from ordinalrbm.stats import polychoric
+from ordinalrbm.stats.design import Sample
 from ordinalrbm.vector.loadings import Population, Solution, contrasts, rotated_like, utility_spread
 from ordinalrbm.vector.model import VectorModel
 from ordinalrbm.vector.posterior import IMPROBABLE, State, mean_field
@@ -49,14 +50,18 @@ def loading_errors(
     solution: Solution,
     *,
     weight: np.ndarray | None = None,
+    sample: Sample | None = None,
     seed: int = 0,
 ) -> LoadingErrors | None:
     """Standard errors given the rows that were learnt from; None if these are too few.
 
-    Rows may have weights, as a survey has them: then the errors are those of a sandwich.
+    Rows may have weights, as a survey has them: then the errors are those of a sandwich. Between
+    two slices of it come the scores of rows, summed over clusters, or by replicate weights, where
+    these are from a ``sample``, which has the weights as well.
     """
     weights = model.weights.astype(np.float64) @ people.root
-    covariance = _covariance(model, this, people, weights, weight)
+    weight = weight if sample is None else sample.weight
+    covariance = _covariance(model, this, people, weights, weight, sample)
     if covariance is None:
         return None
     values, vectors = np.linalg.eigh(covariance)
@@ -70,7 +75,12 @@ def loading_errors(
 
 
 def _covariance(
-    model: VectorModel, this: Side, people: Population, weights: np.ndarray, row_weight: np.ndarray | None
+    model: VectorModel,
+    this: Side,
+    people: Population,
+    weights: np.ndarray,
+    row_weight: np.ndarray | None,
+    sample: Sample | None = None,
 ) -> np.ndarray | None:
     """Covariance of the estimated loadings before rotation, (N' K, N' K)."""
     first_own, n_parameters = _first_own_parameters(model)
@@ -80,12 +90,20 @@ def _covariance(
     if n_rows < _ROWS_PER_PARAMETER * n_parameters:
         return None
     bread, meat = np.zeros((2, n_parameters, n_parameters))
+    totals: np.ndarray | float = 0.0
     size = max(1, _NUMBERS_AT_ONCE // n_parameters)
     for start in range(0, this.n_rows, size):
         stop = min(start + size, this.n_rows)
         scores = _scores(model, this.rows(start, stop), people, weights)
         weighted = scores * row_weight[start:stop, None]
-        bread, meat = bread + weighted.T @ scores, meat + weighted.T @ weighted
+        bread = bread + weighted.T @ scores
+        if sample is None:
+            meat = meat + weighted.T @ weighted
+        else:
+            totals = totals + sample.take(slice(start, stop)).totals(scores)
+    if sample is not None:
+        apart = sample.deviations(np.asarray(totals))
+        meat = apart.T @ apart
     inverse = _inverse(bread, _idle(model, weights, first_own, n_parameters))
     # The inverse of an information from few rows is too large on average.
     correction = (n_rows - n_parameters - 1) / n_rows

@@ -95,6 +95,7 @@
         if (mean === null) return cell(null, element("small", "", row.never.includes(g) ? "never asked" : "no answer"));
         const made = cell(mean, mean.toFixed(2));
         if (row.low[g] !== null) made.append(element("small", "", `${row.low[g].toFixed(2)} to ${row.high[g].toFixed(2)}`));
+        if (row.effect?.[g] != null) made.append(element("small", "", `deff ${row.effect[g].toFixed(1)}`));
         made.title = `${row.count[g].toLocaleString("en")} answers`;
         return made;
       });
