@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from ordinalrbm.schema.batteries import BATTERY, with_shared_scales, with_ticks, with_votes
-from ordinalrbm.schema.known_scales import best_fit, is_graded, is_mirrored, share_graded
+from ordinalrbm.schema.known_scales import best_fit, denies, is_graded, is_mirrored, share_graded
 from ordinalrbm.schema.labels import (
     TYPICAL_MISSING,
     LabelInterpretation,
@@ -35,13 +35,16 @@ from ordinalrbm.schema.vocabulary import (
     MEASURED_WORDS,
     NOMINAL_WORDS,
     asks,
+    is_of_fieldwork,
     looks_like_date,
     looks_like_id,
     looks_like_weight,
     n_categories_named,
+    name_words,
     numbers_something,
     says_other,
     says_sampling_weight,
+    words_of,
 )
 
 MOST_LEVELS = 11  # 0 to 10; with more, numbers without labels are measurements
@@ -59,6 +62,8 @@ _DATE_NUMBER = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 _NEAR_ONE = 0.1  # weights are often made to have the mean 1
 _CLEARLY = 0.92  # how sure levels must be for "other" to be none of them
 _INCOME = frozenset(["income", "einkommen", "revenu", "ingreso", "ingresos", "renda"])
+_AGE = words_of("age edad âge idade alter 나이 연령")
+_LOWEST_APART = 5  # years above 0, for 0 to be no age among them
 _INFINITE = (math.inf, -math.inf)  # stand in files of measurements, and in no list of codes
 
 
@@ -88,10 +93,11 @@ def propose(source: Source) -> Schema:
     """
     looks = [look_at(source, name) for name in source.frame.columns]
     habits = FileProfile.of(looks)
+    looks = [replace(look, measure="") if look.measure in habits.contradicted else look for look in looks]
     columns = [_propose_column(look, habits) for look in looks]
     columns = with_ticks(source, looks, columns)
     columns = with_shared_scales(looks, with_votes(looks, columns))
-    return Schema(tuple(_only_first(columns)))
+    return Schema(tuple(_only_first(map(_without_fieldwork, columns))))
 
 
 # ---- deciding ---------------------------------------------------------------------------------
@@ -197,7 +203,7 @@ def _holds_dates(look: ColumnProfile) -> bool:
 
 def _weight(look: ColumnProfile, habits: FileProfile) -> Column | None:
     of_sample = says_sampling_weight(look.question)
-    if look.order or not looks_like_weight(look.name, look.question):
+    if look.order or len(look.counts) == 1 or not looks_like_weight(look.name, look.question):
         return None
     if look.labels and (not of_sample or is_mirrored(list(look.labels.values()))):
         return None  # whether a weight was used: yes or no
@@ -360,7 +366,8 @@ def _without_others(reading: LabelInterpretation) -> LabelInterpretation:
     if not others or len(without.levels) < 3:
         return reading
     verdict = are_levels(without.look, without.levels)
-    if not verdict.is_so or verdict.confidence < _CLEARLY:
+    is_held = any(code in reading.look.counts for code in others)
+    if not verdict.is_so or (is_held and verdict.confidence < _CLEARLY):
         return reading
     names = ", ".join(repr(reading.look.label(code)) for code in others)
     return without.noting(f"{names} taken for no answer: no level among levels")
@@ -376,15 +383,22 @@ def _levels(look: ColumnProfile, reason: str, confidence: float, ordered: list[C
 
 
 def _without_labels_apart(look: ColumnProfile, seen: list[Code]) -> ColumnProfile:
-    """Without labelled numbers that are far above those without labels, as 998 is above ages."""
-    highest = max((_number(code) for code in seen if code not in look.labels), default=math.inf)
+    """Without labelled numbers far from those without labels, as 998 is above ages.
+
+    Below ages, 0 is not one where its label says that there was nothing at that age.
+    """
+    bare = [_number(code) for code in seen if code not in look.labels]
+    highest, lowest = max(bare, default=math.inf), min(bare, default=0.0)
+    is_age = bool(_AGE.intersection(name_words(look.question)))
     apart = [
         code
         for code, label in look.labels.items()
         if (number := as_number(code)) is not None
-        and number in TYPICAL_MISSING
-        and number > highest + 1
-        and (no_answer(label) or not is_graded(label))  # "too many to count" is a number
+        # "too many to count" is a number
+        and (
+            (number in TYPICAL_MISSING and number > highest + 1 and (no_answer(label) or not is_graded(label)))
+            or (number == 0 and is_age and lowest > _LOWEST_APART and denies(label))
+        )
     ]
     return mark_missing(look, apart)
 
@@ -600,7 +614,15 @@ def _text(look: ColumnProfile) -> Column:
 # ---- all columns ------------------------------------------------------------------------------
 
 
-def _only_first(columns: Sequence[Column]) -> list[Column]:
+def _without_fieldwork(column: Column) -> Column:
+    """What tells of interviewers and of the sample is set apart from what people answered."""
+    if column.role in ("weight", "id", "ignored") or not is_of_fieldwork(column.name, column.question):
+        return column
+    reason = f"it tells of the fieldwork, not of the person; {column.reason}"
+    return replace(column, role="fieldwork", reason=reason, confidence=max(column.confidence, 0.85))
+
+
+def _only_first(columns: Iterable[Column]) -> list[Column]:
     """One weight and one id can be used; further ones are left out, saying so."""
     first: dict[str, str] = {}
     kept = []

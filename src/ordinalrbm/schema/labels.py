@@ -17,16 +17,27 @@ from typing import Any, NamedTuple
 from ordinalrbm.schema.known_scales import (
     Fit,
     are_alike,
+    are_letters_in_a_row,
     are_opposites,
     best_fit,
     denies,
     is_graded,
     is_mirrored,
     n_own_words,
+    names_both_halves,
     one_end_denies,
+    one_half_denies,
     share_graded,
 )
-from ordinalrbm.schema.missing_labels import is_spontaneous, no_answer, says_depends, says_middle
+from ordinalrbm.schema.missing_labels import (
+    is_spontaneous,
+    no_answer,
+    says_between,
+    says_both,
+    says_depends,
+    says_middle,
+    says_neither,
+)
 from ordinalrbm.schema.profile import ColumnProfile, FileProfile
 from ordinalrbm.schema.schema import Code
 from ordinalrbm.schema.source import as_number
@@ -333,10 +344,12 @@ def _is_its_number(code: Code, label: str | None) -> bool:
 def _with_middle(reading: LabelInterpretation) -> LabelInterpretation:
     """Put "neither" and "it depends" between the two ends, or set them apart; wherever coded."""
     codes, look = list(reading.levels), reading.look
-    if numeric_order(codes) is None:
+    if numeric_order(codes) is None or len(codes) < 3:
         return reading
     ends = [code for code in (codes[0], codes[-1]) if _may_be_middle(code, codes, look)]
-    if len(ends) != 1 or len(codes) < 3:
+    if not ends and says_between(look.texts[codes[-1]]) and _are_two_sides([look.texts[code] for code in codes[:-1]]):
+        ends = codes[-1:]
+    if len(ends) != 1:
         return reading
     (middle,) = ends
     others = [code for code in codes if code != middle]
@@ -346,17 +359,27 @@ def _with_middle(reading: LabelInterpretation) -> LabelInterpretation:
         half = len(others) // 2
         levels = (*others[:half], middle, *others[half:])
         return replace(reading, levels=levels).noting(f"{name!r} moved to the middle", 0.7)
-    if share_graded(texts) < 0.5:
+    if share_graded(texts) < 0.5 or says_both(name):
         return reading  # "both" among categories is a category
     note = f"{name!r} taken for no answer: it is no middle of these"
     return reading.without([middle]).noting(note, 0.7)
 
 
+def _are_two_sides(texts: Sequence[str]) -> bool:
+    """Whether two labels tell a degree, and not of the same side: "too harsh", "not harsh enough"."""
+    fit = best_fit(tuple(texts))
+    if len(texts) != 2 or (fit is not None and fit.middle is not None and not fit.is_balanced):
+        return False
+    return all(map(is_graded, texts)) or are_opposites(*texts)
+
+
 def _may_be_middle(code: Code, codes: Sequence[Code], look: ColumnProfile) -> bool:
-    """Whether a label says "neither", or is the last and denies, in their words, what four others say."""
+    """Whether a label says "neither", in these words or by naming both sides of the others."""
     if says_middle(look.texts[code]):
         return True
     others = [look.texts[other] for other in codes if other != code]
+    if code == codes[-1] and names_both_halves(look.texts[code], others):
+        return True
     if code != codes[-1] or len(others) != 4 or not denies(look.texts[code]):
         return False
     words = set(label_words(look.texts[code]).split())
@@ -368,10 +391,12 @@ def _have_a_middle(texts: Sequence[str], middle: str) -> bool:
     """Whether labels run from one end to another, with room for one between them."""
     if any(map(says_middle, texts)):
         return False
-    if len(texts) == 2 and says_depends(middle):
+    if len(texts) == 2 and (says_depends(middle) or _are_two_sides(texts)):
         return True
     fit = best_fit(tuple(texts))
-    return is_mirrored(texts) or (fit is not None and not fit.outside and fit.is_balanced)
+    if is_mirrored(texts) or fit is None or fit.outside:
+        return is_mirrored(texts)
+    return fit.is_balanced or (len(texts) % 2 == 0 and says_neither(middle))
 
 
 # ---- levels or categories ---------------------------------------------------------------------
@@ -468,6 +493,8 @@ ORDER: Table = (
             "one end denies what the others say",  # recent Q68
             lambda c: 2 < len(c.texts) <= _MANY and one_end_denies(c.texts),
         ),
+        Clue(2.5, "one half denies what the other says", lambda c: one_half_denies(c.texts)),
+        Clue(2, "letters in a row, {case.texts[0]} to {case.last}", lambda c: are_letters_in_a_row(c.texts)),
         # gss PARTYID
         Clue(3, "from {case.texts[0]} to its opposite {case.last}", lambda c: is_mirrored(c.texts)),
     ),
@@ -495,7 +522,7 @@ ORDER: Table = (
         Clue(
             3.5,
             "{case.middle!r} stands in the middle",  # gss FAIR
-            lambda c: not c.has_known_form and len(c.texts) % 2 and says_middle(c.middle),
+            lambda c: not c.has_known_form and len(c.texts) in (3, 5, 7) and says_between(c.middle),
         ),
     ),
     # uganda Q107

@@ -9,6 +9,7 @@ from ordinalrbm.schema.vocabulary import (
     PHRASES,
     Phrases,
     alternatives,
+    is_misspelt,
     label_words,
     remembered,
     without_code,
@@ -36,19 +37,23 @@ class _Words(NamedTuple):
     within: Phrases
     nearly_alone: Phrases
     weak: Phrases
+    spelt: tuple[str, ...]  # all that are sure
 
 
 def _words_of_sort(sort: Sort) -> _Words:
     said = PHRASES["no_answer"][sort]
     within, nearly_alone, weak = (Phrases(said.get(key, "")) for key in ("within", "nearly_alone", "weak"))
     alone, starts = frozenset(alternatives(said["alone"])), words_of(said.get("starts", ""))
-    return _Words(sort, alone, starts, within, nearly_alone, weak)
+    spelt = alternatives("|".join(said.get(key, "") for key in ("alone", "within", "nearly_alone")))
+    return _Words(sort, alone, starts, within, nearly_alone, weak, spelt)
 
 
 _BY_SORT = tuple(_words_of_sort(sort) for sort in SORTS)
 _READING = frozenset(["lire", "leer", "ler", "read", "to read", "lesen"])
 _MIDDLE_ALONE = frozenset(alternatives(PHRASES["middle"]["alone"]))
 _MIDDLE_WITHIN = Phrases(PHRASES["middle"]["within"])
+_BETWEEN, _BOTH = Phrases(PHRASES["middle"]["between"]), Phrases(PHRASES["middle"]["both"])
+_UNMIDDLING = words_of("not no nicht nur pas não too zu trop demasiado muito muy very sehr très more less")
 _POLES = words_of(" ".join("|".join(pair) for pair in PHRASES["poles"]["english"]["pairs"]))
 
 
@@ -65,14 +70,32 @@ def no_answer(label: str) -> NoAnswer | None:
     letters = words.replace(" ", "") if all(len(word) == 1 for word in words.split()) else words
     for known in _BY_SORT:
         is_alone = known.alone & {words, bare, letters} or words.split()[0] in known.starts
-        if is_alone or _few_words_around(words, known.within):
+        if is_alone or any(_few_words_around(spelt, known.within) for spelt in (words, bare)):
             return NoAnswer(known.sort, True)
     sorts, rest = _said_nearly_alone(words)
     if sorts and _is_aside(rest):
         return NoAnswer(sorts[0], True)
+    first, slash, _ = label.partition("/")
+    found = (no_answer(first) if slash and not says_middle(label) else None) or _misspelt(words)
+    if found is not None and found.is_sure:
+        return found
     for known in _BY_SORT:
         if _few_words_around(words, known.weak):
             return NoAnswer(known.sort, False)
+    return None
+
+
+def _misspelt(words: str) -> NoAnswer | None:
+    """What a label of a few words says, letters changed: "no asnwer"."""
+    tokens = words.split()
+    if not 1 < len(tokens) <= _MOST_WORDS_AROUND:
+        return None
+    for known in _BY_SORT:
+        for phrase in known.spelt:
+            pairs = list(zip(tokens, phrase.split(), strict=False))
+            is_as_long = len(phrase.split()) == len(tokens)
+            if is_as_long and all(one == other or is_misspelt(one, other) for one, other in pairs):
+                return NoAnswer(known.sort, True)
     return None
 
 
@@ -115,11 +138,23 @@ def says_middle(label: str) -> bool:
     return says_neither(label) or _few_words_around(label_words(label), _MIDDLE_WITHIN)
 
 
+def says_between(label: str) -> bool:
+    """Whether a label may be the middle of others: "about right", "the same"; not "not right"."""
+    words = label_words(label)
+    is_so = _few_words_around(words, _BETWEEN) and not _UNMIDDLING & set(_BETWEEN.removed_from(words).split())
+    return is_so or says_middle(label)
+
+
+def says_both(label: str) -> bool:
+    """Whether a label names two things at once, which is an answer even where it is no middle."""
+    return _few_words_around(label_words(label), _BOTH)
+
+
 @remembered
 def says_neither(label: str) -> bool:
     """Whether a label says that somebody is on neither side, whole or cut short."""
     words = label_words(label)
-    if re.match(r"(neither .+ n?or|ni .+ ni|nem .+ nem|weder .+ noch) ", words):
+    if re.match(r"(neither .+ n?or|ni .+ ni|nem .+ nem) |weder (.+ )?noch\b", words):
         return True
     first, *others = words.split() or [""]
     cut = [word for word in others if word not in ("nor", "or", "not", "with")]
