@@ -115,9 +115,8 @@ def with_votes(looks: Sequence[ColumnProfile], columns: Sequence[Column]) -> lis
     """Columns that have the labels of others are read as these are: what their evidence says together."""
     groups: dict[tuple, list[int]] = {}
     for k, look in enumerate(looks):
-        labels = tuple(sorted((str(code), label_words(text)) for code, text in look.labels.items()))
-        if len(labels) > 2 and columns[k].role in ("ordinal", "nominal", "background"):
-            groups.setdefault(labels, []).append(k)
+        if len(look.labels) > 2 and columns[k].role in ("ordinal", "nominal", "background"):
+            groups.setdefault(look.labels_alike, []).append(k)
     voted = list(columns)
     for places in groups.values():
         votes: dict[tuple, list[Column]] = {}
@@ -145,7 +144,7 @@ def _log_odds(column: Column) -> float:
 
 
 def _read_like(look: ColumnProfile, column: Column, like: Column, n_votes: int) -> Column:
-    missing = {**dict(zip(column.missing, column.missing_names, strict=True))}
+    missing = dict(zip(column.missing, column.missing_names, strict=True))
     missing |= dict(zip(like.missing, like.missing_names, strict=True))
     missing = {code: name for code, name in missing.items() if code not in like.levels}
     if not set(look.counts) <= {*like.levels, *missing}:

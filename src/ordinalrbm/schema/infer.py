@@ -93,7 +93,7 @@ def propose(source: Source) -> Schema:
     """
     looks = [look_at(source, name) for name in source.frame.columns]
     habits = FileProfile.of(looks)
-    looks = [replace(look, measure="") if look.measure in habits.contradicted else look for look in looks]
+    looks = [habits.seen_in(look) for look in looks]
     columns = [_propose_column(look, habits) for look in looks]
     columns = with_ticks(source, looks, columns)
     columns = with_shared_scales(looks, with_votes(looks, columns))
@@ -348,7 +348,7 @@ def _labelled(look: ColumnProfile, habits: FileProfile) -> Column | None:
     verdict = are_levels(look, reading.levels)
     ordered, moved = in_order(look, reading.levels) if verdict.is_so else ([], "")
     if moved:
-        reading = reading.noting(moved, 0.7)
+        reading = reading.noting(moved, 0.8)
     odd = off_scale_end(look, reading.levels) if verdict.is_so else None
     if odd is not None:
         reading = reading.noting(f"{odd!r} is not on the scale of the others: look at it", 0.6)

@@ -49,6 +49,10 @@ TYPICAL_MISSING |= {6666, 7777, 8888, *range(9993, 10_000), *range(99_997, 100_0
 _ENOUGH_PLACES = 3  # on a known scale, for a label that has none there to be odd
 _VERY_MANY = 50  # labels that are compared with each other
 _FEW_WORDS, _MANY_WORDS = 1.2, 2.2  # of a label alone, on average; a scale's labels have fewer
+_LAST_LATIN = "\u024f"
+_MOVED = 0.8  # how sure a middle is that is coded last
+_MANY_LEVELS = 7  # in words
+_BATTERY = 3  # columns with the same labels
 _MANY = 11  # 0 to 10; more labelled codes are seldom levels
 
 
@@ -355,10 +359,11 @@ def _with_middle(reading: LabelInterpretation) -> LabelInterpretation:
     others = [code for code in codes if code != middle]
     texts = [look.texts[code] for code in others]
     name = look.texts[middle]
-    if _have_a_middle(texts, name):
+    are_all = len(others) > 2 or set(look.counts) <= set(codes)  # 0 to 10 have labels at both ends only
+    if are_all and _have_a_middle(texts, name):
         half = len(others) // 2
         levels = (*others[:half], middle, *others[half:])
-        return replace(reading, levels=levels).noting(f"{name!r} moved to the middle", 0.7)
+        return replace(reading, levels=levels).noting(f"{name!r} moved to the middle", _MOVED)
     if share_graded(texts) < 0.5 or says_both(name):
         return reading  # "both" among categories is a category
     note = f"{name!r} taken for no answer: it is no middle of these"
@@ -455,6 +460,17 @@ class Answers:
         return share
 
     @cached_property
+    def are_short_and_few(self) -> bool:
+        """Whether labels are as those of scales are, which speak of one thing; those of categories are longer."""
+        return 2 < len(self.texts) <= _MANY_LEVELS and n_own_words(self.texts) < _FEW_WORDS
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether labels are in a script other than ours, without a known word in any."""
+        are_foreign = all(any(letter > _LAST_LATIN for letter in text) for text in self.texts)
+        return are_foreign and share_graded(self.texts) == 0 and not n_categories_named(self.texts)
+
+    @cached_property
     def nominal_word(self) -> str | None:
         return self.look.named_after(NOMINAL_WORDS)
 
@@ -500,6 +516,7 @@ ORDER: Table = (
     ),
     (
         Clue(0, "", lambda c: c.has_known_form),  # moz Q75
+        Clue(-0.3, "a script of which no word is known: look at it", lambda c: c.is_unread),
         # latino P9
         Clue(0.5, "two answers that tell a degree", lambda c: c.are_two and c.is_likely_degree),
         Clue(-3, "two categories without a known order", lambda c: c.are_two),  # asia Q23
@@ -509,6 +526,11 @@ ORDER: Table = (
             lambda c: c.share_graded >= 0.6 or c.fit is not None,
         ),
         Clue(0.2, "some labels tell a degree", lambda c: c.share_graded >= 0.4),  # later Q44
+        Clue(
+            -0.8,
+            "nothing in the labels is known to be ordered, but they are short: look at it",
+            lambda c: c.are_short_and_few,
+        ),
         Clue(-2.2, "nothing in the labels is ordered", lambda c: True),  # values V80
     ),
     (
@@ -535,6 +557,13 @@ ORDER: Table = (
             3,
             "it asks for a level",  # togo Q88
             lambda c: asks(c.look.question, "banded") and len(c.look.texts) > 2,
+        ),
+    ),
+    (
+        Clue(
+            1,
+            "{case.look.n_alike} columns have these labels",
+            lambda c: c.look.n_alike >= _BATTERY and not c.has_known_form and c.are_short_and_few,
         ),
     ),
     (

@@ -142,7 +142,7 @@ NOMINAL_WORDS = words_of(_NAMES["nominal"])
 MEASURED_WORDS = words_of(_NAMES["measured"])
 _SMALL = words_of(_NAMES["beside"])
 _SAMPLING_WORDS, _ASKED_OF_PEOPLE = words_of(_NAMES["sampling"]), words_of(_NAMES["asked_of_people"])
-_NOT_OF_SAMPLE = NOMINAL_WORDS | words_of(_NAMES["not_of_sample"])
+_NOT_OF_SAMPLE = words_of(_NAMES["not_of_sample"])
 _INTERVIEWER = re.compile("|".join(alternatives(_NAMES["interviewer"])))
 _BESIDE_SAMPLING = words_of(_NAMES["beside_sampling"])
 _WEIGHT_WORDS = words_of(_NAMES["weight"])
@@ -162,7 +162,10 @@ def is_of_fieldwork(name: str, question: str) -> bool:
     if words & _ASKED_OF_PEOPLE:
         return False
     first, *_ = name.casefold().split("_")  # EA_road
-    about = any(named_after(text, _SAMPLING_WORDS, _BESIDE_SAMPLING) for text in (first, name, question))
+    about = any(
+        named_after(text, _SAMPLING_WORDS, _BESIDE_SAMPLING) and not words_of(text) & NOMINAL_WORDS
+        for text in (first, name, question)
+    )
     of_sample = (about or "psu" in words) and not words & _NOT_OF_SAMPLE
     return of_sample or bool(_INTERVIEWER.search(" ".join(sorted(words))))
 
