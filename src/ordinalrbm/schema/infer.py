@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from ordinalrbm.schema.batteries import BATTERY, with_shared_scales, with_ticks, with_votes
-from ordinalrbm.schema.known_scales import best_fit, denies, is_graded, is_mirrored, share_graded
+from ordinalrbm.schema.known_scales import best_fit, is_graded, is_mirrored, share_graded
 from ordinalrbm.schema.labels import (
     TYPICAL_MISSING,
     LabelInterpretation,
@@ -385,7 +385,7 @@ def _levels(look: ColumnProfile, reason: str, confidence: float, ordered: list[C
 def _without_labels_apart(look: ColumnProfile, seen: list[Code]) -> ColumnProfile:
     """Without labelled numbers far from those without labels, as 998 is above ages.
 
-    Below ages, 0 is not one where its label says that there was nothing at that age.
+    A labelled 0 far below ages is none either: "never married".
     """
     bare = [_number(code) for code in seen if code not in look.labels]
     highest, lowest = max(bare, default=math.inf), min(bare, default=0.0)
@@ -397,7 +397,7 @@ def _without_labels_apart(look: ColumnProfile, seen: list[Code]) -> ColumnProfil
         # "too many to count" is a number
         and (
             (number in TYPICAL_MISSING and number > highest + 1 and (no_answer(label) or not is_graded(label)))
-            or (number == 0 and is_age and lowest > _LOWEST_APART and denies(label))
+            or (number == 0 and is_age and lowest > _LOWEST_APART and not re.search(r"\d", label))
         )
     ]
     return mark_missing(look, apart)

@@ -426,7 +426,8 @@ def names_both_halves(text: str, others: Sequence[str]) -> bool:
 
     Words may be cut short: "neith agr nor dis" beside agreeing and disagreeing.
     """
-    if len(others) % 2 or not is_mirrored(others):
+    fit = best_fit(tuple(others))
+    if len(others) % 2 or not (is_mirrored(others) or (fit is not None and not fit.outside)):
         return False
     half = len(others) // 2
     halves = [" ".join(map(label_words, some)).split() for some in (others[:half], others[half:])]
@@ -441,8 +442,8 @@ def _are_swapped_halves(words: Sequence[set[str]]) -> bool:
     As "strong left, weak left, weak right, strong right": wherever two labels stand equally far
     from the ends, the same word takes the place of the same other.
     """
-    half = len(words) // 2
-    pairs = [(words[k], words[-1 - k]) for k in range(half)]
+    cut = [{word[:_CUT] for word in one} for one in words]  # "agr str", "agree", "disagree", "disagr str"
+    pairs = [(cut[k], cut[-1 - k]) for k in range(len(cut) // 2)]
     poles = {(frozenset(one - other), frozenset(other - one)) for one, other in pairs}
     poles.discard((frozenset(), frozenset()))  # "more left than right", "more right than left"
     return len(poles) == 1 and all(map(all, poles))
