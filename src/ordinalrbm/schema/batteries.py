@@ -115,8 +115,9 @@ def with_votes(looks: Sequence[ColumnProfile], columns: Sequence[Column]) -> lis
     """Columns that have the labels of others are read as these are: what their evidence says together."""
     groups: dict[tuple, list[int]] = {}
     for k, look in enumerate(looks):
-        if len(look.labels) > 2 and columns[k].role in ("ordinal", "nominal", "background"):
-            groups.setdefault(look.labels_alike, []).append(k)
+        labels = tuple(sorted((str(code), label_words(text)) for code, text in look.labels.items()))
+        if len(labels) > 2 and columns[k].role in ("ordinal", "nominal", "background"):
+            groups.setdefault(labels, []).append(k)
     voted = list(columns)
     for places in groups.values():
         votes: dict[tuple, list[Column]] = {}

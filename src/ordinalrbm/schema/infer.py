@@ -93,7 +93,7 @@ def propose(source: Source) -> Schema:
     """
     looks = [look_at(source, name) for name in source.frame.columns]
     habits = FileProfile.of(looks)
-    looks = [habits.seen_in(look) for look in looks]
+    looks = [replace(look, measure="") if look.measure in habits.contradicted else look for look in looks]
     columns = [_propose_column(look, habits) for look in looks]
     columns = with_ticks(source, looks, columns)
     columns = with_shared_scales(looks, with_votes(looks, columns))
@@ -269,6 +269,8 @@ def _named(look: ColumnProfile, habits: FileProfile) -> Column | None:
             if role == "numeric" and numeric_order(look.counts) is None:
                 role = "nominal"
             levels = _seen(look) if role == "nominal" else []
+            if role == "numeric":
+                look = _without_labels_apart(look, numeric_order(look.counts) or [])
             return _column(look, role, f"it is named after {word}", 0.85, levels)
     return None
 
@@ -394,10 +396,12 @@ def _without_labels_apart(look: ColumnProfile, seen: list[Code]) -> ColumnProfil
         code
         for code, label in look.labels.items()
         if (number := as_number(code)) is not None
-        # "too many to count" is a number
+        # "too many to count" and "97 or older" are numbers
+        and (no_answer(label) or number == 0 or not is_graded(label))
+        and (no_answer(label) or not re.search(r"\d", label))
         and (
-            (number in TYPICAL_MISSING and number > highest + 1 and (no_answer(label) or not is_graded(label)))
-            or (number == 0 and is_age and lowest > _LOWEST_APART and not re.search(r"\d", label))
+            (number in TYPICAL_MISSING and number > highest + 1)
+            or (number == 0 and is_age and lowest > _LOWEST_APART)
         )
     ]
     return mark_missing(look, apart)

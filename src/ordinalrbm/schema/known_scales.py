@@ -388,7 +388,9 @@ def is_mirrored(texts: Sequence[str]) -> bool:
     degrees = [set(_STRONG.in_(words)) | set(_ONLY.in_(words)) for words in labels]
     of_inner = {phrase for found in degrees[1:-1] for phrase in found}
     of_ends = (degrees[0] & degrees[-1]) - of_inner
-    return bool(of_ends) or _are_swapped_halves([set(label.split()) for label in labels])
+    words = [set(label.split()) for label in labels]
+    cut = [{word[:_CUT] for word in one} for one in words]  # "agr str", "agree", "disagree", "disagr str"
+    return bool(of_ends) or _are_swapped_halves(words) or _are_swapped_halves(cut)
 
 
 def one_half_denies(texts: Sequence[str]) -> bool:
@@ -422,18 +424,20 @@ def are_letters_in_a_row(texts: Sequence[str]) -> bool:
 
 
 def names_both_halves(text: str, others: Sequence[str]) -> bool:
-    """Whether a label names what only one half of the others says, and what only the other one does.
+    """Whether a label names what each of one half of the others says, and what each of the other half says.
 
     Words may be cut short: "neith agr nor dis" beside agreeing and disagreeing.
     """
-    fit = best_fit(tuple(others))
-    if len(others) % 2 or not (is_mirrored(others) or (fit is not None and not fit.outside)):
+    own, *cut = ({word[:_CUT] for word in label_words(one).split()} for one in (text, *others))
+    half = len(cut) // 2
+    if len(cut) % 2 or half < 2:  # of two, categories may be named together
         return False
-    half = len(others) // 2
-    halves = [" ".join(map(label_words, some)).split() for some in (others[:half], others[half:])]
-    words = [word for word in label_words(text).split() if len(word) >= _CUT]
-    found = [{word for word in words if any(known.startswith(word) for known in some)} for some in halves]
-    return bool(found[0] - found[1]) and bool(found[1] - found[0])
+    below, above = cut[:half], cut[half:]
+    poles = (
+        set.intersection(*below) - set.union(*above),
+        set.intersection(*above) - set.union(*below),
+    )
+    return all(own & pole for pole in poles)
 
 
 def _are_swapped_halves(words: Sequence[set[str]]) -> bool:
@@ -442,8 +446,7 @@ def _are_swapped_halves(words: Sequence[set[str]]) -> bool:
     As "strong left, weak left, weak right, strong right": wherever two labels stand equally far
     from the ends, the same word takes the place of the same other.
     """
-    cut = [{word[:_CUT] for word in one} for one in words]  # "agr str", "agree", "disagree", "disagr str"
-    pairs = [(cut[k], cut[-1 - k]) for k in range(len(cut) // 2)]
+    pairs = [(words[k], words[-1 - k]) for k in range(len(words) // 2)]
     poles = {(frozenset(one - other), frozenset(other - one)) for one, other in pairs}
     poles.discard((frozenset(), frozenset()))  # "more left than right", "more right than left"
     return len(poles) == 1 and all(map(all, poles))

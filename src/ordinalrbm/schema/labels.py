@@ -52,7 +52,7 @@ _FEW_WORDS, _MANY_WORDS = 1.2, 2.2  # of a label alone, on average; a scale's la
 _LAST_LATIN = "\u024f"
 _MOVED = 0.8  # how sure a middle is that is coded last
 _MANY_LEVELS = 7  # in words
-_BATTERY = 3  # columns with the same labels
+_UNREAD = 0.6  # how sure labels are categories of which no word is known
 _MANY = 11  # 0 to 10; more labelled codes are seldom levels
 
 
@@ -135,7 +135,8 @@ def split_missing_codes(look: ColumnProfile, habits: FileProfile) -> LabelInterp
     if apart:
         names = ", ".join(f"{look.texts[code]!r}" for code in apart)
         least = min(apart.values(), key=lambda verdict: verdict.confidence)
-        reading = reading.noting(f"{names} taken for no answer: {least.because}", confidence=least.confidence)
+        held = [verdict.confidence for code, verdict in apart.items() if code in look.counts]
+        reading = reading.noting(f"{names} taken for no answer: {least.because}", min(held, default=1.0))
     return _with_middle(reading)
 
 
@@ -459,16 +460,14 @@ class Answers:
             share *= 0.6  # of "strong forces" and "high growth", neither is more than the other
         return share
 
-    @cached_property
-    def are_short_and_few(self) -> bool:
-        """Whether labels are as those of scales are, which speak of one thing; those of categories are longer."""
-        return 2 < len(self.texts) <= _MANY_LEVELS and n_own_words(self.texts) < _FEW_WORDS
-
     @property
-    def is_unread(self) -> bool:
-        """Whether labels are in a script other than ours, without a known word in any."""
-        are_foreign = all(any(letter > _LAST_LATIN for letter in text) for text in self.texts)
-        return are_foreign and share_graded(self.texts) == 0 and not n_categories_named(self.texts)
+    def may_be_unread(self) -> bool:
+        """Whether labels are as short as a scale's, or in a script without a known word, and no categories."""
+        if n_categories_named(self.texts) or self.nominal_word or asks(self.look.question, "unordered"):
+            return False
+        most_words = _MANY_WORDS if len(self.texts) == 3 else _FEW_WORDS  # three are often ends and a middle
+        is_short = 2 < len(self.texts) <= _MANY_LEVELS and n_own_words(self.texts) < most_words
+        return is_short or all(any(letter > _LAST_LATIN for letter in text) for text in self.texts)
 
     @cached_property
     def nominal_word(self) -> str | None:
@@ -516,7 +515,6 @@ ORDER: Table = (
     ),
     (
         Clue(0, "", lambda c: c.has_known_form),  # moz Q75
-        Clue(-0.3, "a script of which no word is known: look at it", lambda c: c.is_unread),
         # latino P9
         Clue(0.5, "two answers that tell a degree", lambda c: c.are_two and c.is_likely_degree),
         Clue(-3, "two categories without a known order", lambda c: c.are_two),  # asia Q23
@@ -526,11 +524,6 @@ ORDER: Table = (
             lambda c: c.share_graded >= 0.6 or c.fit is not None,
         ),
         Clue(0.2, "some labels tell a degree", lambda c: c.share_graded >= 0.4),  # later Q44
-        Clue(
-            -0.8,
-            "nothing in the labels is known to be ordered, but they are short: look at it",
-            lambda c: c.are_short_and_few,
-        ),
         Clue(-2.2, "nothing in the labels is ordered", lambda c: True),  # values V80
     ),
     (
@@ -561,13 +554,6 @@ ORDER: Table = (
     ),
     (
         Clue(
-            1,
-            "{case.look.n_alike} columns have these labels",
-            lambda c: c.look.n_alike >= _BATTERY and not c.has_known_form and c.are_short_and_few,
-        ),
-    ),
-    (
-        Clue(
             0.8,
             "it is asked for a degree",  # latino P9
             lambda c: not c.nominal_word and asks(c.look.question, "ordered"),
@@ -584,7 +570,11 @@ ORDER: Table = (
 
 def are_levels(look: ColumnProfile, levels: Sequence[Code]) -> Verdict:
     """Whether answers are levels, rather than categories."""
-    return weigh(ORDER, Answers(look, levels))
+    answers = Answers(look, levels)
+    verdict = weigh(ORDER, answers)
+    if verdict.is_so or not answers.may_be_unread:
+        return verdict
+    return Verdict(False, min(verdict.confidence, _UNREAD), f"{verdict.because}; none of its words is known")
 
 
 def off_scale_end(look: ColumnProfile, levels: Sequence[Code]) -> str | None:

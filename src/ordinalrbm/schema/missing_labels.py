@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Literal, NamedTuple, get_args
 
 from ordinalrbm.schema.vocabulary import (
@@ -37,15 +38,13 @@ class _Words(NamedTuple):
     within: Phrases
     nearly_alone: Phrases
     weak: Phrases
-    spelt: tuple[str, ...]  # all that are sure
 
 
 def _words_of_sort(sort: Sort) -> _Words:
     said = PHRASES["no_answer"][sort]
     within, nearly_alone, weak = (Phrases(said.get(key, "")) for key in ("within", "nearly_alone", "weak"))
     alone, starts = frozenset(alternatives(said["alone"])), words_of(said.get("starts", ""))
-    spelt = alternatives("|".join(said.get(key, "") for key in ("alone", "within", "nearly_alone")))
-    return _Words(sort, alone, starts, within, nearly_alone, weak, spelt)
+    return _Words(sort, alone, starts, within, nearly_alone, weak)
 
 
 _BY_SORT = tuple(_words_of_sort(sort) for sort in SORTS)
@@ -88,15 +87,23 @@ def no_answer(label: str) -> NoAnswer | None:
 def _misspelt(words: str) -> NoAnswer | None:
     """What a label of a few words says, letters changed: "no asnwer"."""
     tokens = words.split()
-    if not 1 < len(tokens) <= _MOST_WORDS_AROUND:
-        return None
-    for known in _BY_SORT:
-        for phrase in known.spelt:
-            pairs = list(zip(tokens, phrase.split(), strict=False))
-            is_as_long = len(phrase.split()) == len(tokens)
-            if is_as_long and all(one == other or is_misspelt(one, other) for one, other in pairs):
-                return NoAnswer(known.sort, True)
+    for sort, phrase in _by_initials().get(tuple(word[0] for word in tokens), ()):
+        if all(one == other or is_misspelt(one, other) for one, other in zip(tokens, phrase, strict=True)):
+            return NoAnswer(sort, True)
     return None
+
+
+@cache
+def _by_initials() -> dict[tuple[str, ...], list[tuple[Sort, list[str]]]]:
+    """Phrases of several words that are sure, by the first letters of their words."""
+    found: dict[tuple[str, ...], list[tuple[Sort, list[str]]]] = {}
+    for sort in SORTS:
+        said = PHRASES["no_answer"][sort]
+        for phrase in alternatives("|".join(said.get(key, "") for key in ("alone", "within", "nearly_alone"))):
+            tokens = phrase.split()
+            if len(tokens) > 1:
+                found.setdefault(tuple(word[0] for word in tokens), []).append((sort, tokens))
+    return found
 
 
 def _few_words_around(words: str, phrases: Phrases) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +15,7 @@ from ordinalrbm.schema.known_scales import best_fit
 from ordinalrbm.schema.missing_labels import no_answer
 from ordinalrbm.schema.schema import Code
 from ordinalrbm.schema.source import Source, as_number, count_codes, is_among
-from ordinalrbm.schema.vocabulary import label_words, n_categories_named, named_after
+from ordinalrbm.schema.vocabulary import n_categories_named, named_after
 
 _MOST_TEXTS = 1000  # without labels that are read; more are ids or free text
 _ENOUGH_COLUMNS = 3  # in which a code must be no answer to be taken for one elsewhere
@@ -37,7 +37,6 @@ class ColumnProfile:
     is_date: bool = False
     is_codes: bool = True
     order: tuple[Code, ...] | None = None  # the categories of an ordered categorical
-    n_alike: int = 1  # columns of the file with the same labels
 
     @property
     def is_text(self) -> bool:
@@ -46,11 +45,6 @@ class ColumnProfile:
     def named_after(self, words: frozenset[str]) -> str | None:
         """The word that the column's name or question is about, if it is one of these."""
         return named_after(self.name, words) or named_after(self.question, words)
-
-    @cached_property
-    def labels_alike(self) -> tuple:
-        """What columns with the same labels share."""
-        return tuple(sorted((str(code), label_words(text)) for code, text in self.labels.items()))
 
     @property
     def n_answers(self) -> int:
@@ -157,12 +151,6 @@ class FileProfile:
     most_missing: frozenset[Code]  # no answer in most columns that have labels
     ranges: dict[tuple[int, int], int]  # how many columns have numbers without labels from, to
     contradicted: frozenset[str]  # measures that clear scales or categories show to mean nothing
-    alike: dict[tuple, int]  # how many columns have the same labels
-
-    def seen_in(self, look: ColumnProfile) -> ColumnProfile:
-        """A column with what the others tell of it."""
-        measure = "" if look.measure in self.contradicted else look.measure
-        return replace(look, measure=measure, n_alike=self.alike[look.labels_alike])
 
     @classmethod
     def of(cls, looks: Iterable[ColumnProfile]) -> FileProfile:
@@ -172,7 +160,7 @@ class FileProfile:
         most = sum(bool(look.labels) for look in looks) / 2
         in_most = frozenset(code for code in usual if times[code] > most)
         ranges = Counter(filter(None, map(_range, looks)))
-        return cls(usual, in_most, dict(ranges), _contradicted(looks), Counter(look.labels_alike for look in looks))
+        return cls(usual, in_most, dict(ranges), _contradicted(looks))
 
 
 def _contradicted(looks: Sequence[ColumnProfile]) -> frozenset[str]:
