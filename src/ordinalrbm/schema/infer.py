@@ -32,6 +32,7 @@ from ordinalrbm.schema.quantities import ranges_in_order
 from ordinalrbm.schema.schema import Code, Column, Role, Schema
 from ordinalrbm.schema.source import Source, alike, as_number
 from ordinalrbm.schema.vocabulary import (
+    AGE_WORDS,
     MEASURED_WORDS,
     NOMINAL_WORDS,
     asks,
@@ -44,7 +45,6 @@ from ordinalrbm.schema.vocabulary import (
     numbers_something,
     says_other,
     says_sampling_weight,
-    words_of,
 )
 
 MOST_LEVELS = 11  # 0 to 10; with more, numbers without labels are measurements
@@ -62,7 +62,6 @@ _DATE_NUMBER = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 _NEAR_ONE = 0.1  # weights are often made to have the mean 1
 _CLEARLY = 0.92  # how sure levels must be for "other" to be none of them
 _INCOME = frozenset(["income", "einkommen", "revenu", "ingreso", "ingresos", "renda"])
-_AGE = words_of("age edad âge idade alter 나이 연령")
 _LOWEST_APART = 5  # years above 0, for 0 to be no age among them
 _INFINITE = (math.inf, -math.inf)  # stand in files of measurements, and in no list of codes
 
@@ -391,7 +390,7 @@ def _without_labels_apart(look: ColumnProfile, seen: list[Code]) -> ColumnProfil
     """
     bare = [_number(code) for code in seen if code not in look.labels]
     highest, lowest = max(bare, default=math.inf), min(bare, default=0.0)
-    is_age = bool(_AGE.intersection(name_words(look.question)))
+    is_age = bool(AGE_WORDS & name_words(look.question))
     apart = [
         code
         for code, label in look.labels.items()

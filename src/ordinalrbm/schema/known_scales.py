@@ -25,13 +25,9 @@ from ordinalrbm.schema.vocabulary import (
 )
 
 _STRONG, _WEAK = Phrases(PHRASES["graded"]["strong"]), Phrases(PHRASES["graded"]["weak"])
-_ONLY = Phrases("only|exclusively|uniquement|seulement|exclusivement|solo|solamente|só|somente|nur")
-_SMALL_WORDS = words_of(
-    "of with to de du des d da do avec con com mit von in the a an le la en na going on auf dem "
-    "der den it them they"
-)
-_NEGATIONS = words_of(
-    "not no non did does do dont doesnt didnt never none pas ne nicht kein keine nao nem ni sin sem"
+_ONLY = Phrases(PHRASES["graded"]["only"])
+_SMALL_WORDS, _NEGATIONS, _ENOUGH = (
+    words_of(PHRASES["graded"][key]) for key in ("small", "negations", "enough")
 )
 _NEGATIVE_STARTS = ("in", "un", "dis", "im", "ir", "non", "des", "de")
 _MOST_COUNTED = 60  # labels in which ranges and rates are looked for; towns are more
@@ -314,18 +310,8 @@ def one_end_denies(texts: Sequence[str]) -> bool:
     return bool(shared) and denied <= shared
 
 
-_NOT_CHOSEN = frozenset(
-    alternatives(
-        "not mentioned|not selected|not chosen|not quoted|not marked|not ticked|unchecked|"
-        "nicht genannt|nicht gewählt|nicht ausgewählt|non cité|non mentionné|non choisi|"
-        "no mencionado|no menciona|no seleccionado|não mencionado|não mencionou|não citado"
-    )
-)
-_ENOUGH = words_of(
-    "too enough trop assez demasiado demasiada demasiados demasiadas bastante lo demais suficientemente zu genug"
-)
-_YES = words_of("yes oui si sim ja")
-_NO = words_of("no non nao nein")
+_NOT_CHOSEN = frozenset(alternatives(PHRASES["answers"]["not_chosen"]))
+_YES, _NO = words_of(PHRASES["answers"]["yes"]), words_of(PHRASES["answers"]["no"])
 
 
 def _negates(plain: list[str], negated: list[str]) -> bool:
@@ -433,11 +419,8 @@ def names_both_halves(text: str, others: Sequence[str]) -> bool:
     if len(cut) % 2 or half < 2:  # of two, categories may be named together
         return False
     below, above = cut[:half], cut[half:]
-    poles = (
-        set.intersection(*below) - set.union(*above),
-        set.intersection(*above) - set.union(*below),
-    )
-    return all(own & pole for pole in poles)
+    one, other = set.intersection(*below), set.intersection(*above)
+    return bool(own & one - set().union(*above)) and bool(own & other - set().union(*below))
 
 
 def _are_swapped_halves(words: Sequence[set[str]]) -> bool:

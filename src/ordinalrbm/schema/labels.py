@@ -352,7 +352,8 @@ def _with_middle(reading: LabelInterpretation) -> LabelInterpretation:
     if numeric_order(codes) is None or len(codes) < 3:
         return reading
     ends = [code for code in (codes[0], codes[-1]) if _may_be_middle(code, codes, look)]
-    if not ends and says_between(look.texts[codes[-1]]) and _are_two_sides([look.texts[code] for code in codes[:-1]]):
+    *sides, last = [look.texts[code] for code in codes]
+    if not ends and says_between(last) and _are_two_sides(sides):
         ends = codes[-1:]
     if len(ends) != 1:
         return reading
@@ -462,7 +463,7 @@ class Answers:
 
     @property
     def may_be_unread(self) -> bool:
-        """Whether labels are as short as a scale's, or in a script without a known word, and no categories."""
+        """Whether labels are as short as a scale's, or in another script, and no known categories."""
         if n_categories_named(self.texts) or self.nominal_word or asks(self.look.question, "unordered"):
             return False
         most_words = _MANY_WORDS if len(self.texts) == 3 else _FEW_WORDS  # three are often ends and a middle

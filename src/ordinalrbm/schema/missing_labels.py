@@ -52,7 +52,7 @@ _READING = frozenset(["lire", "leer", "ler", "read", "to read", "lesen"])
 _MIDDLE_ALONE = frozenset(alternatives(PHRASES["middle"]["alone"]))
 _MIDDLE_WITHIN = Phrases(PHRASES["middle"]["within"])
 _BETWEEN, _BOTH = Phrases(PHRASES["middle"]["between"]), Phrases(PHRASES["middle"]["both"])
-_UNMIDDLING = words_of("not no nicht nur pas não too zu trop demasiado muito muy very sehr très more less")
+_NOT_BETWEEN = words_of(PHRASES["middle"]["not_between"])
 _POLES = words_of(" ".join("|".join(pair) for pair in PHRASES["poles"]["english"]["pairs"]))
 
 
@@ -99,8 +99,8 @@ def _by_initials() -> dict[tuple[str, ...], list[tuple[Sort, list[str]]]]:
     found: dict[tuple[str, ...], list[tuple[Sort, list[str]]]] = {}
     for sort in SORTS:
         said = PHRASES["no_answer"][sort]
-        for phrase in alternatives("|".join(said.get(key, "") for key in ("alone", "within", "nearly_alone"))):
-            tokens = phrase.split()
+        phrases = "|".join(said.get(key, "") for key in ("alone", "within", "nearly_alone"))
+        for tokens in map(str.split, alternatives(phrases)):
             if len(tokens) > 1:
                 found.setdefault(tuple(word[0] for word in tokens), []).append((sort, tokens))
     return found
@@ -148,7 +148,9 @@ def says_middle(label: str) -> bool:
 def says_between(label: str) -> bool:
     """Whether a label may be the middle of others: "about right", "the same"; not "not right"."""
     words = label_words(label)
-    is_so = _few_words_around(words, _BETWEEN) and not _UNMIDDLING & set(_BETWEEN.removed_from(words).split())
+    is_so = _few_words_around(words, _BETWEEN) and not _NOT_BETWEEN & set(
+        _BETWEEN.removed_from(words).split()
+    )
     return is_so or says_middle(label)
 
 

@@ -140,12 +140,13 @@ PHRASES: dict[str, Any] = tomllib.loads(
 _NAMES = PHRASES["names"]
 NOMINAL_WORDS = words_of(_NAMES["nominal"])
 MEASURED_WORDS = words_of(_NAMES["measured"])
+AGE_WORDS = words_of(_NAMES["age"])
 _SMALL = words_of(_NAMES["beside"])
 _SAMPLING_WORDS, _ASKED_OF_PEOPLE = words_of(_NAMES["sampling"]), words_of(_NAMES["asked_of_people"])
 _NOT_OF_SAMPLE = words_of(_NAMES["not_of_sample"])
 _INTERVIEWER = re.compile("|".join(alternatives(_NAMES["interviewer"])))
 _BESIDE_SAMPLING = words_of(_NAMES["beside_sampling"])
-_WEIGHT_WORDS = words_of(_NAMES["weight"])
+_WEIGHT_WORDS, _OF_SAMPLES = words_of(_NAMES["weight"]), words_of(_NAMES["sampling_weight"])
 _ID_LABEL, _DATED = (Phrases(_NAMES[key]) for key in ("id_label", "dated"))
 _ASKED = {key: Phrases(phrases) for key, phrases in PHRASES["asked"].items()}
 _ASKED["counted"] = Phrases(_NAMES["counted"])
@@ -174,7 +175,8 @@ def named_after(text: str, known: frozenset[str], beside: frozenset[str] = froze
     """The known word that a column's name or label is about; None if it is about more than that."""
     words = {word for word in name_words(_without_number(text)) if len(word) > 1 or not word.isascii()}
     about = words & known
-    others = {word for word in words - about if len(word) > 2} - NOMINAL_WORDS - MEASURED_WORDS - _SMALL - beside
+    others = {word for word in words - about - beside if len(word) > 2}
+    others -= NOMINAL_WORDS | MEASURED_WORDS | _SMALL
     return min(about) if about and not others else None
 
 
@@ -232,12 +234,7 @@ def _says_weight(question: str) -> bool:
 
 def says_sampling_weight(question: str) -> bool:
     """Whether a label says that a weight is one of a sample, and not of a body."""
-    of_samples = words_of(
-        "sample sampling survey design stratification poststratification population expansion "
-        "expansión expansão final weighting hochrechnung pondération ponderación ponderação "
-        "oversample oversampled oversampling disproportionate nonresponse"
-    )
-    return _says_weight(question) and bool(words_of(question) & of_samples)
+    return _says_weight(question) and bool(words_of(question) & _OF_SAMPLES)
 
 
 def looks_like_id(name: str, question: str = "") -> bool:
