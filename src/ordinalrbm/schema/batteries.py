@@ -122,22 +122,18 @@ def with_votes(looks: Sequence[ColumnProfile], columns: Sequence[Column]) -> lis
     for places in groups.values():
         votes: dict[tuple, list[Column]] = {}
         for k in places:
-            votes.setdefault(_reading(columns[k]), []).append(columns[k])
+            votes.setdefault((columns[k].role, columns[k].levels), []).append(columns[k])
         if len(places) < BATTERY or len(votes) == 1:
             continue
-        weights = {reading: sum(map(_log_odds, of_it)) for reading, of_it in votes.items()}
-        reading = max(votes, key=lambda reading: weights[reading])
-        if weights[reading] < _MOST * sum(weights.values()):
+        evidence = {reading: sum(map(_log_odds, of_it)) for reading, of_it in votes.items()}
+        reading = max(votes, key=lambda reading: evidence[reading])
+        if evidence[reading] < _MOST * sum(evidence.values()):
             continue
         like = max(votes[reading], key=lambda column: column.confidence)
         for k in places:
-            if _reading(columns[k]) != reading:
+            if (columns[k].role, columns[k].levels) != reading:
                 voted[k] = _read_like(looks[k], columns[k], like, len(votes[reading]))
     return voted
-
-
-def _reading(column: Column) -> tuple:
-    return column.role, column.levels
 
 
 def _log_odds(column: Column) -> float:
@@ -145,12 +141,10 @@ def _log_odds(column: Column) -> float:
 
 
 def _read_like(look: ColumnProfile, column: Column, like: Column, n_votes: int) -> Column:
-    missing = dict(zip(column.missing, column.missing_names, strict=True))
-    missing |= dict(zip(like.missing, like.missing_names, strict=True))
-    missing = {code: name for code, name in missing.items() if code not in like.levels}
+    own = zip((*column.missing, *like.missing), (*column.missing_names, *like.missing_names), strict=True)
+    missing = {code: name for code, name in own if code not in like.levels}
     if not set(look.counts) <= {*like.levels, *missing}:
         return column  # it has codes of its own
-    columns = "column" if n_votes == 1 else "columns"
     return replace(
         column,
         role=like.role,
@@ -159,7 +153,7 @@ def _read_like(look: ColumnProfile, column: Column, like: Column, n_votes: int) 
         missing=tuple(missing),
         missing_names=tuple(missing.values()),
         missing_sorts=(),
-        reason=f"as {n_votes} other {columns} with the same labels: {like.reason}",
+        reason=f"as {n_votes} other columns with the same labels: {like.reason}",
         confidence=min(like.confidence, _VOTED),
     )
 

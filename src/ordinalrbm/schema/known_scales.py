@@ -392,13 +392,10 @@ def one_half_denies(texts: Sequence[str]) -> bool:
     common = [set.intersection(*some) for some in halves]
     others = [set.union(*some) for some in halves]
     marks = (common[0] - others[1]) | (common[1] - others[0])
-    starts = [{word[: _core_length(word)] for word in one - marks} for one in words[:half] + words[-half:]]
-    return bool(marks) and bool(set.intersection(*starts) - {""})
-
-
-def _core_length(word: str) -> int:
-    """How many letters of a word stay in its forms; none of short ones. Syllables are letters in Korean."""
-    return (4 if word.isascii() else 2) if len(word) >= _CUT else 0
+    rest = [one - marks for one in (*halves[0], *halves[1])]
+    # Syllables are letters in Korean.
+    starts = [{word[: 4 if word.isascii() else 2] for word in one if len(word) >= _CUT} for one in rest]
+    return bool(marks) and bool(set.intersection(*starts))
 
 
 def are_letters_in_a_row(texts: Sequence[str]) -> bool:

@@ -41,7 +41,7 @@ from ordinalrbm.schema.missing_labels import (
 from ordinalrbm.schema.profile import ColumnProfile, FileProfile
 from ordinalrbm.schema.schema import Code
 from ordinalrbm.schema.source import as_number
-from ordinalrbm.schema.vocabulary import NOMINAL_WORDS, asks, label_words, n_categories_named, without_code
+from ordinalrbm.schema.vocabulary import NOMINAL_WORDS, asks, n_categories_named, without_code
 
 # What surveys like to use for "don't know" and the like.
 TYPICAL_MISSING = frozenset([7, 8, 9, 55, 66, 77, 88, *range(93, 100), 555, 666, 777, 888, *range(993, 1000)])
@@ -385,13 +385,7 @@ def _may_be_middle(code: Code, codes: Sequence[Code], look: ColumnProfile) -> bo
     if says_middle(look.texts[code]):
         return True
     others = [look.texts[other] for other in codes if other != code]
-    if code == codes[-1] and names_both_halves(look.texts[code], others):
-        return True
-    if code != codes[-1] or len(others) != 4 or not denies(look.texts[code]):
-        return False
-    words = set(label_words(look.texts[code]).split())
-    shared = [words & set(label_words(other).split()) for other in others]
-    return all(map(is_graded, others[::3])) and all(shared) and is_mirrored(others)
+    return code == codes[-1] and names_both_halves(look.texts[code], others)
 
 
 def _have_a_middle(texts: Sequence[str], middle: str) -> bool:

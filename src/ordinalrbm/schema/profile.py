@@ -15,7 +15,7 @@ from ordinalrbm.schema.known_scales import best_fit
 from ordinalrbm.schema.missing_labels import no_answer
 from ordinalrbm.schema.schema import Code
 from ordinalrbm.schema.source import Source, as_number, count_codes, is_among
-from ordinalrbm.schema.vocabulary import n_categories_named, named_after
+from ordinalrbm.schema.vocabulary import named_after
 
 _MOST_TEXTS = 1000  # without labels that are read; more are ids or free text
 _ENOUGH_COLUMNS = 3  # in which a code must be no answer to be taken for one elsewhere
@@ -150,7 +150,7 @@ class FileProfile:
     missing_codes: frozenset[Code]  # no answer in several columns
     most_missing: frozenset[Code]  # no answer in most columns that have labels
     ranges: dict[tuple[int, int], int]  # how many columns have numbers without labels from, to
-    contradicted: frozenset[str]  # measures that clear scales or categories show to mean nothing
+    contradicted: set[str]  # measures that mean nothing in this file
 
     @classmethod
     def of(cls, looks: Iterable[ColumnProfile]) -> FileProfile:
@@ -163,21 +163,15 @@ class FileProfile:
         return cls(usual, in_most, dict(ranges), _contradicted(looks))
 
 
-def _contradicted(looks: Sequence[ColumnProfile]) -> frozenset[str]:
-    """Declared measures that half of the clear scales or categories are not, or that are everywhere."""
+def _contradicted(looks: Sequence[ColumnProfile]) -> set[str]:
+    """The measure that all columns declare, or nominal where half of the clear scales declare it."""
     declared = {look.measure for look in looks}
     if len(declared) == 1 and len(looks) >= _ALL_ALIKE:
-        return frozenset(declared)
-    labels = [(look.measure, tuple(look.labels.values())) for look in looks if len(look.labels) > 2]
-    fits = [(measure, best_fit(texts), n_categories_named(texts)) for measure, texts in labels]
-    of_scales = [measure for measure, fit, _ in fits if fit is not None and not fit.outside]
-    of_categories = [measure for measure, fit, n in fits if fit is None and n > 1]
-    wrong = (("nominal", of_scales), ("ordinal", of_categories))
-    return frozenset(
-        measure
-        for measure, found in wrong
-        if len(found) >= _ENOUGH_COLUMNS and 2 * found.count(measure) >= len(found)
-    )
+        return declared
+    fits = [(look.measure, best_fit(tuple(look.labels.values()))) for look in looks if len(look.labels) > 2]
+    of_scales = [measure for measure, fit in fits if fit is not None and not fit.outside]
+    is_so = len(of_scales) >= _ENOUGH_COLUMNS and 2 * of_scales.count("nominal") >= len(of_scales)
+    return {"nominal"} if is_so else set()
 
 
 def _range(look: ColumnProfile) -> tuple[int, int] | None:
