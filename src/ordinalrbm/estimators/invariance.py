@@ -199,7 +199,7 @@ def _questions_of_factors(
     model: ReadableFactors, rotation: Rotation, n_factors: int, grouping: str
 ) -> tuple[list[tuple[str, dict[str, tuple[int, float]]]], dict[str, str]]:
     """By factor its questions, with their columns and loadings; and why others are left out."""
-    solution = model._solution(model._population(), rotation, n_factors, 0.0)
+    solution = model._solution(model._population(), rotation, n_factors)
     rows = [(name, one) for name, one in model._asked().items() if one.column >= 0]
     left_out = {name: "it is no ordered scale" for name, one in rows if one.kind != ORDINAL}
     left_out |= {name: "it makes the groups" for name, _ in rows if name == grouping}
