@@ -23,7 +23,6 @@ from ordinalrbm.data.observations import Observations, weight_of_answers
 from ordinalrbm.data.questionnaire import (
     NOMINAL,
     NUMERIC,
-    ORDINAL,
     ColumnList,
     GivenScales,
     Questionnaire,
@@ -38,6 +37,7 @@ from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators.asking import Interviewing
 from ordinalrbm.estimators.factor_analysis import column_names
 from ordinalrbm.estimators.invariance import ComparableGroups
+from ordinalrbm.estimators.model_fit import ModelFit
 from ordinalrbm.estimators.persistence import kept_learning, plain_parameters, restored
 from ordinalrbm.estimators.summaries import Summary, of_survey
 from ordinalrbm.estimators.validation import (
@@ -51,7 +51,6 @@ from ordinalrbm.estimators.validation import (
 )
 from ordinalrbm.files.survey import Survey
 from ordinalrbm.runtime.threads import report_interruption, seed_from, threads
-from ordinalrbm.stats.person_fit import longest_runs, surprise
 from ordinalrbm.stats.point_estimates import Rule
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.reader import Stored
@@ -79,7 +78,7 @@ RandomState = int | np.random.RandomState | None
 Inference = Literal["linear_response", "mean_field", "mcmc"]
 
 
-class CumulativeRBM(Interviewing, ComparableGroups, TransformerMixin, BaseEstimator):
+class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, BaseEstimator):
     """Cumulative Restricted Boltzmann Machine for tables of ordered answers.
 
     Every answer comes from a hidden real utility that falls between two thresholds of the
@@ -708,49 +707,6 @@ class CumulativeRBM(Interviewing, ComparableGroups, TransformerMixin, BaseEstima
         rounds = self._given_the_others(observations)
         total = sum(prediction.log_probability(self.model_, found, part).sum() for _, part, found in rounds)
         return float(total / observations.n_entries)
-
-    def person_fit(self, X: TableLike) -> pd.DataFrame:
-        """How well the model explains the answers of each row, to find careless or odd ones.
-
-        Returns
-        -------
-        DataFrame, a row for each of X
-            ``fit``: the standardised log-likelihood of the answers on ordered scales, each given
-            nine tenths of the row's others (l_z: Drasgow, Levine and Williams 1985). About standard
-            normal among people who answer as the model expects; below −2, answers hardly go
-            together. ``longest_run``: of the same answer to questions on the same scale, one after
-            the other. ``n_answers``: on ordered scales.
-
-        Examples
-        --------
-        >>> import numpy as np, ordinalrbm as orbm
-        >>> rng = np.random.default_rng(0)
-        >>> X = np.clip(rng.integers(1, 6, (200, 1)) + rng.integers(-1, 2, (200, 10)), 1, 5)
-        >>> X[:20] = rng.integers(1, 6, (20, 10))
-        >>> model = orbm.CumulativeRBM(2, n_epochs=5, random_state=0).fit(X)
-        >>> found = model.person_fit(X)
-        >>> bool(found["fit"][:20].mean() < found["fit"][20:].mean() - 2)
-        True
-        """
-        observations = self._read(X)
-        is_ordinal = self.model_.layout.kind == ORDINAL
-        away, variance = np.zeros((2, observations.n_rows))
-        for rows, part, found in self._given_the_others(observations):
-            chosen = is_ordinal[part.column]
-            parts, row = surprise(found[chosen], part.level[chosen]), rows.start + part.row[chosen]
-            away, variance = (
-                total + np.bincount(row, new, total.size)
-                for total, new in zip((away, variance), parts, strict=True)
-            )
-        levels = observations.to_dense()[:, is_ordinal]
-        return pd.DataFrame(
-            {
-                "fit": np.divide(away, np.sqrt(variance), out=np.full_like(away, np.nan), where=variance > 0),
-                "longest_run": longest_runs(levels, observations.n_levels[is_ordinal]),
-                "n_answers": (levels >= 0).sum(axis=1),
-            },
-            index=X.index if isinstance(X, pd.DataFrame) else None,
-        )
 
     def _given_the_others(
         self, observations: Observations
