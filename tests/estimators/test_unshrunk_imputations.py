@@ -103,14 +103,14 @@ def test_rows_without_weight_change_no_parameter():
 
 def test_what_is_missing_at_random_is_not_biased():
     """Half of the answers to two questions are missing where two others are high."""
-    complete = 1.0 + np.digitize(correlated(800, 0.5, 4, 5), [-1.0, 0.0, 0.8])
+    complete = 1.0 + np.digitize(correlated(1500, 0.5, 4, 5), [-1.0, 0.0, 0.8])
     hidden = (
         np.random.default_rng(6).random(complete.shape)
         < norm.cdf(complete[:, :2].mean(axis=1) - 2.4)[:, None]
     )
     hidden[:, :2] = False
     X = np.where(hidden, np.nan, complete)
-    tables = orbm.CumulativeRBM(**QUICK).fit(X).impute(X, n_draws=6, random_state=0)
+    tables = orbm.CumulativeRBM(**QUICK).fit(X).impute(X, n_draws=8, random_state=0)
     dropped = np.nanmean(X, axis=0)[2:] - complete.mean(axis=0)[2:]
     assert (dropped < -0.15).all()
     bias = np.mean(tables, axis=0).mean(axis=0)[2:] - complete.mean(axis=0)[2:]

@@ -35,7 +35,7 @@ def observed_and_imputed(X: Any, tables: Sequence[Any], *, title: str = "", note
     --------
     >>> X = pd.DataFrame({"tea": [1, 2, 2, None]})
     >>> figure = observed_and_imputed(X, [X.fillna(1), X.fillna(2)])
-    >>> [round(bar.get_height(), 2) for bar in figure.axes[0].patches]
+    >>> [round(float(bar.get_height()), 2) for bar in figure.axes[0].patches]
     [0.33, 0.67, 0.5, 0.5]
     """
     seen, filled = pd.DataFrame(X), [pd.DataFrame(table) for table in tables]

@@ -201,5 +201,7 @@ def _between(low: np.ndarray, high: np.ndarray, uniform: np.ndarray) -> np.ndarr
     upper = low > 0.0
     low, high = np.where(upper, -high, low), np.where(upper, -low, high)
     below = ndtr(low)
-    found = np.clip(ndtri(below + uniform * (ndtr(high) - below)), low, high)
+    found = ndtri(below + uniform * (ndtr(high) - below))
+    # Beyond 38 there is no chance that could be computed with, and numbers stay near the bound.
+    found = np.clip(found, np.maximum(low, np.minimum(high, -38.0) - 1.0 / 38.0), high)
     return np.where(upper, -found, found)
