@@ -163,7 +163,8 @@ def main() -> None:
     parser.add_argument("--loadings", type=int, default=200)
     given = parser.parse_args()
     means(given.sets)
-    loadings(given.loadings)
+    if given.loadings:
+        loadings(given.loadings)
 
 
 if __name__ == "__main__":
