@@ -147,6 +147,8 @@ def loadings(n_sets: int) -> None:
             )
             told[name].append(error)
         errors.append(loading - LOADINGS)
+        if (seed + 1) % 20 == 0:
+            covered.tell(seed + 1)
     print(
         "bias of the loadings",
         np.mean(errors, axis=0).round(3),
@@ -163,7 +165,8 @@ def main() -> None:
     parser.add_argument("--loadings", type=int, default=200)
     given = parser.parse_args()
     means(given.sets)
-    loadings(given.loadings)
+    if given.loadings:
+        loadings(given.loadings)
 
 
 if __name__ == "__main__":

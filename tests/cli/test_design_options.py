@@ -90,7 +90,7 @@ def test_a_survey_read_in_python_has_its_design(folder):
             "'wtrep*' matches no column of 'plain'",
         ),
         ("plain", ["--strata", "regio"], "did you mean 'region'"),
-        ("plain", ["--weights", "pw", "--replicates", "repwt*"], "kind None are not known"),
+        ("plain", ["--weights", "pw", "--replicates", "repwt*"], "kind None need a scale"),
         ("plain", ["--replicates", "repwt*", "--replicate-scale", "much"], "holds no numbers"),
         ("plain", ["--weights", "q1"], "weights must hold numbers"),
     ],

@@ -26,7 +26,6 @@ from ordinalrbm.stats.pooling import pool
 from ordinalrbm.stats.welch import Moments, moments
 
 Replication = Literal["JK1", "JKn", "BRR", "Fay", "bootstrap", "SDR", "other"]
-REPLICATIONS = "JK1, JKn, BRR, Fay, bootstrap, SDR or other"
 _NEGLIGIBLE = 1e-10  # eigenvalues, relative to the largest
 _NUMBERS_AT_ONCE = 2**23
 
@@ -209,20 +208,16 @@ class SurveyDesign(Readable):
         return Sample(weight / mean, place.reshape(-1), of_cluster, float(len(pairs) - len(strata)))
 
     def _replicated_sample(self, weight: np.ndarray, mean: float) -> Sample:
-        if self.strata is not None or self.clusters is not None:
-            raise DataError("Replicates stand for strata and clusters; give one or the other.")
-        if self.weights is None:
-            raise DataError("Replicates need the weights that they replicate; give both.")
+        if self.strata is not None or self.clusters is not None or self.weights is None:
+            raise DataError(
+                "Replicates need the weights, and stand for strata and clusters; give just these."
+            )
         n = np.shape(self.replicates)[-1]
         replicates = checked_weights("replicates", self.replicates, (weight.size, n), -np.inf) / mean
         scales = {"JK1": 1 - 1 / n, "BRR": 1 / n, "bootstrap": 1 / max(n - 1, 1), "SDR": 4 / n}
         scales |= {"Fay": 1 / (n * (1 - self.rho) ** 2) if 0 <= self.rho < 1 else np.nan}
-        if self.kind not in (*scales, "JKn", "other"):
-            raise DataError(f"Replicates of kind {self.kind!r} are not known; give one of {REPLICATIONS}.")
-        if self.scale is None and self.kind not in scales:
-            raise DataError(
-                f"Replicates of kind {self.kind} need a scale; see the documentation of the survey."
-            )
+        if self.kind not in (*scales, "JKn", "other") or (self.scale is None and self.kind not in scales):
+            raise DataError(f"Replicates of kind {self.kind!r} need a scale; known are {', '.join(scales)}.")
         scale = np.asarray(scales[self.kind] if self.scale is None else self.scale, dtype=np.float64)
         if scale.shape not in ((), (1,), (n,)) or not (scale >= 0).all():
             raise DataError(f"The scale and rho must make one number, or one for each of {n} replicates.")
