@@ -25,12 +25,20 @@ d <- read.csv("answers.csv")
 questions <- setdiff(names(d), "group")
 for (scale in unique(sub("[0-9]+$", "", questions))) {
   items <- grep(paste0("^", scale, "[0-9]"), questions, value = TRUE)
+  settings <- list(data = d, group = "group", ordered = items, parameterization = "theta",
+    estimator = "WLSMV", missing = "pairwise")
+  equal <- list(model = paste("f =~", paste(items, collapse = " + ")), std.lv = TRUE,
+    group.equal = c("loadings", "thresholds"))
+  common <- parTable(do.call("cfa", c(equal, settings)))
   shifts <- function(free) {
-    model <- c(paste("f =~", paste(items, collapse = " + ")), paste0(free, " ~ c(0, NA)*1"))
-    fit <- cfa(paste(model, collapse = "\\n"), d,
-      group = "group", ordered = items, parameterization = "theta", estimator = "WLSMV",
-      missing = "pairwise", std.lv = TRUE, group.equal = c("loadings", "thresholds"))
-    found <- parameterEstimates(fit)
+    own <- common
+    own$start <- own$est <- own$se <- NULL
+    for (item in free) {
+      row <- which(own$op == "~1" & own$lhs == item & own$group == 2)
+      own$free[row] <- max(own$free) + 1
+      own$ustart[row] <- NA
+    }
+    found <- parameterEstimates(do.call("lavaan", c(list(model = own), settings)))
     found <- found[found$op == "~1" & found$group == 2 & found$lhs %in% free, ]
     data.frame(shift = found$est, z = found$est / found$se, row.names = found$lhs)
   }
@@ -166,10 +174,10 @@ if __name__ == "__main__":
     parser.add_argument("path", nargs="?")
     parser.add_argument("--sets", type=int, default=20)
     parser.add_argument("--people", type=int, default=300)
+    parser.add_argument("--concentrated", action="store_true", help="deviations upwards, in three groups")
     given = parser.parse_args()
     if given.what == "simulated":
-        for concentrated in (False, True):
-            check_simulated(given.sets, given.people, concentrated)
+        check_simulated(given.sets, given.people, given.concentrated)
     elif given.what == "lavaan":
         check_lavaan(given.path)
     else:

@@ -195,6 +195,14 @@ def _drawn(level: np.ndarray, times: int, probability: np.ndarray, people: np.nd
     return np.where(level < 0, -1, (rng.random(level.T.shape)[:, None] > below).sum(axis=1).T)
 
 
+class _Known(NamedTuple):
+    """Of the items in groups, by thresholds and slope, less what the group's mean and spread explain."""
+
+    score: np.ndarray  # (G, J, L, 1)
+    information: np.ndarray  # (G, J, L, L)
+    variance: np.ndarray  # (G, J, L, L) of the score, for which weights count twice
+
+
 def _deviations(
     answers: Answers, items: Items, aside: np.ndarray, start: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -202,55 +210,64 @@ def _deviations(
 
     ``start`` is where to begin with the items that are aside.
     """
-    n_groups, n_items = aside.shape
-    n_levels, start = items.bounds.shape[1] - 1, np.where(aside[..., None], start, 0.0)
-    total = np.zeros((n_groups, n_items, n_levels))
-    information, variance = np.zeros((2, *total.shape, n_levels))
-    mean_errors = np.zeros(n_groups)
-    for g, people in enumerate(items.people()):
-        level, weight = (part[answers.code == g] for part in (answers.level, answers.weight))
-        shift = start[g, :, 0] - start[g, :, 1] * items.mean[g]
-        tables = _tables(items.bounds, items.slope + start[g, :, 1], shift)
-        place = (_GRID - items.mean[g]) / items.sd[g]
-        scores = _scores(level, aside[g], tables, people, place)
-        score = np.einsum("n,njp->jp", weight, scores)
-        times = 1 if len(level) >= _ENOUGH else -(-_DRAWN // len(level))
-        if times > 1:  # the scores of few people say little of how scores vary
-            scores = _scores(_drawn(level, times, tables[0], people), aside[g], tables, people, place)
-        left = np.tile(np.eye(n_levels, n_levels + 2), (n_items, 1, 1))
-        by_item = scores.transpose(1, 0, 2)
-        once = by_item * np.sqrt(np.tile(weight, times) / times)[:, None]
-        twice = by_item * (np.tile(weight, times) / np.sqrt(times))[:, None]
-        products, squares = (part.transpose(0, 2, 1) @ part for part in (once, twice))
-        of_group = np.linalg.inv(products[:, -2:, -2:])
-        left[:, :, -2:] = -products[:, :-2, -2:] @ of_group
-        total[g] = (left @ score[..., None])[..., 0]
-        information[g], variance[g] = (left @ part @ left.transpose(0, 2, 1) for part in (products, squares))
-        of_mean = of_group @ squares[:, -2:, -2:] @ of_group
-        mean_errors[g] = items.sd[g] * np.sqrt(np.median(of_mean[:, 0, 0]))
-    known = ~aside[..., None, None]
-    value, error = np.full((2, n_groups, n_items, 2), np.nan)
-    for g in range(n_groups == 2, n_groups):
-        others = np.arange(n_groups) != g
-        rest, known_rest, variance_rest = (
-            (part * known)[others].sum(axis=0) for part in (total[..., None], information, variance)
-        )
-        by = np.zeros((n_levels, 2))  # thresholds and slope by the deviations
+    start = np.where(aside[..., None], start, 0.0)
+    every, mean_errors = zip(
+        *(_in_group(answers, items, g, aside[g], start[g]) for g in range(len(aside))), strict=True
+    )
+    known = _Known(*map(np.stack, zip(*every, strict=True)))
+    value, error = np.full((2, *start.shape), np.nan)
+    by = np.zeros((known.score.shape[2], 2))  # thresholds and slope by the deviations
+    for g in range(len(aside) == 2, len(aside)):
         by[:-1], by[-1, 1] = (-1.0, items.mean[g]), 1.0
-        share = information[g] @ np.linalg.pinv(information[g] + known_rest, hermitian=True)
-        apart = np.eye(n_levels) - share
-        score = by.T @ (total[g][..., None] - share @ (total[g][..., None] + rest))
-        sure = by.T @ apart @ information[g] @ by
-        spread = apart @ variance[g] @ apart.transpose(0, 2, 1) + share @ variance_rest @ share.transpose(
-            0, 2, 1
-        )
         there = (answers.level[answers.code == g] >= 0).sum(axis=0) >= _FEWEST_ANSWERS
+        counts = ~aside[..., None, None] & (np.arange(len(aside)) != g)[:, None, None, None]
+        own, rest = (
+            _Known(*(part[g] for part in known)),
+            _Known(*((part * counts).sum(axis=0) for part in known)),
+        )
+        share = own.information @ np.linalg.pinv(own.information + rest.information, hermitian=True)
+        apart = np.eye(len(by)) - share
+        score = by.T @ (apart @ own.score - share @ rest.score)
+        sure = by.T @ apart @ own.information @ by
+        unsure = _around(apart, own.variance) + _around(share, rest.variance)
         there &= np.linalg.det(sure) > _SMALLEST
         inverse = np.linalg.inv(sure[there])
         value[g, there] = start[g, there] + (inverse @ score[there])[..., 0]
-        errors = inverse @ (by.T @ spread[there] @ by) @ inverse
+        errors = _around(inverse @ by.T, unsure[there])
         error[g, there] = np.sqrt(np.diagonal(errors, axis1=1, axis2=2))
-    return value, error, mean_errors
+    return value, error, np.array(mean_errors)
+
+
+def _around(by: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    """Covariances of linear functions of what has these covariances."""
+    return by @ covariance @ by.swapaxes(-1, -2)
+
+
+def _in_group(
+    answers: Answers, items: Items, g: int, aside: np.ndarray, start: np.ndarray
+) -> tuple[_Known, float]:
+    """What is known of the items in a group, and the standard error of its mean."""
+    level, weight = (part[answers.code == g] for part in (answers.level, answers.weight))
+    people, place = items.people()[g], (_GRID - items.mean[g]) / items.sd[g]
+    shift = start[:, 0] - start[:, 1] * items.mean[g]
+    tables = _tables(items.bounds, items.slope + start[:, 1], shift)
+    scores = _scores(level, aside, tables, people, place)
+    score = np.einsum("n,njp->jp", weight, scores)[..., None]
+    times = 1 if len(level) >= _ENOUGH else -(-_DRAWN // len(level))
+    if times > 1:  # the scores of few people say little of how scores vary
+        scores = _scores(_drawn(level, times, tables[0], people), aside, tables, people, place)
+        weight = np.tile(weight, times)
+    by_item = scores.transpose(1, 0, 2)
+    products, squares = (
+        by_item.swapaxes(1, 2) @ (by_item * (weight**power / times)[:, None]) for power in (1, 2)
+    )
+    of_group = np.linalg.inv(products[:, -2:, -2:])
+    left = np.tile(np.eye(score.shape[1] - 2, score.shape[1]), (len(aside), 1, 1))
+    left[:, :, -2:] = -products[:, :-2, -2:] @ of_group
+    of_mean = np.median(_around(of_group, squares[:, -2:, -2:])[:, 0, 0])
+    return _Known(left @ score, _around(left, products), _around(left, squares)), items.sd[g] * np.sqrt(
+        of_mean
+    )
 
 
 def _deviating(value: np.ndarray, error: np.ndarray, slope: np.ndarray) -> np.ndarray:
