@@ -291,3 +291,25 @@ def test_a_shorter_scale_beside_longer_ones_stays() -> None:
     assert propose(from_frame(frame)).column("c").levels == (1, 2, 3, 4)
     frame["c"] = rng().integers(1, 3, N)
     assert propose(from_frame(frame)).column("c").levels == (1, 2)
+
+
+def test_evidence_of_siblings_outweighs_words_of_their_questions() -> None:
+    """Most are asked in words that call for kinds of things; what labels say in all of them decides."""
+    labels = {1: "Mucha", 2: "Alguna", 3: "Poca", 4: "Ninguna", 8: "No opina"}
+    asked = ["Congreso", "Partidos", "Religión", "Región", "Municipio", "Idioma"]
+    questions = dict(zip("abcdef", asked, strict=True))
+    frame = pd.DataFrame({name: rng().integers(1, 5, N) for name in questions})
+    schema = propose(Source(None, "sav", "x", frame, dict.fromkeys(questions, labels), questions))
+    assert {column.levels for column in schema.columns} == {(1, 2, 3, 4)}
+    assert {column.missing for column in schema.columns} == {(8,)}
+
+
+def test_a_sibling_keeps_codes_of_its_own() -> None:
+    labels = {1: "Mucha", 2: "Alguna", 3: "Poca", 4: "Ninguna"}
+    names = [f"q{k}" for k in range(6)]
+    frame = pd.DataFrame({name: rng().integers(1, 5, N) for name in names})
+    frame.loc[:40, "q5"] = 5
+    questions = dict.fromkeys(names, "Confianza") | {"q5": "Partido"}
+    schema = propose(Source(None, "sav", "x", frame, dict.fromkeys(names, labels), questions))
+    assert schema.column("q0").levels == (1, 2, 3, 4)
+    assert 5 in schema.column("q5").levels

@@ -14,7 +14,7 @@ import pytest
 from corpus_columns import Truth, read_corpus, sources
 
 from ordinalrbm.schema.infer import propose
-from ordinalrbm.schema.schema import Column
+from ordinalrbm.schema.schema import ROLES, Column
 
 FILES = (
     "first",
@@ -31,6 +31,9 @@ FILES = (
     "twelfth",
     "thirteenth",
     "fourteenth",
+    "fifteenth",
+    "sixteenth",
+    "seventeenth",
 )
 NO_QUESTION = {"weight", "id"}
 
@@ -58,8 +61,8 @@ def mistakes(judged: Iterable[tuple[Truth, Column]]) -> list[str]:
 
 def test_corpus_holds_what_it_should() -> None:
     kinds = {kind for truth in corpus() for kind in truth.kinds}
-    assert kinds == {"ordinal", "nominal", "numeric", "background", "weight", "id", "ignored"}
-    assert len(corpus()) >= 400
+    assert kinds == {*ROLES}
+    assert len(corpus()) >= 1500
     assert len({(truth.file, truth.name) for truth in corpus()}) == len(corpus())
 
 
@@ -71,6 +74,11 @@ def test_columns_are_taken_for_what_they_are(name: str) -> None:
     assert len(wrong) <= 0.03 * len(judged), "\n".join(wrong)
 
 
+def test_nearly_all_columns_are_right() -> None:
+    wrong = mistakes(proposals())
+    assert len(wrong) <= 0.01 * len(corpus()), "\n".join(wrong)
+
+
 @pytest.mark.parametrize("measure", ["ordinal", "nominal"])
 def test_measure_of_the_file_is_weak_evidence(measure: str) -> None:
     judged = proposals(measure=measure)
@@ -79,7 +87,8 @@ def test_measure_of_the_file_is_weak_evidence(measure: str) -> None:
 
 
 def test_labels_tell_nearly_all_without_questions() -> None:
-    judged = proposals(question="")
+    # That a column tells of the interviewer or of the sample is said by its question alone.
+    judged = [(truth, column) for truth, column in proposals(question="") if "fieldwork" not in truth.kinds]
     wrong = mistakes(judged)
     assert len(wrong) <= 0.05 * len(judged), "\n".join(wrong)
 
@@ -90,6 +99,14 @@ def test_no_weight_and_no_id_is_ever_a_question(change: dict[str, str]) -> None:
     of_no_question = [(t, c) for t, c in judged if set(t.kinds) & NO_QUESTION]
     assert len(of_no_question) > 20
     assert [t.name for t, c in of_no_question if c.role == "ordinal"] == []
+
+
+@pytest.mark.parametrize("measure", ["", "ordinal"])
+def test_nothing_of_the_fieldwork_is_learnt(measure: str) -> None:
+    judged = proposals(measure=measure) if measure else proposals()
+    of_fieldwork = [(truth, column) for truth, column in judged if truth.kinds == ("fieldwork",)]
+    assert len(of_fieldwork) > 60
+    assert [truth.name for truth, column in of_fieldwork if column.role == "ordinal"] == []
 
 
 def test_doubt_is_where_mistakes_are() -> None:

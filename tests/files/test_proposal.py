@@ -506,3 +506,77 @@ def test_questions_about_weight_in_words_stay_questions() -> None:
     assert proposed(["low", "medium", "high"] * 5, "weight").role == "ordinal"
     labels = {1: "too low", 2: "right", 3: "too high"}
     assert proposed([1, 2, 3] * 5, "weight", labels=labels).role == "ordinal"
+
+
+# ---- files of other programmes ----------------------------------------------------------------
+
+COUNTED = [1, 2, 3, 4] * 30
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["Ποτέ", "Σπάνια", "Συχνά", "Πάντα"],
+        ["ไม่เคย", "บางครั้ง", "บ่อย", "เสมอ"],
+        ["A nunca", "Bigo", "Cema", "Dolo"],
+    ],
+)
+def test_labels_of_which_no_word_is_known_are_doubtful(texts: list[str]) -> None:
+    column = proposed(COUNTED, labels=dict(enumerate(texts, start=1)))
+    assert column.role == "nominal" and column.is_doubtful
+
+
+def test_labels_of_two_sides_are_ordered_in_any_language() -> None:
+    texts = ["Täysin luotan", "Melko luotan", "En juuri luotan", "En lainkaan luotan"]
+    column = proposed(COUNTED, labels=dict(enumerate(texts, start=1)))
+    assert column.role == "ordinal" and "one half denies" in column.reason
+    column = proposed(COUNTED, labels={1: "Nainen", 2: "Mies", 3: "En kerro", 4: "Muu"})
+    assert column.role == "nominal"
+
+
+def test_initials_are_no_missing_answers() -> None:
+    initials = ["ka", "mh", "js", "tb", "lr", "na"] * 20
+    assert proposed(initials, "by").missing == ()
+    assert proposed(["ja", "nein", "na"] * 20, "by").missing == ("na",)
+
+
+@pytest.mark.parametrize(
+    "name", ["PSU", "EA_road", "VSTRAT", "Q110. Interviewer's number", "Código del encuestador"]
+)
+def test_columns_of_the_fieldwork_are_set_apart(name: str) -> None:
+    assert proposed(COUNTED, name).role == "fieldwork"
+
+
+@pytest.mark.parametrize(
+    "name", ["Estrato socioeconómico", "Which interviewer was it?", "urban or rural PSU", "Region"]
+)
+def test_columns_about_people_are_not_fieldwork(name: str) -> None:
+    assert proposed(COUNTED, name).role != "fieldwork"
+
+
+def test_fieldwork_is_read_but_not_learnt() -> None:
+    frame = pd.DataFrame({"psu": np.arange(120) // 4, "a": COUNTED, "b": COUNTED})
+    source = from_frame(frame)
+    survey = apply(source, propose(source))
+    assert survey.encoded.names == ["a", "b"]
+    assert survey.background["psu"].tolist() == frame["psu"].tolist()
+
+
+@pytest.mark.parametrize("declared", ["nominal", "ordinal"])
+def test_a_measure_that_clear_scales_contradict_counts_for_nothing(declared: str) -> None:
+    names = ["q1", "q2", "q3", "score"]
+    frame = pd.DataFrame({name: rng_of(k).integers(1, 5, 200) for k, name in enumerate(names)})
+    labels = {1: "Never", 2: "Rarely", 3: "Often", 4: "Always"}
+    measure = dict.fromkeys(names, "nominal") | {"q1": declared}
+    source = Source(None, "sav", "x", frame, dict.fromkeys(names[:3], labels), measure=measure)
+    assert propose(source).column("score").role == "ordinal"
+
+
+def test_a_declared_measure_counts_where_nothing_contradicts_it() -> None:
+    frame = pd.DataFrame({"code": COUNTED, "age": COUNTED})
+    source = Source(None, "sav", "x", frame, {}, measure={"code": "nominal", "age": "scale"})
+    assert propose(source).column("code").role == "nominal"
+
+
+def rng_of(seed: int) -> np.random.Generator:
+    return np.random.default_rng(seed)

@@ -51,7 +51,7 @@ def _main_reason(column: Column) -> str:
 def levels_in_words(column: Column) -> str:
     """The levels of a column in short, lowest and highest with their names."""
     levels = [_called(code, name) for code, name in zip(column.levels, column.names, strict=True)]
-    if column.role in ("nominal", "background"):
+    if column.role in ("nominal", "background", "fieldwork"):
         if column.is_doubtful and len(levels) > 1:
             more = ", …" if len(levels) > _MOST_LEVELS_IN_FULL else ""
             return ", ".join(levels[:_MOST_LEVELS_IN_FULL]) + more

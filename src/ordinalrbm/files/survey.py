@@ -42,7 +42,8 @@ EMPTY: Literal["empty"] = "empty"  # a cell that holds nothing
 Reason = Sort | Literal["empty"]
 REASONS: tuple[Reason, ...] = (*SORTS, EMPTY)
 _EXACT = 2**53  # from here on, floats skip whole numbers
-OF_PEOPLE: tuple[Role, ...] = ("nominal", "numeric", "background")  # roles other than ordered questions
+# Roles other than ordered questions.
+OF_PEOPLE: tuple[Role, ...] = ("nominal", "numeric", "background", "fieldwork")
 _How = Literal["include", "background"]
 # Words for all columns with a role.
 _WORDS: dict[_How, tuple[Role, ...]] = {"include": ("nominal", "numeric"), "background": ("background",)}

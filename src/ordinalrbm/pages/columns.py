@@ -11,7 +11,7 @@ from ordinalrbm.schema.schema import BLANK, Code, Column, Schema
 from ordinalrbm.schema.source import Source, count_codes, position_finder
 
 _MOST_LINES = 25  # of a column with many categories
-_LOW_TO_HIGH = ("ordinal", "background")
+_LOW_TO_HIGH = ("ordinal", "background", "fieldwork")
 
 
 class _Line(NamedTuple):
@@ -100,7 +100,7 @@ def _lines(counts: dict[Code, int], column: Column) -> tuple[list[_Line], int]:
     if column.role not in _LOW_TO_HIGH:
         levels = dict(sorted(levels.items(), key=lambda item: -item[1]))
     others = dict(sorted(others.items(), key=lambda item: -item[1]))
-    if column.role not in ("ordinal", "nominal", "background"):
+    if column.role not in ("ordinal", "nominal", "background", "fieldwork"):
         others = {}  # of ids and numbers, values that the schema does not name are not worth a line
     names = dict(zip(column.levels, column.names, strict=True))
     most = max([*levels.values(), *missing.values(), *others.values(), 1])

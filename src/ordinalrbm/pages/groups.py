@@ -50,7 +50,6 @@ MOST_SHOWN = 8
 _PANELS = 3
 # What readers look for first, by words in names and short labels; and what is not about the respondent.
 _DEMOGRAPHICS = tuple(map(words_of, PHRASES["names"]["demographic"]))
-_NOT_OF_PEOPLE = words_of("interviewer interview psu")
 _SHORT_LABEL = 8  # words; a longer one is a question that happens to hold such a word
 _FEW_GROUPS = 8  # stand in the order of the file; more, by their means
 # A group that was not asked questions with this share of a factor's squared loadings says nothing
@@ -439,7 +438,7 @@ def group_sections(
 def _demographic(name: str, label: Label) -> int:
     """The place of a variable among those that readers look for first; others come last, as they are."""
     words = name_words(name) | (words_of(label.text) if len(label.text.split()) <= _SHORT_LABEL else set())
-    places = [k for k, known in enumerate(_DEMOGRAPHICS) if words & known and not words & _NOT_OF_PEOPLE]
+    places = [k for k, known in enumerate(_DEMOGRAPHICS) if words & known]
     return min(places, default=len(_DEMOGRAPHICS))
 
 

@@ -182,14 +182,15 @@ def _checked(model: CumulativeRBM, survey: Survey, group: str | None) -> Survey:
 
 
 def comparable(survey: Survey) -> pd.DataFrame:
-    """What people can be compared by: background, and education and income among the answers."""
+    """What people can be compared by: background, not fieldwork, and education and income as answered."""
     asked = labels_of(survey.encoded.names or [], texts_of(survey.schema))
     columns = {
         name: survey.encoded.column(j)
         for j, (name, label) in enumerate(asked.items())
         if asks(label.text, "banded") or asks(f"level of {label.text}", "banded")
     }
-    return survey.background.assign(**columns)
+    people = survey.background.drop(columns=survey.schema.names("fieldwork"), errors="ignore")
+    return people.assign(**columns)
 
 
 def check_group(survey: Survey, group: str | None) -> None:

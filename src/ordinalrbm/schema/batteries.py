@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,7 +17,7 @@ from ordinalrbm.schema.source import Source, alike
 from ordinalrbm.schema.vocabulary import MEASURED_WORDS, asks, label_words, named_after, remembered
 
 BATTERY = 3  # columns that are enough to be a battery
-_MOST = 2 / 3  # of columns with the same labels
+_MOST = 2 / 3  # of the evidence in columns with the same labels
 _WINDOW = 2 * BATTERY  # neighbours that a column is compared with
 _MOST_TICKS = 100  # columns of ticks; more are no questions but a catalogue
 _FEW = 5  # different numbers that may be a part of a scale
@@ -111,37 +112,47 @@ def _tick_label(look: ColumnProfile, tick: Code) -> str:
 
 
 def with_votes(looks: Sequence[ColumnProfile], columns: Sequence[Column]) -> list[Column]:
-    """Columns that have the labels of others are read as most of these are."""
+    """Columns that have the labels of others are read as these are: what their evidence says together."""
     groups: dict[tuple, list[int]] = {}
     for k, look in enumerate(looks):
         labels = tuple(sorted((str(code), label_words(text)) for code, text in look.labels.items()))
-        if len(labels) > 2 and columns[k].role in ("ordinal", "nominal"):
+        if len(labels) > 2 and columns[k].role in ("ordinal", "nominal", "background"):
             groups.setdefault(labels, []).append(k)
     voted = list(columns)
     for places in groups.values():
-        readings = Counter((columns[k].role, columns[k].levels) for k in places)
-        (reading, n_votes), *_ = readings.most_common(1)
-        if n_votes < max(BATTERY, _MOST * len(places)):
+        votes: dict[tuple, list[Column]] = {}
+        for k in places:
+            votes.setdefault((columns[k].role, columns[k].levels), []).append(columns[k])
+        if len(places) < BATTERY or len(votes) == 1:
             continue
-        like = next(columns[k] for k in places if (columns[k].role, columns[k].levels) == reading)
+        evidence = {reading: sum(map(_log_odds, of_it)) for reading, of_it in votes.items()}
+        reading = max(votes, key=lambda reading: evidence[reading])
+        if evidence[reading] < _MOST * sum(evidence.values()):
+            continue
+        like = max(votes[reading], key=lambda column: column.confidence)
         for k in places:
             if (columns[k].role, columns[k].levels) != reading:
-                voted[k] = _read_like(looks[k], columns[k], like, n_votes)
+                voted[k] = _read_like(looks[k], columns[k], like, len(votes[reading]))
     return voted
 
 
+def _log_odds(column: Column) -> float:
+    return math.log(column.confidence / (1 - column.confidence))
+
+
 def _read_like(look: ColumnProfile, column: Column, like: Column, n_votes: int) -> Column:
-    known = {*like.levels, *like.missing}
-    if not {*look.counts, *look.missing} <= known:
+    own = zip((*column.missing, *like.missing), (*column.missing_names, *like.missing_names), strict=True)
+    missing = {code: name for code, name in own if code not in like.levels}
+    if not set(look.counts) <= {*like.levels, *missing}:
         return column  # it has codes of its own
     return replace(
         column,
         role=like.role,
         levels=like.levels,
         names=like.names,
-        missing=like.missing,
-        missing_names=like.missing_names,
-        missing_sorts=like.missing_sorts,
+        missing=tuple(missing),
+        missing_names=tuple(missing.values()),
+        missing_sorts=(),
         reason=f"as {n_votes} other columns with the same labels: {like.reason}",
         confidence=min(like.confidence, _VOTED),
     )

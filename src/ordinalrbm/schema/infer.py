@@ -32,13 +32,16 @@ from ordinalrbm.schema.quantities import ranges_in_order
 from ordinalrbm.schema.schema import Code, Column, Role, Schema
 from ordinalrbm.schema.source import Source, alike, as_number
 from ordinalrbm.schema.vocabulary import (
+    AGE_WORDS,
     MEASURED_WORDS,
     NOMINAL_WORDS,
     asks,
+    is_of_fieldwork,
     looks_like_date,
     looks_like_id,
     looks_like_weight,
     n_categories_named,
+    name_words,
     numbers_something,
     says_other,
     says_sampling_weight,
@@ -59,6 +62,7 @@ _DATE_NUMBER = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 _NEAR_ONE = 0.1  # weights are often made to have the mean 1
 _CLEARLY = 0.92  # how sure levels must be for "other" to be none of them
 _INCOME = frozenset(["income", "einkommen", "revenu", "ingreso", "ingresos", "renda"])
+_LOWEST_APART = 5  # years above 0, for 0 to be no age among them
 _INFINITE = (math.inf, -math.inf)  # stand in files of measurements, and in no list of codes
 
 
@@ -88,10 +92,11 @@ def propose(source: Source) -> Schema:
     """
     looks = [look_at(source, name) for name in source.frame.columns]
     habits = FileProfile.of(looks)
+    looks = [replace(look, measure="") if look.measure in habits.contradicted else look for look in looks]
     columns = [_propose_column(look, habits) for look in looks]
     columns = with_ticks(source, looks, columns)
     columns = with_shared_scales(looks, with_votes(looks, columns))
-    return Schema(tuple(_only_first(columns)))
+    return Schema(tuple(_only_first(map(_without_fieldwork, columns))))
 
 
 # ---- deciding ---------------------------------------------------------------------------------
@@ -197,7 +202,7 @@ def _holds_dates(look: ColumnProfile) -> bool:
 
 def _weight(look: ColumnProfile, habits: FileProfile) -> Column | None:
     of_sample = says_sampling_weight(look.question)
-    if look.order or not looks_like_weight(look.name, look.question):
+    if look.order or len(look.counts) == 1 or not looks_like_weight(look.name, look.question):
         return None
     if look.labels and (not of_sample or is_mirrored(list(look.labels.values()))):
         return None  # whether a weight was used: yes or no
@@ -263,6 +268,8 @@ def _named(look: ColumnProfile, habits: FileProfile) -> Column | None:
             if role == "numeric" and numeric_order(look.counts) is None:
                 role = "nominal"
             levels = _seen(look) if role == "nominal" else []
+            if role == "numeric":
+                look = _without_labels_apart(look, numeric_order(look.counts) or [])
             return _column(look, role, f"it is named after {word}", 0.85, levels)
     return None
 
@@ -342,7 +349,7 @@ def _labelled(look: ColumnProfile, habits: FileProfile) -> Column | None:
     verdict = are_levels(look, reading.levels)
     ordered, moved = in_order(look, reading.levels) if verdict.is_so else ([], "")
     if moved:
-        reading = reading.noting(moved, 0.7)
+        reading = reading.noting(moved, 0.8)
     odd = off_scale_end(look, reading.levels) if verdict.is_so else None
     if odd is not None:
         reading = reading.noting(f"{odd!r} is not on the scale of the others: look at it", 0.6)
@@ -360,7 +367,8 @@ def _without_others(reading: LabelInterpretation) -> LabelInterpretation:
     if not others or len(without.levels) < 3:
         return reading
     verdict = are_levels(without.look, without.levels)
-    if not verdict.is_so or verdict.confidence < _CLEARLY:
+    is_held = any(code in reading.look.counts for code in others)
+    if not verdict.is_so or (is_held and verdict.confidence < _CLEARLY):
         return reading
     names = ", ".join(repr(reading.look.label(code)) for code in others)
     return without.noting(f"{names} taken for no answer: no level among levels")
@@ -376,15 +384,24 @@ def _levels(look: ColumnProfile, reason: str, confidence: float, ordered: list[C
 
 
 def _without_labels_apart(look: ColumnProfile, seen: list[Code]) -> ColumnProfile:
-    """Without labelled numbers that are far above those without labels, as 998 is above ages."""
-    highest = max((_number(code) for code in seen if code not in look.labels), default=math.inf)
+    """Without labelled numbers far from those without labels, as 998 is above ages.
+
+    A labelled 0 far below ages is none either: "never married".
+    """
+    bare = [_number(code) for code in seen if code not in look.labels]
+    highest, lowest = max(bare, default=math.inf), min(bare, default=0.0)
+    is_age = bool(AGE_WORDS & name_words(look.question))
     apart = [
         code
         for code, label in look.labels.items()
         if (number := as_number(code)) is not None
-        and number in TYPICAL_MISSING
-        and number > highest + 1
-        and (no_answer(label) or not is_graded(label))  # "too many to count" is a number
+        # "too many to count" and "97 or older" are numbers
+        and (no_answer(label) or number == 0 or not is_graded(label))
+        and (no_answer(label) or not re.search(r"\d", label))
+        and (
+            (number in TYPICAL_MISSING and number > highest + 1)
+            or (number == 0 and is_age and lowest > _LOWEST_APART)
+        )
     ]
     return mark_missing(look, apart)
 
@@ -600,7 +617,15 @@ def _text(look: ColumnProfile) -> Column:
 # ---- all columns ------------------------------------------------------------------------------
 
 
-def _only_first(columns: Sequence[Column]) -> list[Column]:
+def _without_fieldwork(column: Column) -> Column:
+    """What tells of interviewers and of the sample is set apart from what people answered."""
+    if column.role in ("weight", "id", "ignored") or not is_of_fieldwork(column.name, column.question):
+        return column
+    reason = f"it tells of the fieldwork, not of the person; {column.reason}"
+    return replace(column, role="fieldwork", reason=reason, confidence=max(column.confidence, 0.85))
+
+
+def _only_first(columns: Iterable[Column]) -> list[Column]:
     """One weight and one id can be used; further ones are left out, saying so."""
     first: dict[str, str] = {}
     kept = []

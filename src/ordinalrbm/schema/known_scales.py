@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,6 +15,7 @@ from ordinalrbm.schema.vocabulary import (
     PHRASES,
     Phrases,
     alternatives,
+    is_misspelt,
     label_words,
     remembered,
     singulars,
@@ -25,18 +25,13 @@ from ordinalrbm.schema.vocabulary import (
 )
 
 _STRONG, _WEAK = Phrases(PHRASES["graded"]["strong"]), Phrases(PHRASES["graded"]["weak"])
-_ONLY = Phrases("only|exclusively|uniquement|seulement|exclusivement|solo|solamente|só|somente|nur")
-_SMALL_WORDS = words_of(
-    "of with to de du des d da do avec con com mit von in the a an le la en na going on auf dem "
-    "der den it them they"
-)
-_NEGATIONS = words_of(
-    "not no non did does do dont doesnt didnt never pas ne nicht kein keine nao nem ni sin sem"
+_ONLY = Phrases(PHRASES["graded"]["only"])
+_SMALL_WORDS, _NEGATIONS, _ENOUGH = (
+    words_of(PHRASES["graded"][key]) for key in ("small", "negations", "enough")
 )
 _NEGATIVE_STARTS = ("in", "un", "dis", "im", "ir", "non", "des", "de")
 _MOST_COUNTED = 60  # labels in which ranges and rates are looked for; towns are more
-_CUT, _MISSPELT = 3, 5  # letters that are enough to know a word by
-_ALIKE = 0.8  # a word of five letters with another one in it
+_CUT = 3  # letters that are enough to know a word by
 _LONG = 6  # words of a label
 
 
@@ -189,15 +184,9 @@ def _is_nearly(words: str, phrase: str) -> bool:
     """Whether each word is that of a phrase, cut short or misspelt: "inact member"."""
     one, other = words.split(), phrase.split()
     return len(one) == len(other) and all(
-        a == b or (len(a) >= _CUT and b.startswith(a)) or _is_misspelt(a, b)
+        a == b or (len(a) >= _CUT and b.startswith(a)) or is_misspelt(a, b)
         for a, b in zip(one, other, strict=True)
     )
-
-
-def _is_misspelt(word: str, known: str) -> bool:
-    if min(len(word), len(known)) < _MISSPELT or word[0] != known[0]:  # "unlikely" is not "likely"
-        return False
-    return difflib.SequenceMatcher(None, word, known).ratio() >= _ALIKE
 
 
 def _fit_of_rates(spellings: dict[str, list[str]]) -> Fit | None:
@@ -291,7 +280,9 @@ def is_graded(text: str) -> bool:
 
 def are_opposites(one: str, other: str) -> bool:
     """Whether one of two labels is the other one with a "not", or they begin with yes and no."""
-    first, second = label_words(one).split(), label_words(other).split()
+    first, second = (  # "too harsh", "not harsh enough"
+        [word for word in label_words(text).split() if word not in _ENOUGH] for text in (one, other)
+    )
     if " ".join(first) in _NOT_CHOSEN or " ".join(second) in _NOT_CHOSEN:
         return True  # of several answers, each is a column of its own
     starts = {*first[:1], *second[:1]}
@@ -319,15 +310,8 @@ def one_end_denies(texts: Sequence[str]) -> bool:
     return bool(shared) and denied <= shared
 
 
-_NOT_CHOSEN = frozenset(
-    alternatives(
-        "not mentioned|not selected|not chosen|not quoted|not marked|not ticked|unchecked|"
-        "nicht genannt|nicht gewählt|nicht ausgewählt|non cité|non mentionné|non choisi|"
-        "no mencionado|no menciona|no seleccionado|não mencionado|não mencionou|não citado"
-    )
-)
-_YES = words_of("yes oui si sim ja")
-_NO = words_of("no non nao nein")
+_NOT_CHOSEN = frozenset(alternatives(PHRASES["answers"]["not_chosen"]))
+_YES, _NO = words_of(PHRASES["answers"]["yes"]), words_of(PHRASES["answers"]["no"])
 
 
 def _negates(plain: list[str], negated: list[str]) -> bool:
@@ -390,8 +374,50 @@ def is_mirrored(texts: Sequence[str]) -> bool:
     degrees = [set(_STRONG.in_(words)) | set(_ONLY.in_(words)) for words in labels]
     of_inner = {phrase for found in degrees[1:-1] for phrase in found}
     of_ends = (degrees[0] & degrees[-1]) - of_inner
-    words = [set(label.split()) - _SMALL_WORDS for label in labels]
-    return bool(of_ends) or _are_swapped_halves(words)
+    words = [set(label.split()) for label in labels]
+    cut = [{word[:_CUT] for word in one} for one in words]  # "agr str", "agree", "disagree", "disagr str"
+    return bool(of_ends) or _are_swapped_halves(words) or _are_swapped_halves(cut)
+
+
+def one_half_denies(texts: Sequence[str]) -> bool:
+    """Whether all labels speak of the same, and a word stands in all of one half and in none of the other.
+
+    So do "fully trust", "rather trust", "rather not trust" and "do not trust at all", in any language.
+    """
+    if len(texts) < 4:
+        return False
+    words = [set(label_words(text).split()) for text in texts]
+    half = len(words) // 2
+    halves = words[:half], words[-half:]
+    common = [set.intersection(*some) for some in halves]
+    others = [set.union(*some) for some in halves]
+    marks = (common[0] - others[1]) | (common[1] - others[0])
+    rest = [one - marks for one in (*halves[0], *halves[1])]
+    # Syllables are letters in Korean.
+    starts = [{word[: 4 if word.isascii() else 2] for word in one if len(word) >= _CUT} for one in rest]
+    return bool(marks) and bool(set.intersection(*starts))
+
+
+def are_letters_in_a_row(texts: Sequence[str]) -> bool:
+    """Whether labels, without the words that they share, are letters of classes: A, B, C1, C2, D/E."""
+    bare = [re.sub(r"[^\w]", "", text) for text in without_shared_words(texts)]
+    if len(bare) < 3 or not all(re.fullmatch(r"[A-H]{1,3}\d?", text) for text in bare):
+        return False
+    return bare[0][0] == "A" and (bare == sorted(bare) or bare[::-1] == sorted(bare))
+
+
+def names_both_halves(text: str, others: Sequence[str]) -> bool:
+    """Whether a label names what each of one half of the others says, and what each of the other half says.
+
+    Words may be cut short: "neith agr nor dis" beside agreeing and disagreeing.
+    """
+    own, *cut = ({word[:_CUT] for word in label_words(one).split()} for one in (text, *others))
+    half = len(cut) // 2
+    if len(cut) % 2 or half < 2:  # of two, categories may be named together
+        return False
+    below, above = cut[:half], cut[half:]
+    one, other = set.intersection(*below), set.intersection(*above)
+    return bool(own & one - set().union(*above)) and bool(own & other - set().union(*below))
 
 
 def _are_swapped_halves(words: Sequence[set[str]]) -> bool:
@@ -400,8 +426,7 @@ def _are_swapped_halves(words: Sequence[set[str]]) -> bool:
     As "strong left, weak left, weak right, strong right": wherever two labels stand equally far
     from the ends, the same word takes the place of the same other.
     """
-    half = len(words) // 2
-    pairs = [(words[k], words[-1 - k]) for k in range(half)]
+    pairs = [(words[k], words[-1 - k]) for k in range(len(words) // 2)]
     poles = {(frozenset(one - other), frozenset(other - one)) for one, other in pairs}
     poles.discard((frozenset(), frozenset()))  # "more left than right", "more right than left"
     return len(poles) == 1 and all(map(all, poles))

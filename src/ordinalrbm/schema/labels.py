@@ -17,20 +17,31 @@ from typing import Any, NamedTuple
 from ordinalrbm.schema.known_scales import (
     Fit,
     are_alike,
+    are_letters_in_a_row,
     are_opposites,
     best_fit,
     denies,
     is_graded,
     is_mirrored,
     n_own_words,
+    names_both_halves,
     one_end_denies,
+    one_half_denies,
     share_graded,
 )
-from ordinalrbm.schema.missing_labels import is_spontaneous, no_answer, says_depends, says_middle
+from ordinalrbm.schema.missing_labels import (
+    is_spontaneous,
+    no_answer,
+    says_between,
+    says_both,
+    says_depends,
+    says_middle,
+    says_neither,
+)
 from ordinalrbm.schema.profile import ColumnProfile, FileProfile
 from ordinalrbm.schema.schema import Code
 from ordinalrbm.schema.source import as_number
-from ordinalrbm.schema.vocabulary import NOMINAL_WORDS, asks, label_words, n_categories_named, without_code
+from ordinalrbm.schema.vocabulary import NOMINAL_WORDS, asks, n_categories_named, without_code
 
 # What surveys like to use for "don't know" and the like.
 TYPICAL_MISSING = frozenset([7, 8, 9, 55, 66, 77, 88, *range(93, 100), 555, 666, 777, 888, *range(993, 1000)])
@@ -38,6 +49,10 @@ TYPICAL_MISSING |= {6666, 7777, 8888, *range(9993, 10_000), *range(99_997, 100_0
 _ENOUGH_PLACES = 3  # on a known scale, for a label that has none there to be odd
 _VERY_MANY = 50  # labels that are compared with each other
 _FEW_WORDS, _MANY_WORDS = 1.2, 2.2  # of a label alone, on average; a scale's labels have fewer
+_LAST_LATIN = "\u024f"
+_MOVED = 0.8  # how sure a middle is that is coded last
+_MANY_LEVELS = 7  # in words
+_UNREAD = 0.6  # how sure labels are categories of which no word is known
 _MANY = 11  # 0 to 10; more labelled codes are seldom levels
 
 
@@ -120,7 +135,8 @@ def split_missing_codes(look: ColumnProfile, habits: FileProfile) -> LabelInterp
     if apart:
         names = ", ".join(f"{look.texts[code]!r}" for code in apart)
         least = min(apart.values(), key=lambda verdict: verdict.confidence)
-        reading = reading.noting(f"{names} taken for no answer: {least.because}", confidence=least.confidence)
+        held = [verdict.confidence for code, verdict in apart.items() if code in look.counts]
+        reading = reading.noting(f"{names} taken for no answer: {least.because}", min(held, default=1.0))
     return _with_middle(reading)
 
 
@@ -333,45 +349,55 @@ def _is_its_number(code: Code, label: str | None) -> bool:
 def _with_middle(reading: LabelInterpretation) -> LabelInterpretation:
     """Put "neither" and "it depends" between the two ends, or set them apart; wherever coded."""
     codes, look = list(reading.levels), reading.look
-    if numeric_order(codes) is None:
+    if numeric_order(codes) is None or len(codes) < 3:
         return reading
     ends = [code for code in (codes[0], codes[-1]) if _may_be_middle(code, codes, look)]
-    if len(ends) != 1 or len(codes) < 3:
+    *sides, last = [look.texts[code] for code in codes]
+    if not ends and says_between(last) and _are_two_sides(sides):
+        ends = codes[-1:]
+    if len(ends) != 1:
         return reading
     (middle,) = ends
     others = [code for code in codes if code != middle]
     texts = [look.texts[code] for code in others]
     name = look.texts[middle]
-    if _have_a_middle(texts, name):
+    are_all = len(others) > 2 or set(look.counts) <= set(codes)  # 0 to 10 have labels at both ends only
+    if are_all and _have_a_middle(texts, name):
         half = len(others) // 2
         levels = (*others[:half], middle, *others[half:])
-        return replace(reading, levels=levels).noting(f"{name!r} moved to the middle", 0.7)
-    if share_graded(texts) < 0.5:
+        return replace(reading, levels=levels).noting(f"{name!r} moved to the middle", _MOVED)
+    if share_graded(texts) < 0.5 or says_both(name):
         return reading  # "both" among categories is a category
     note = f"{name!r} taken for no answer: it is no middle of these"
     return reading.without([middle]).noting(note, 0.7)
 
 
+def _are_two_sides(texts: Sequence[str]) -> bool:
+    """Whether two labels tell a degree, and not of the same side: "too harsh", "not harsh enough"."""
+    fit = best_fit(tuple(texts))
+    if len(texts) != 2 or (fit is not None and fit.middle is not None and not fit.is_balanced):
+        return False
+    return all(map(is_graded, texts)) or are_opposites(*texts)
+
+
 def _may_be_middle(code: Code, codes: Sequence[Code], look: ColumnProfile) -> bool:
-    """Whether a label says "neither", or is the last and denies, in their words, what four others say."""
+    """Whether a label says "neither", in these words or by naming both sides of the others."""
     if says_middle(look.texts[code]):
         return True
     others = [look.texts[other] for other in codes if other != code]
-    if code != codes[-1] or len(others) != 4 or not denies(look.texts[code]):
-        return False
-    words = set(label_words(look.texts[code]).split())
-    shared = [words & set(label_words(other).split()) for other in others]
-    return all(map(is_graded, others[::3])) and all(shared) and is_mirrored(others)
+    return code == codes[-1] and names_both_halves(look.texts[code], others)
 
 
 def _have_a_middle(texts: Sequence[str], middle: str) -> bool:
     """Whether labels run from one end to another, with room for one between them."""
     if any(map(says_middle, texts)):
         return False
-    if len(texts) == 2 and says_depends(middle):
+    if len(texts) == 2 and (says_depends(middle) or _are_two_sides(texts)):
         return True
     fit = best_fit(tuple(texts))
-    return is_mirrored(texts) or (fit is not None and not fit.outside and fit.is_balanced)
+    if is_mirrored(texts) or fit is None or fit.outside:
+        return is_mirrored(texts)
+    return fit.is_balanced or (len(texts) % 2 == 0 and says_neither(middle))
 
 
 # ---- levels or categories ---------------------------------------------------------------------
@@ -429,6 +455,15 @@ class Answers:
             share *= 0.6  # of "strong forces" and "high growth", neither is more than the other
         return share
 
+    @property
+    def may_be_unread(self) -> bool:
+        """Whether labels are as short as a scale's, or in another script, and no known categories."""
+        if n_categories_named(self.texts) or self.nominal_word or asks(self.look.question, "unordered"):
+            return False
+        most_words = _MANY_WORDS if len(self.texts) == 3 else _FEW_WORDS  # three are often ends and a middle
+        is_short = 2 < len(self.texts) <= _MANY_LEVELS and n_own_words(self.texts) < most_words
+        return is_short or all(any(letter > _LAST_LATIN for letter in text) for text in self.texts)
+
     @cached_property
     def nominal_word(self) -> str | None:
         return self.look.named_after(NOMINAL_WORDS)
@@ -468,6 +503,8 @@ ORDER: Table = (
             "one end denies what the others say",  # recent Q68
             lambda c: 2 < len(c.texts) <= _MANY and one_end_denies(c.texts),
         ),
+        Clue(2.5, "one half denies what the other says", lambda c: one_half_denies(c.texts)),
+        Clue(2, "letters in a row, {case.texts[0]} to {case.last}", lambda c: are_letters_in_a_row(c.texts)),
         # gss PARTYID
         Clue(3, "from {case.texts[0]} to its opposite {case.last}", lambda c: is_mirrored(c.texts)),
     ),
@@ -495,7 +532,7 @@ ORDER: Table = (
         Clue(
             3.5,
             "{case.middle!r} stands in the middle",  # gss FAIR
-            lambda c: not c.has_known_form and len(c.texts) % 2 and says_middle(c.middle),
+            lambda c: not c.has_known_form and len(c.texts) in (3, 5, 7) and says_between(c.middle),
         ),
     ),
     # uganda Q107
@@ -528,7 +565,11 @@ ORDER: Table = (
 
 def are_levels(look: ColumnProfile, levels: Sequence[Code]) -> Verdict:
     """Whether answers are levels, rather than categories."""
-    return weigh(ORDER, Answers(look, levels))
+    answers = Answers(look, levels)
+    verdict = weigh(ORDER, answers)
+    if verdict.is_so or not answers.may_be_unread:
+        return verdict
+    return Verdict(False, min(verdict.confidence, _UNREAD), f"{verdict.because}; none of its words is known")
 
 
 def off_scale_end(look: ColumnProfile, levels: Sequence[Code]) -> str | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Literal, NamedTuple, get_args
 
 from ordinalrbm.schema.vocabulary import (
     PHRASES,
     Phrases,
     alternatives,
+    is_misspelt,
     label_words,
     remembered,
     without_code,
@@ -49,6 +51,8 @@ _BY_SORT = tuple(_words_of_sort(sort) for sort in SORTS)
 _READING = frozenset(["lire", "leer", "ler", "read", "to read", "lesen"])
 _MIDDLE_ALONE = frozenset(alternatives(PHRASES["middle"]["alone"]))
 _MIDDLE_WITHIN = Phrases(PHRASES["middle"]["within"])
+_BETWEEN, _BOTH = Phrases(PHRASES["middle"]["between"]), Phrases(PHRASES["middle"]["both"])
+_NOT_BETWEEN = words_of(PHRASES["middle"]["not_between"])
 _POLES = words_of(" ".join("|".join(pair) for pair in PHRASES["poles"]["english"]["pairs"]))
 
 
@@ -65,15 +69,41 @@ def no_answer(label: str) -> NoAnswer | None:
     letters = words.replace(" ", "") if all(len(word) == 1 for word in words.split()) else words
     for known in _BY_SORT:
         is_alone = known.alone & {words, bare, letters} or words.split()[0] in known.starts
-        if is_alone or _few_words_around(words, known.within):
+        if is_alone or any(_few_words_around(spelt, known.within) for spelt in (words, bare)):
             return NoAnswer(known.sort, True)
     sorts, rest = _said_nearly_alone(words)
     if sorts and _is_aside(rest):
         return NoAnswer(sorts[0], True)
+    first, slash, _ = label.partition("/")
+    found = (no_answer(first) if slash and not says_middle(label) else None) or _misspelt(words)
+    if found is not None and found.is_sure:
+        return found
     for known in _BY_SORT:
         if _few_words_around(words, known.weak):
             return NoAnswer(known.sort, False)
     return None
+
+
+def _misspelt(words: str) -> NoAnswer | None:
+    """What a label of a few words says, letters changed: "no asnwer"."""
+    tokens = words.split()
+    for sort, phrase in _by_initials().get(tuple(word[0] for word in tokens), ()):
+        if all(one == other or is_misspelt(one, other) for one, other in zip(tokens, phrase, strict=True)):
+            return NoAnswer(sort, True)
+    return None
+
+
+@cache
+def _by_initials() -> dict[tuple[str, ...], list[tuple[Sort, list[str]]]]:
+    """Phrases of several words that are sure, by the first letters of their words."""
+    found: dict[tuple[str, ...], list[tuple[Sort, list[str]]]] = {}
+    for sort in SORTS:
+        said = PHRASES["no_answer"][sort]
+        phrases = "|".join(said.get(key, "") for key in ("alone", "within", "nearly_alone"))
+        for tokens in map(str.split, alternatives(phrases)):
+            if len(tokens) > 1:
+                found.setdefault(tuple(word[0] for word in tokens), []).append((sort, tokens))
+    return found
 
 
 def _few_words_around(words: str, phrases: Phrases) -> bool:
@@ -115,11 +145,25 @@ def says_middle(label: str) -> bool:
     return says_neither(label) or _few_words_around(label_words(label), _MIDDLE_WITHIN)
 
 
+def says_between(label: str) -> bool:
+    """Whether a label may be the middle of others: "about right", "the same"; not "not right"."""
+    words = label_words(label)
+    is_so = _few_words_around(words, _BETWEEN) and not _NOT_BETWEEN & set(
+        _BETWEEN.removed_from(words).split()
+    )
+    return is_so or says_middle(label)
+
+
+def says_both(label: str) -> bool:
+    """Whether a label names two things at once, which is an answer even where it is no middle."""
+    return _few_words_around(label_words(label), _BOTH)
+
+
 @remembered
 def says_neither(label: str) -> bool:
     """Whether a label says that somebody is on neither side, whole or cut short."""
     words = label_words(label)
-    if re.match(r"(neither .+ n?or|ni .+ ni|nem .+ nem|weder .+ noch) ", words):
+    if re.match(r"(neither .+ n?or|ni .+ ni|nem .+ nem) |weder (.+ )?noch\b", words):
         return True
     first, *others = words.split() or [""]
     cut = [word for word in others if word not in ("nor", "or", "not", "with")]

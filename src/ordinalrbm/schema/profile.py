@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
+from ordinalrbm.schema.known_scales import best_fit
 from ordinalrbm.schema.missing_labels import no_answer
 from ordinalrbm.schema.schema import Code
 from ordinalrbm.schema.source import Source, as_number, count_codes, is_among
@@ -18,6 +19,8 @@ from ordinalrbm.schema.vocabulary import named_after
 
 _MOST_TEXTS = 1000  # without labels that are read; more are ids or free text
 _ENOUGH_COLUMNS = 3  # in which a code must be no answer to be taken for one elsewhere
+_ENOUGH_INITIALS = 5  # other short texts in small letters, for "na" to be one of them
+_ALL_ALIKE = 5  # columns that all declare one measure, for it to say nothing
 
 
 @dataclass(frozen=True)
@@ -121,10 +124,11 @@ def _sure_missing(
 
 
 def _says_no_answer(code: Code, label: str, counts: dict[Code, int]) -> bool:
-    if label == code and _is_short_code(code):
-        # Among codes of countries, NA is Namibia and DK is Denmark.
+    if isinstance(code, str) and label == code and _is_short_code(code):
+        # Among codes of countries, NA is Namibia and DK is Denmark; among initials, ka is somebody.
         alike = sum(_is_short_code(other) for other in counts if other != code)
-        if alike >= max(2, 0.8 * (len(counts) - 1)):
+        few = 2 if code.isupper() else _ENOUGH_INITIALS
+        if alike >= max(few, 0.8 * (len(counts) - 1)):
             return False
     if label == str(code) and not isinstance(code, str):
         return False
@@ -133,7 +137,7 @@ def _says_no_answer(code: Code, label: str, counts: dict[Code, int]) -> bool:
 
 
 def _is_short_code(code: Code) -> bool:
-    return isinstance(code, str) and len(code) <= 3 and code.isupper()
+    return isinstance(code, str) and len(code) <= 3 and code.isalpha()
 
 
 # ---- all columns together ---------------------------------------------------------------------
@@ -146,6 +150,7 @@ class FileProfile:
     missing_codes: frozenset[Code]  # no answer in several columns
     most_missing: frozenset[Code]  # no answer in most columns that have labels
     ranges: dict[tuple[int, int], int]  # how many columns have numbers without labels from, to
+    contradicted: set[str]  # measures that mean nothing in this file
 
     @classmethod
     def of(cls, looks: Iterable[ColumnProfile]) -> FileProfile:
@@ -155,7 +160,18 @@ class FileProfile:
         most = sum(bool(look.labels) for look in looks) / 2
         in_most = frozenset(code for code in usual if times[code] > most)
         ranges = Counter(filter(None, map(_range, looks)))
-        return cls(usual, in_most, dict(ranges))
+        return cls(usual, in_most, dict(ranges), _contradicted(looks))
+
+
+def _contradicted(looks: Sequence[ColumnProfile]) -> set[str]:
+    """The measure that all columns declare, or nominal where half of the clear scales declare it."""
+    declared = {look.measure for look in looks}
+    if len(declared) == 1 and len(looks) >= _ALL_ALIKE:
+        return declared
+    fits = [(look.measure, best_fit(tuple(look.labels.values()))) for look in looks if len(look.labels) > 2]
+    of_scales = [measure for measure, fit in fits if fit is not None and not fit.outside]
+    is_so = len(of_scales) >= _ENOUGH_COLUMNS and 2 * of_scales.count("nominal") >= len(of_scales)
+    return {"nominal"} if is_so else set()
 
 
 def _range(look: ColumnProfile) -> tuple[int, int] | None:

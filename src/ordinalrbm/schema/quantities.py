@@ -12,40 +12,16 @@ from ordinalrbm.schema.vocabulary import PHRASES, Phrases, alternatives, remembe
 
 # ---- ranges ----------------------------------------------------------------------------------
 
-_DAY = 86400.0
+_WORDS = PHRASES["quantities"]
 # Words of a unit, what it measures, and how much of it one is.
 _UNITS: dict[str, tuple[str, float]] = {
-    word: (measures, size)
-    for words, measures, size in (
-        ("s sec secs second seconds sekunde sekunden seconde secondes segundo segundos", "time", 1),
-        ("min mins minute minutes minuten minuto minutos", "time", 60),
-        ("h hr hrs hour hours stunde stunden std heure heures hora horas", "time", 3600),
-        ("d day days tag tage tagen jour jours dia dias", "time", _DAY),
-        ("week weeks wk wks woche wochen semaine semaines semana semanas", "time", 7 * _DAY),
-        ("month months monat monate monaten mois mes meses", "time", 365.25 / 12 * _DAY),
-        ("year years yr yrs jahr jahre jahren an ans ano anos", "time", 365.25 * _DAY),
-        ("usd dollar dollars", "usd", 1),
-        ("eur euro euros", "eur", 1),
-        ("gbp", "gbp", 1),
-        ("percent prozent", "percent", 1),
-        ("g", "mass", 1),
-        ("kg", "mass", 1000),
-        ("mm", "length", 1),
-        ("cm", "length", 10),
-        ("km", "length", 1e6),
-    )
-    for word in words.split()
+    word: (measures, float(size)) for measures, size, words in _WORDS["units"] for word in words.split()
 }
 _MAGNITUDES = dict.fromkeys(["k", "thousand", "tausend", "mille", "mil"], 1e3)
 _MAGNITUDES |= dict.fromkeys(["m", "mio", "million", "millions", "millionen"], 1e6)
 _SHORTENED = 1000.0
-_PER = frozenset(["per", "a", "pro", "par", "por"])  # before a unit: "2 hours a week"
-_BELOW = words_of("less under below younger up most unter bis weniger höchstens moins menos hasta")
-_ABOVE = frozenset(["over", "more", "above", "older", "mehr", "plus", "mas", "uber", "alter"])
-_OTHER_WORDS = words_of(
-    "than to or and old between from at least times time minus "
-    "als und von mindestens jünger zu mal oder de et à fois y entre o veces desde"
-)
+_PER, _ABOVE = frozenset(_WORDS["per"].split()), frozenset(_WORDS["above"].split())
+_BELOW, _OTHER_WORDS = words_of(_WORDS["below"]), words_of(_WORDS["beside"])
 _KNOWN = _OTHER_WORDS | _BELOW | _ABOVE | _PER | _UNITS.keys() | _MAGNITUDES.keys()
 _SYMBOLS = {
     "≤": "<",
@@ -58,26 +34,7 @@ _SYMBOLS = {
     "£": " gbp ",
     "%": " percent ",
 }
-_NUMBER_WORDS = {
-    word: number
-    for number, words in enumerate(
-        (
-            "zero no none nil null kein keine keinen zéro aucun aucune cero ninguno ninguna ningún "
-            "nenhum nenhuma",
-            "one ein eine einen un une uno una um uma",
-            "two zwei deux dos dois duas",
-            "three drei trois tres três",
-            "four vier quatre cuatro quatro",
-            "five fünf cinq cinco",
-            "six sechs seis",
-            "seven sieben sept siete sete",
-            "eight acht huit ocho oito",
-            "nine neun neuf nueve nove",
-            "ten zehn dix diez dez",
-        )
-    )
-    for word in words_of(words)
-}
+_NUMBER_WORDS = {word: k for k, words in enumerate(_WORDS["numbers"]) for word in words_of(words)}
 _NUMBER_WORD = re.compile(rf"\b({'|'.join(sorted(_NUMBER_WORDS, key=len, reverse=True))})\b")
 _TOKEN = re.compile(r"\d+(?:\.\d+)?|\.\d+|[a-z]+|[<>+-]")
 

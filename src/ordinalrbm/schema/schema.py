@@ -15,7 +15,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.schema.missing_labels import Sort, sort_of
 
 Code = int | float | str
-Role = Literal["ordinal", "nominal", "numeric", "background", "weight", "id", "ignored"]
+Role = Literal["ordinal", "nominal", "numeric", "background", "fieldwork", "weight", "id", "ignored"]
 ROLES: tuple[Role, ...] = get_args(Role)
 BLANK: Code = ""  # among levels: an empty cell is an answer, as where only ticks are written
 DOUBTFUL = 0.75  # proposals of which we are less sure are shown first
@@ -28,9 +28,10 @@ class Column:
     Attributes
     ----------
     name : str
-    role : {"ordinal", "nominal", "numeric", "background", "weight", "id", "ignored"}
+    role : {"ordinal", "nominal", "numeric", "background", "fieldwork", "weight", "id", "ignored"}
         Ordinal columns are questions with levels, nominal ones have categories without an order,
-        numeric ones hold numbers. Background tells of people and may be any of these.
+        numeric ones hold numbers. Background tells of people and may be any of these; fieldwork
+        tells of interviewers and of the sample: strata, sampling units, what interviewers saw.
     question : str
         The variable label, or nothing.
     levels : tuple of codes

@@ -5,6 +5,7 @@ The words themselves are in vocabulary.toml; ``known_scales`` and ``missing_labe
 
 from __future__ import annotations
 
+import difflib
 import re
 import tomllib
 import unicodedata
@@ -15,15 +16,20 @@ from typing import Any, Literal
 
 # Labels come back in many columns; in a file of free text they must not fill the memory.
 remembered = lru_cache(maxsize=20_000)
+_MISSPELT = 5  # letters that are enough to know a word by
+_ALIKE = 0.8  # a word of five letters with another one in it
 
 
 def plain_words(text: str) -> str:
-    """Text in small letters without accents and punctuation."""
+    """Text in small letters without accents and punctuation, in any script."""
     text = re.sub(r"\bw/(o\b)?", lambda found: "without " if found[1] else "with ", text.casefold())
     text = re.sub(r"(?<=[a-zé])\((e|s|es|a|as|ne|en|in)\)", "", text)  # intéressé(e)
     text = re.sub(r"['’`´]", "", text)
-    letters = unicodedata.normalize("NFKD", text)
-    return " ".join(re.findall(r"[a-z0-9]+", letters.encode("ascii", "ignore").decode()))
+    if not text.isascii():
+        letters = unicodedata.normalize("NFKD", text)
+        bare = "".join(letter for letter in letters if not unicodedata.combining(letter))
+        text = unicodedata.normalize("NFC", bare)  # syllables of Korean in one piece again
+    return " ".join(re.findall(r"[^\W_]+", text))
 
 
 # The code that some files repeat in front of a label: "[-1] refused", "(1) never", "1. often".
@@ -41,7 +47,8 @@ def without_code(label: str) -> str:
 @remembered
 def label_words(label: str) -> str:
     """The plain words of a label, without the code that some files repeat in front of it."""
-    return re.sub(r"^\d+ (?=[a-z])", "", plain_words(without_code(label)))
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", without_code(label))  # "StrDem"
+    return re.sub(r"^\d+ (?=[^\W\d])", "", plain_words(apart))
 
 
 def name_words(name: str) -> set[str]:
@@ -91,6 +98,13 @@ def _stem(word: str) -> str:
     return word[:-1] if len(word) > 4 and word[-1] in "eoa" else word
 
 
+def is_misspelt(word: str, known: str) -> bool:
+    """Whether a word of some length is another one with letters changed, but for the first."""
+    if min(len(word), len(known)) < _MISSPELT or word[0] != known[0]:  # "unlikely" is not "likely"
+        return False
+    return difflib.SequenceMatcher(None, word, known).ratio() >= _ALIKE
+
+
 class Phrases:
     """Phrases to look for in plain words; a phrase is found as whole words only."""
 
@@ -126,8 +140,13 @@ PHRASES: dict[str, Any] = tomllib.loads(
 _NAMES = PHRASES["names"]
 NOMINAL_WORDS = words_of(_NAMES["nominal"])
 MEASURED_WORDS = words_of(_NAMES["measured"])
+AGE_WORDS = words_of(_NAMES["age"])
 _SMALL = words_of(_NAMES["beside"])
-_WEIGHT_WORDS = words_of(_NAMES["weight"])
+_SAMPLING_WORDS, _ASKED_OF_PEOPLE = words_of(_NAMES["sampling"]), words_of(_NAMES["asked_of_people"])
+_NOT_OF_SAMPLE = words_of(_NAMES["not_of_sample"])
+_INTERVIEWER = re.compile("|".join(alternatives(_NAMES["interviewer"])))
+_BESIDE_SAMPLING = words_of(_NAMES["beside_sampling"])
+_WEIGHT_WORDS, _OF_SAMPLES = words_of(_NAMES["weight"]), words_of(_NAMES["sampling_weight"])
 _ID_LABEL, _DATED = (Phrases(_NAMES[key]) for key in ("id_label", "dated"))
 _ASKED = {key: Phrases(phrases) for key, phrases in PHRASES["asked"].items()}
 _ASKED["counted"] = Phrases(_NAMES["counted"])
@@ -138,11 +157,26 @@ _NOMINAL_STARTS = _OTHER | words_of(PHRASES["answers"]["nominal_starts"])
 _ORDERED_PARTIES = frozenset(alternatives(PHRASES["answers"]["ordered_parties"]))
 
 
-def named_after(text: str, known: frozenset[str]) -> str | None:
+def is_of_fieldwork(name: str, question: str) -> bool:
+    """Whether a column tells of the interviewer, or of the sample, rather than of the person."""
+    words = words_of(question) | name_words(name)
+    if words & _ASKED_OF_PEOPLE:
+        return False
+    first, *_ = name.casefold().split("_")  # EA_road
+    about = any(
+        named_after(text, _SAMPLING_WORDS, _BESIDE_SAMPLING) and not words_of(text) & NOMINAL_WORDS
+        for text in (first, name, question)
+    )
+    of_sample = (about or "psu" in words) and not words & _NOT_OF_SAMPLE
+    return of_sample or bool(_INTERVIEWER.search(" ".join(sorted(words))))
+
+
+def named_after(text: str, known: frozenset[str], beside: frozenset[str] = frozenset()) -> str | None:
     """The known word that a column's name or label is about; None if it is about more than that."""
-    words = {word for word in name_words(_without_number(text)) if len(word) > 1}
+    words = {word for word in name_words(_without_number(text)) if len(word) > 1 or not word.isascii()}
     about = words & known
-    others = {word for word in words - about if len(word) > 2} - NOMINAL_WORDS - MEASURED_WORDS - _SMALL
+    others = {word for word in words - about - beside if len(word) > 2}
+    others -= NOMINAL_WORDS | MEASURED_WORDS | _SMALL
     return min(about) if about and not others else None
 
 
@@ -200,12 +234,7 @@ def _says_weight(question: str) -> bool:
 
 def says_sampling_weight(question: str) -> bool:
     """Whether a label says that a weight is one of a sample, and not of a body."""
-    of_samples = words_of(
-        "sample sampling survey design stratification poststratification population expansion "
-        "expansión expansão final weighting hochrechnung pondération ponderación ponderação "
-        "oversample oversampled oversampling disproportionate nonresponse"
-    )
-    return _says_weight(question) and bool(words_of(question) & of_samples)
+    return _says_weight(question) and bool(words_of(question) & _OF_SAMPLES)
 
 
 def looks_like_id(name: str, question: str = "") -> bool:
