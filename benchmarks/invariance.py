@@ -47,7 +47,7 @@ for (scale in unique(sub("[0-9]+$", "", questions))) {
   own <- first
   repeat {
     rest <- setdiff(items, free)
-    for (item in rest) own[item, ] <- shifts(c(free, item))[item, ]
+    if (length(free)) for (item in rest) own[item, ] <- shifts(c(free, item))[item, ]
     best <- rest[which.max(abs(own[rest, "z"]))]
     if (2 * pnorm(-abs(own[best, "z"])) > 0.05 / length(questions)) break
     if (length(free) >= length(items) %/% 2) break

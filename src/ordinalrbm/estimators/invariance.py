@@ -270,13 +270,9 @@ def _question_lines(batteries: list[_Battery]) -> pd.DataFrame:
     size = np.digitize(table["unsigned"], [_MODERATE, _LARGE], right=True)
     grade = pd.Series(np.array(["A", "B", "C"])[np.where(sure, size, 0)])
     table["class"] = grade.where(table["uniform"].notna(), "")
-    is_reference = np.concatenate(
-        [
-            np.arange(own.size) < own.shape[1] * (len(own) == 2)
-            for own in (one.found.value[..., 0] for one in batteries)
-        ]
-    )
-    return table[~is_reference].reset_index(drop=True)
+    sizes = [(one.found.value[..., 0].size, len(one.names) * (len(one.groups) == 2)) for one in batteries]
+    reference = np.concatenate([np.arange(size) < first for size, first in sizes])
+    return table[~reference].reset_index(drop=True)
 
 
 def _named_lines(one: _Battery) -> pd.DataFrame:
@@ -290,9 +286,8 @@ def _named_lines(one: _Battery) -> pd.DataFrame:
 
 def _effects(one: _Battery, shrunk: np.ndarray) -> np.ndarray:
     """(G J, 3) by how much deviations move answers: in steps, in standard deviations, and unsigned."""
-    level, (_, n_levels, _, weight) = one.answers.level, one.answers
-    points = np.zeros((len(n_levels), n_levels.max()))
-    deviation = np.zeros(len(n_levels))
+    level, n_levels, _, weight = one.answers
+    points, deviation = np.zeros((len(n_levels), n_levels.max())), np.zeros(len(n_levels))
     for j, own in enumerate(level.T):
         points[j, : n_levels[j]] = np.unique(own[own >= 0])
         counted = weight * (own >= 0) / weight[own >= 0].sum()
@@ -303,19 +298,11 @@ def _effects(one: _Battery, shrunk: np.ndarray) -> np.ndarray:
 
 def _mean_lines(batteries: list[_Battery]) -> pd.DataFrame:
     """A line for each factor and group."""
-    lines = [
-        pd.DataFrame(
-            {
-                "factor": one.factor,
-                "group": one.groups,
-                "people": np.bincount(one.answers.code),
-                "mean": one.found.items.mean,
-                "se": one.found.mean_errors,
-                "sd": one.found.items.sd,
-                "mean_all": one.found.alike.mean,
-                "sd_all": one.found.alike.sd,
-            }
-        )
-        for one in batteries
-    ]
-    return pd.concat(lines, ignore_index=True)
+    lines: list[tuple[Any, ...]] = []
+    for one in batteries:
+        items, alike = one.found.items, one.found.alike
+        parts = (items.mean, one.found.mean_errors, items.sd, alike.mean, alike.sd)
+        people = np.bincount(one.answers.code).tolist()
+        lines += [(one.factor, *line) for line in zip(one.groups, people, *parts, strict=True)]
+    columns = ["factor", "group", "people", "mean", "se", "sd", "mean_all", "sd_all"]
+    return pd.DataFrame(lines, columns=columns)
