@@ -19,10 +19,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def write_doubtful(path: Path) -> None:
-    """A question with a middle that is coded last, and one that is plain."""
+    """A question with a middle that has no ends to be between, and one that is plain."""
     frame = pd.DataFrame({"plain": np.arange(60) % 2, "odd": np.arange(60) % 5 + 1.0})
-    sides = {1: "Strongly agree with A", 2: "Agree with A", 3: "Agree with B"}
-    labels = {"odd": {**sides, 4: "Strongly agree with B", 5: "Agree with neither"}}
+    times = {1: "Several times a day", 2: "Once a day", 3: "Once a week"}
+    labels = {"odd": {**times, 4: "Never", 5: "It depends"}}
     labels["plain"] = {0: "No", 1: "Yes"}
     questions = {"odd": f"A or B? {SCRIPT}"}
     pyreadstat.write_sav(frame, path, column_labels=questions, variable_value_labels=labels)

@@ -503,6 +503,7 @@ ORDER: Table = (
             "one end denies what the others say",  # recent Q68
             lambda c: 2 < len(c.texts) <= _MANY and one_end_denies(c.texts),
         ),
+        # ellas E2, usabbr CLASSL
         Clue(2.5, "one half denies what the other says", lambda c: one_half_denies(c.texts)),
         Clue(2, "letters in a row, {case.texts[0]} to {case.last}", lambda c: are_letters_in_a_row(c.texts)),
         # gss PARTYID

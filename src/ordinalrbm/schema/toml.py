@@ -35,7 +35,7 @@ _OTHER = {"levels": "missing", "missing": "levels"}
 # ---- writing ----------------------------------------------------------------------------------
 
 _HEAD = (
-    "# What each column is: ordinal, nominal, numeric, background, weight, id or ignored.\n"
+    "# What each column is: ordinal, nominal, numeric, background, fieldwork, weight, id or ignored.\n"
     "# Levels are codes from lowest to highest; codes under missing are no answer. Columns with\n"
     "# the same codes share a scale. After # stand how sure the proposal is, and why.\n"
     "#\n"
