@@ -16,7 +16,7 @@ from ordinalrbm.cli.output import results_table
 _EXAMPLES = """\b
 Examples:
   ordinalrbm invariance survey.sav --group country
-  ordinalrbm invariance survey.orbm survey.sav --group country -k 1 -o dif.xlsx"""
+  ordinalrbm invariance survey.orbm survey.sav --group country -o dif.xlsx"""
 _OUT = "All comparisons as .csv, .tsv or .parquet; with means of the groups as .xlsx, .docx or .tex."
 _NUMBER = "Number of factors; by default the most that have at least two questions of their own each."
 
@@ -34,7 +34,7 @@ def invariance(
     settings: SurveySettings,
     writing: options.Writing,
 ) -> None:
-    """Find questions that work differently in some groups (measurement invariance, DIF).
+    """Find questions that work differently in some groups (DIF).
 
     Fits a model to the survey first, unless a model is given before the survey. People of different
     groups who stand alike on a factor should answer its questions alike. Each question in each group is
