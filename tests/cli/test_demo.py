@@ -59,7 +59,7 @@ def three_levels(mean, thresholds=(-0.5, 0.7)):
 def by_hand(model, factor=0):
     """Utilities (2, N) of people one standard deviation below and above the mean of a factor."""
     population = model._population()
-    solution = model._solution(population, "varimax", None, 0.0)
+    solution = model._solution(population, "varimax", None)
     centre = model.model_.bias + model.model_.weights.astype(float) @ population.mean
     slope = solution.loadings[:, factor] * solution.spread
     return centre + np.outer([-1, 1], slope)

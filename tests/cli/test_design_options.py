@@ -55,7 +55,7 @@ def test_weights_that_are_not_used_are_told(folder):
     table = table.drop(columns=table.filter(like="repwt").columns).rename(columns={"pw": "weight"})
     table.to_csv(folder / "weights.csv", index=False)
     shown = succeed_here("factors", "weights.csv", *FACTORS, cwd=folder)
-    assert "the weights in 'weight' are left aside in learning; give --weighted to use them" in shown.stderr
+    assert "the weights in 'weight' are left aside; give --weighted to fit with them" in shown.stderr
     shown = succeed_here("factors", "weights.csv", *FACTORS, "--weighted", cwd=folder)
     assert "left aside" not in shown.stderr
 

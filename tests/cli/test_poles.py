@@ -22,20 +22,20 @@ from ordinalrbm.words import describe_factors
 
 YES = {1: "Yes", 2: "No"}
 AGREE = {1: "Strongly agree", 2: "Agree", 3: "Neither", 4: "Disagree", 5: "Strongly disagree"}
-IN_PSU = "In the primary sampling unit, within walking distance, there is a "
+NEARBY = "In the neighbourhood, within walking distance, there is a "
 ABOUT = "Thinking of people around here, how far do you agree: "
 # Text, labels, and how strongly the two traits, town and trust, speak for the first answer.
 QUESTIONS = {
-    "ea1": (f"171. {IN_PSU}supermarket", YES, 2.0, 0.0),
-    "ea2": (f"159. {IN_PSU}police station", YES, 1.8, 0.0),
-    "ea3": (f"158. {IN_PSU}post office", YES, 1.6, 0.0),
-    "ea4": ("Household yards contain livestock", YES, -1.5, 0.0),
+    "e1": (f"171. {NEARBY}supermarket", YES, 2.0, 0.0),
+    "e2": (f"159. {NEARBY}police station", YES, 1.8, 0.0),
+    "e3": (f"158. {NEARBY}post office", YES, 1.6, 0.0),
+    "e4": ("Household yards contain livestock", YES, -1.5, 0.0),
     "t1": (f"{ABOUT}most people can be trusted", AGREE, 0.0, 1.8),
     "t2": (f"{ABOUT}neighbours help each other", AGREE, 0.0, 1.6),
     "t3": (f"{ABOUT}people keep their promises", AGREE, 0.0, 1.5),
     "t4": (f"{ABOUT}you cannot be too careful", AGREE, 0.0, -1.4),
 }
-TOWN, TRUST = ["ea1", "ea2", "ea3", "ea4"], ["t1", "t2", "t3", "t4"]
+TOWN, TRUST = ["e1", "e2", "e3", "e4"], ["t1", "t2", "t3", "t4"]
 # What those in town, and those who trust, answer: the ends with more of yes and agree.
 ANSWERS = {
     name: list(labels.values())[0 if of_town + of_trust > 0 else -1]
@@ -91,7 +91,7 @@ def check_names(names: list[str]) -> None:
 
 def test_levels_keep_the_order_of_their_codes(fitted):
     _, survey = fitted
-    assert survey.schema.column("ea1").names == ("Yes", "No")
+    assert survey.schema.column("e1").names == ("Yes", "No")
     assert survey.schema.column("t1").names == tuple(AGREE.values())
 
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _MOST_TOLD = 3  # parts that are left out for the same reason
 _MOST_GUESSED = 10_000  # ids among which a misspelt one is looked for
-_UNWEIGHTED = "the weights in {!r} are left aside in learning; give --weighted to use them."
+_UNWEIGHTED = "the weights in {!r} are left aside; give --weighted to fit with them."
 _TITLES = ("title", "name", "label", "item", "description")  # usual names of a column of titles
 
 
