@@ -173,7 +173,7 @@ class GaussianModel(NamedTuple):
     @property
     def is_point(self) -> bool:
         """Whether nothing is said about how well anything is known."""
-        return not (self.is_draw or self.rows.variance.any() or self.columns.variance.any())
+        return not (self.is_draw or self.columns.variance.any() or self.rows.variance.any())
 
     def shifted(self, ratings: Counted | Counts, sign: float = 1.0) -> GaussianModel:
         """With the shifts of calibration for those with so many ratings, or without them."""
