@@ -195,7 +195,7 @@ class Serving:
         items_found = self.ratings_.items.take(best.item)
         # Half the time of one user's call would be to give columns their names one by one.
         columns = (labels[best.query], items_found, best.rank, best.score)
-        found = pd.DataFrame(dict(enumerate(columns)), range(best.item.size), copy=False)
+        found = pd.DataFrame(dict(enumerate(columns)), copy=False)
         found.columns = _COLUMNS
         return frames.like(found, users, ratings)
 
