@@ -219,6 +219,15 @@ def test_a_known_user_with_new_ratings(model):
     assert other not in found["item"].tolist()
 
 
+def test_an_unknown_item_takes_no_rating_from_another_newcomer():
+    """Positions of cells are numbered: the last item of one must not be the unknown one of the next."""
+    model = learnt("ordinal")
+    last = model.items_.labels[-1]
+    alone = model.recommend(ratings=(["x"], [last], [5]))
+    both = model.recommend(ratings=(["y", "x"], ["nowhere", last], [1, 5]))
+    pd.testing.assert_frame_equal(both[both["user"] == "x"], alone)
+
+
 def test_what_is_wrong_is_said():
     model = learnt("ordinal")
     with pytest.raises(orbm.DataError, match="No users given: pass `users=` or `ratings=`"):

@@ -106,7 +106,7 @@ class Observations:
         cells = self.n_rows * self.n_columns
         return self.n_entries / cells if cells else 0.0
 
-    @property
+    @cached_property
     def row_counts(self) -> np.ndarray:
         return np.diff(self.row_start)
 

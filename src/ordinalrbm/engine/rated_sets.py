@@ -9,6 +9,8 @@ table.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -85,15 +87,19 @@ def _set_mean_raters(column_start, rater, columns, factors, average, found):
             add_scaled(total, weight, factors[rater[first + k * n // used]])
 
 
-class RatedSets(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class RatedSets:
     """Features of rows: the columns that they have rated."""
 
     answers: Observations
-    transposed: Observations
 
     @classmethod
     def of(cls, answers: Observations) -> RatedSets:
-        return cls(answers, answers.transpose())
+        return cls(answers)
+
+    @cached_property
+    def transposed(self) -> Observations:
+        return self.answers.transpose()
 
     @property
     def lengths(self) -> np.ndarray:

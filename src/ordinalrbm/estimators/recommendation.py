@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data import frames
-from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.observations import Cells, Observations, starts
 from ordinalrbm.data.ratings import Ratings, as_list, encode_with_new_users
 from ordinalrbm.data.recency import ages
 from ordinalrbm.errors import DataError
@@ -622,14 +622,16 @@ def _new_ratings(known: Ratings, data: RatingsLike) -> _NewRatings:
     row = np.concatenate([index, np.repeat(old, earlier.row_counts)])
     column = np.concatenate([cells.column, earlier.column])
     level = np.concatenate([cells.level, earlier.level])
-    # The first of each pair is the new one.
-    key = row.astype(np.int64) * len(known.items) + column
+    # The first of each pair is the new one; a column of −1 must not be taken for the last of the row before.
+    key = row.astype(np.int64) * (len(known.items) + 1) + column
     _, first = np.unique(key, return_index=True)
     first = first[column[first] >= 0]
-    observations = Observations.from_triples(
-        row[first], column[first], level[first], who.size, len(known.items), known.observations.n_levels
-    )
-    labels = np.concatenate([known.users.labels, new_users.labels])[who]
+    # Sorted by now, and checked when they were read.
+    answers = column[first].astype(earlier.column.dtype), level[first].astype(earlier.level.dtype)
+    row_start = starts(np.bincount(row[first], minlength=who.size))
+    observations = Observations(row_start, *answers, earlier.n_levels)
+    new_labels = new_users.labels[who[old.size :] - len(known.users)]
+    labels = np.concatenate([known.users.labels[who[old]], new_labels])
     if known.times is None:
         return _NewRatings(who, labels, observations, None)
     entries = [slice(*known.observations.row_start[d : d + 2]) for d in who[old]]

@@ -10,6 +10,7 @@ Arrays are NumPy's or torch's, and rows may be spread over processes: sums are t
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -209,7 +210,8 @@ def set_length(counts: Any) -> Any:
     return counts / np.sqrt(counts + FEW)
 
 
-class CutSets(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class CutSets:
     """Rated sets as they are on average where only some of each row's ratings are known.
 
     New rows have short sets because they are new, not because few would rate them: they are compared
@@ -219,6 +221,8 @@ class CutSets(NamedTuple):
 
     length: np.ndarray  # (G,) from zero to that of the longest: n/√(n + 10) of n ratings
     features: np.ndarray  # (G, features) average ones of sets that are no longer
+    # Weights and what the features times these are: of a model, the same for all new rows.
+    _kept: tuple[np.ndarray, np.ndarray] | None = field(default=None, init=False, repr=False)
 
     @classmethod
     def of(cls, ratings: Observations) -> CutSets:
@@ -233,7 +237,11 @@ class CutSets(NamedTuple):
 
     def times(self, weights: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """(rows, W): average features times weights, for rows with so many ratings."""
-        table = self.features @ weights[: self.features.shape[1]]
+        kept = self._kept
+        if kept is None or kept[0] is not weights:
+            kept = (weights, self.features @ weights[: self.features.shape[1]])
+            object.__setattr__(self, "_kept", kept)
+        table = kept[1]
         place = np.interp(set_length(counts), self.length, np.arange(self.length.size))
         low = np.minimum(place.astype(np.intp), self.length.size - 2)
         share = (place - low)[:, None]

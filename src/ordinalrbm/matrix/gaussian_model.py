@@ -173,7 +173,9 @@ class GaussianModel(NamedTuple):
     @property
     def is_point(self) -> bool:
         """Whether nothing is said about how well anything is known."""
-        return not (self.is_draw or self.rows.variance.any() or self.columns.variance.any())
+        sides = self.rows.variance, self.columns.variance
+        # Mostly the first line tells.
+        return not (self.is_draw or any(part[:1].any() or part.any() for part in sides))
 
     def shifted(self, ratings: Counted | Counts, sign: float = 1.0) -> GaussianModel:
         """With the shifts of calibration for those with so many ratings, or without them."""

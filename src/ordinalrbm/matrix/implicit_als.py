@@ -115,7 +115,7 @@ class Demand(NamedTuple):
     rows: np.ndarray  # (rows, K) float32
     columns: np.ndarray  # (columns, K) float32
     ridge: float  # λ
-    gram: np.ndarray  # (K, K) float64, products of the columns, by which new rows are inferred
+    alone: np.ndarray  # (K, K) float64, what rows without any answer are solved by
     row_prior: RowPrior
     blend: Blend | None = None  # with other parts
 
@@ -135,11 +135,11 @@ class Demand(NamedTuple):
         rows, columns = (_rounded(part) for part in (rows, columns))
         row_prior = RowPrior.flat(rows.shape[1])
         with threadpool_limits(limits=1, user_api="blas"):
-            gram = (columns.T @ columns).astype(np.float64)
+            alone = _alone(columns, ridge)
             if answers is not None:
-                row_prior = RowPrior.of(rows, columns, _alone(gram, ridge), answers)
+                row_prior = RowPrior.of(rows, columns, alone, answers)
                 rows[answers.row_counts == 0] = row_prior.mean.astype(np.float16)
-        return cls(rows, columns, ridge, gram, row_prior, blend)
+        return cls(rows, columns, ridge, alone, row_prior, blend)
 
     @classmethod
     def none(cls, n_rows: int, n_columns: int) -> Demand:
@@ -186,7 +186,7 @@ class Demand(NamedTuple):
 
     def infer_rows(self, answers: Observations) -> np.ndarray:
         """(rows, K) where rows with these answers are, given the columns."""
-        return _solved_exactly(answers, self.columns, self.gram, self.ridge, self.row_prior)
+        return _solved_exactly(answers, self.columns, self.alone, self.row_prior)
 
     def after_learning(self, answers: Observations) -> Demand:
         """With rows that have few answers drawn to the others."""
@@ -237,9 +237,8 @@ class Demand(NamedTuple):
         columns = self.columns
         if answers.n_columns > n_columns:
             of_new = answers.transpose().take_rows(np.arange(n_columns, answers.n_columns))
-            gram = (rows.T @ rows).astype(np.float64)
             flat = RowPrior.flat(self.n_factors)
-            columns = np.vstack([columns, _solved_exactly(of_new, rows, gram, self.ridge, flat)])
+            columns = np.vstack([columns, _solved_exactly(of_new, rows, _alone(rows, self.ridge), flat)])
         return Demand.of(rows, columns, self.ridge, answers, self.blend)
 
     def updated(self, changed: ChangedRatings) -> Demand:
@@ -322,7 +321,7 @@ class _Pull(NamedTuple):
             own.share(counts)[:, None],
             own.precision,
             own.precision @ own.mean,
-            _inverse(_alone(demand.gram, demand.ridge) + own.precision),
+            _inverse(demand.alone + own.precision),
         )
         return cls(*(part.astype(np.float32) for part in parts))
 
@@ -333,17 +332,16 @@ def _inverse(matrix: np.ndarray) -> np.ndarray:
     return np.linalg.inv(matrix + least * np.eye(len(matrix)))
 
 
-def _alone(gram: np.ndarray, ridge: float) -> np.ndarray:
-    """(K, K) what rows without any answer are solved by."""
-    return _UNANSWERED * gram + ridge * np.eye(len(gram))
+def _alone(columns: np.ndarray, ridge: float) -> np.ndarray:
+    """(K, K) what rows without any answer are solved by, given the columns."""
+    return _UNANSWERED * (columns.T @ columns).astype(np.float64) + ridge * np.eye(columns.shape[1])
 
 
 def _solved_exactly(
-    answers: Observations, columns: np.ndarray, gram: np.ndarray, ridge: float, row_prior: RowPrior
+    answers: Observations, columns: np.ndarray, alone: np.ndarray, row_prior: RowPrior
 ) -> np.ndarray:
     """(rows, K) of rows with these answers, solved to the end."""
     found = np.zeros((answers.n_rows, columns.shape[1]), dtype=np.float32)
-    alone = _alone(gram, ridge)
     for d, share in enumerate(row_prior.share(answers.row_counts).tolist()):
         chosen = columns[answers.row(d)[0]].astype(np.float64)
         pull = (1.0 - share) * row_prior.precision

@@ -85,7 +85,7 @@ class ItemWeights(NamedTuple):
     def scores(self, past: Past, rows: np.ndarray) -> np.ndarray:
         """(rows, columns) float32, of these rows of the past; columns that take no part have zero."""
         answers = past.answers
-        age = np.zeros(answers.n_entries, dtype=np.uint16) if past.age is None else past.age
+        age = np.zeros(0, dtype=np.uint16) if past.age is None else past.age
         found = np.zeros((rows.size, answers.n_columns), dtype=np.float32)
         _add_weights(rows, answers.row_start, answers.column, age, *self[1:], found)
         return found
@@ -162,7 +162,8 @@ def in_order(column, age, place):
     for e in range(column.size):
         i = column[e]
         if i < place.size and place[i] >= 0:
-            key[n] = (np.int64(65535 - age[e]) << 32) | ((np.int64(i) * 2654435761) & 0xFFFFFFFF)
+            since = np.int64(age[e]) if age.size else np.int64(0)
+            key[n] = ((65535 - since) << 32) | ((np.int64(i) * 2654435761) & 0xFFFFFFFF)
             found[n] = place[i]
             n += 1
     return found[:n][np.argsort(key[:n])]

@@ -162,7 +162,9 @@ def best_by_scores(
 
 def for_all(scores: np.ndarray, n_rows: int, n: int) -> Best:
     """The same n best columns for so many rows."""
-    item = np.argsort(-scores, kind="stable")[:n]
+    n = min(n, scores.size)
+    near = np.flatnonzero(scores >= -np.partition(-scores, n - 1)[n - 1])  # and all that equal the last
+    item = near[np.argsort(-scores[near], kind="stable")[:n]]
     item = item[scores[item] > -np.inf]
     rank, query = np.arange(1, item.size + 1), np.repeat(np.arange(n_rows), item.size)
     return Best(query, *(np.tile(part, n_rows) for part in (item, rank, scores[item])))

@@ -71,15 +71,15 @@ def infer_rows(
     New rows are compared with ``others``. Prior means of cutpoints, and numbers of levels that may
     be used, are given for each row.
     """
-    own, columns = model.row_prior, model.columns
-    expected = own.expected(answers, lines, None if model.is_point else others)
+    own, columns, is_point = model.row_prior, model.columns, model.is_point
+    expected = own.expected(answers, lines, None if is_point else others)
     prior = Prior(own.precision, cutpoints, own.cutpoints_precision, expected)
     mean = np.zeros((answers.n_rows, own.precision.size), dtype=np.float32)
     if expected.shape[1]:
         mean[:] = expected
-    variance = 0.0 * mean if model.is_point else np.tile(np.float32(1.0) / own.precision, (len(mean), 1))
+    variance = 0.0 * mean if is_point else np.tile(np.float32(1.0) / own.precision, (len(mean), 1))
     rows = options.start or posterior_of(mean, variance, cutpoints.copy(), n_levels)
-    how: dict[str, Any] = {"spread": not model.is_point}
+    how: dict[str, Any] = {"spread": not is_point}
     if model.values.size:
         how["values"] = model.values
     with backend.working():
