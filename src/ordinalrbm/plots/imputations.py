@@ -57,6 +57,7 @@ def observed_and_imputed(X: Any, tables: Sequence[Any], *, title: str = "", note
         axes.set_title(wrapped(name, 34), fontsize="small", loc="left")
         axes.set(xlabel="answer", ylabel="share of answers")
         unboxed(axes)
+    all_axes[0].margins(y=0.4)  # room for the legend
     add_legend(all_axes[0], "right", inside=True)
     return framed(figure, title, note)
 
