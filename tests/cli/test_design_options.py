@@ -77,6 +77,11 @@ def test_a_survey_read_in_python_has_its_design(folder):
     assert not {"school", "pw"} & set(survey.background) and survey.answers.shape[1] == 4
 
 
+def test_a_pattern_of_replicates_does_not_mean_the_weights(folder):
+    given = {"weights": "pw", "replicates": ["*w*"], "kind": "JK1"}
+    assert orbm.read_survey(folder / "plain.csv", design=given).design.sample.replicates.shape == (240, 20)
+
+
 @pytest.mark.parametrize(
     ("file", "options", "said"),
     [
@@ -90,7 +95,7 @@ def test_a_survey_read_in_python_has_its_design(folder):
             "'wtrep*' matches no column of 'plain'",
         ),
         ("plain", ["--strata", "regio"], "did you mean 'region'"),
-        ("plain", ["--weights", "pw", "--replicates", "repwt*"], "kind None need a scale"),
+        ("plain", ["--weights", "pw", "--replicates", "repwt*"], "must be one of JK1, JKn, BRR"),
         ("plain", ["--replicates", "repwt*", "--replicate-scale", "much"], "holds no numbers"),
         ("plain", ["--weights", "q1"], "weights must hold numbers"),
     ],

@@ -16,7 +16,7 @@ def test_comparisons_are_shown_and_written(files):
     assert written["uniform"].tolist() == pytest.approx([line["uniform"] for line in about["questions"]])
     assert {line["factor"] for line in about["means"]} == {"Factor 1"}
     shown = succeed_here(*ARGUMENTS, "--out", "dif.xlsx", cwd=files).stdout
-    assert "deviate" in shown and "The comparisons are in dif.xlsx." in shown
+    assert "deviations" in shown and "The comparisons are in dif.xlsx." in shown
     sheets = pd.read_excel(files / "dif.xlsx", sheet_name=None)
     assert list(sheets) == ["Questions", "Means"] and "uniform" in sheets["Questions"]
 

@@ -137,7 +137,7 @@ def test_the_question_that_deviates_is_named():
     assert line["uniform"] == pytest.approx(0.8 / np.hypot(1, 1.2), abs=0.15)
     assert 0 < line["uniform_shrunk"] < line["uniform"] and line["points"] > 0.3
     assert line["unsigned"] >= abs(line["effect"]) - 1e-12
-    assert "q4" in repr(found) and "24 comparisons 1 deviate" in found.summary
+    assert "q4" in repr(found) and "24 comparisons: deviations are large (C) in 1," in found.summary
     assert (found.questions["uniform_holm"] >= found.questions["uniform_p"]).all()
     named = model.invariance(table.assign(land=group), "land", n_factors=1)
     pd.testing.assert_frame_equal(named.questions, found.questions)

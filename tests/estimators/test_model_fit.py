@@ -103,6 +103,14 @@ def test_bifactor_and_target_of_a_model(model, answers):
     assert np.corrcoef(scores["Factor 2"], answers[:50].loc[:, "a":"f"].sum(axis=1))[0, 1] < -0.9
 
 
+@pytest.mark.parametrize("rotation", ["target", "procrustes"])
+def test_factors_of_which_a_target_says_only_zeros_have_positive_loadings(model, rotation):
+    zeros = np.where(np.arange(12)[:, None] // 6 == [0, 1], np.nan, 0.0)
+    for target in (zeros, zeros[:, ::-1]):
+        own = model.factor_solution(rotation=rotation, target=target).loadings.to_numpy()
+        assert (own**3).sum(axis=0).min() > 0.5
+
+
 def test_omega_hierarchical_is_the_share_of_the_general_factor():
     """Of a sum of utilities with these loadings."""
     pattern = np.array([[0.7, 0.5, 0], [0.6, 0.4, 0], [-0.5, 0, 0.6], [0.6, 0, 0.3]])
@@ -120,6 +128,7 @@ def test_omega_hierarchical_is_the_share_of_the_general_factor():
     ("options", "said"),
     [
         ({"rotation": "bifactor"}, "at least 3 factors, not 2"),
+        ({"design": orbm.SurveyDesign(clusters=[1, 2])}, "of the rows of X"),
         ({"rotation": "target"}, "need a target"),
         ({"target": np.ones((12, 2))}, "no other rotation has one"),
         ({"rotation": "target", "target": np.ones((3, 2))}, "12 rows"),

@@ -198,7 +198,7 @@ W, S, C = TABLE["weight"], TABLE["stratum"], TABLE["cluster"]
         ({"weights": W, "clusters": C[:9]}, r"clusters has shape \(9,\), but there are 20 rows"),
         ({"weights": W, "replicates": np.ones((19, 4)), "kind": "BRR"}, r"replicates has shape \(19, 4\)"),
         ({"weights": W, "replicates": np.full((20, 4), np.nan), "kind": "BRR"}, "replicates of row 0 is nan"),
-        ({"weights": W, "replicates": np.ones((20, 4))}, "kind None need a scale; known are JK1, BRR"),
+        ({"weights": W, "replicates": np.ones((20, 4))}, "must be one of JK1, JKn, BRR.* Got None"),
         ({"weights": W, "replicates": np.ones((20, 4)), "kind": "JKn"}, "need a scale"),
         ({"weights": W, "replicates": np.ones((20, 4)), "kind": "BRR", "scale": [1, 2]}, "one for each of 4"),
         ({"weights": W, "replicates": np.ones((20, 4)), "kind": "Fay", "rho": 1.0}, "scale and rho"),

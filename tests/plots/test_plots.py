@@ -258,5 +258,8 @@ def test_observed_and_imputed():
     assert drawn(figure)
     with pytest.raises(DataError, match="40 rows of X"):
         plots.observed_and_imputed(X, [tables[0][:3]])
+    for wrong in (tables[0], [tables[0].rename(columns={"tea": "milk"})]):
+        with pytest.raises(DataError, match="a list of imputed tables"):
+            plots.observed_and_imputed(X, wrong)
     with pytest.raises(DataError, match="no imputed answer"):
         plots.observed_and_imputed(tables[0], tables)

@@ -186,8 +186,9 @@ def _loading_table(reading: FactorReading) -> Table:
 
 
 def _factor_table(reading: FactorReading) -> Table:
-    numbers = ["items", "explained", "omega", "alpha"]
-    lines = reading.reliability[numbers].itertuples(name=None)
+    known = reading.reliability
+    numbers = [name for name in ("items", "explained", "omega", "omega_h", "alpha") if name in known]
+    lines = known[numbers].itertuples(name=None)
     rows = [(factor, reading.names[factor], *line) for factor, *line in lines]
     columns = {"factor": "", "people high on it answer": ""} | dict.fromkeys(numbers, ".2f")
     return results_table(columns | {"items": ".0f"}, rows)

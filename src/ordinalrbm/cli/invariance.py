@@ -77,6 +77,7 @@ def invariance(
     tables = [
         results_table(how, part.itertuples(index=False, name=None))
         for how, part in zip(formats, (deviating, means), strict=True)
+        if len(part)
     ]
     about = {"questions": found.questions.to_dict("records"), "means": means.to_dict("records")}
     output.result(about | {"left_out": found.left_out}, *tables, text="\n".join(words))

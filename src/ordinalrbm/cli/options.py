@@ -106,7 +106,7 @@ class Writing(Telling):
 
         if printed and out is not None and not out.name.lower().endswith(_FOR_READINGS):
             raise DataError(
-                f"File '{out}' cannot hold loadings; write to .xlsx, .docx, .tex, .csv or .parquet."
+                f"File '{out}' cannot hold these tables; write to .xlsx, .docx, .tex, .csv or .parquet."
             )
         is_printed = printed and out is not None and tables_out.is_printed(out)
         if out is None or is_printed or format_of(out) not in ("csv", "tsv"):

@@ -37,7 +37,7 @@ def schema(
     """Show how the columns of a survey were read.
 
     Doubtful ones come first. For every column its kind (ordinal, nominal, numeric, background,
-    weight, id or ignored), its levels from lowest to highest, the codes that are no answer, how
+    fieldwork, weight, id or ignored), its levels from lowest to highest, the codes that are no answer, how
     sure that is, and why.
     """
     for path in (out, page):
@@ -63,7 +63,7 @@ def schema(
         with atomic_write(path) as file:
             file.write_text(text, encoding="utf-8")
     doubtful = [column.name for column in found.columns if column.is_doubtful]
-    summary = f"{counted(len(found.columns), 'column')}, {len(doubtful)} of them doubtful."
+    summary = f"{counted(len(found.columns), 'column')}, {len(doubtful) or 'none'} of them doubtful."
     if page is not None:
         summary += f" The page is in {page}."
     if out is not None:

@@ -375,6 +375,8 @@ class ReadableFactors:
         asked = self._asked()
         names = pd.Index([name for name, one in asked.items() if one.column >= 0])
         answers, weight, of_loadings, of_correlations = None, None, None, None
+        if X is None and design is not None:
+            raise DataError("A design is of the rows of X; give these as well, or leave it out.")
         if X is not None:
             answers = self._read(X)
             weight = check_weights(sample_weight, answers.n_rows)

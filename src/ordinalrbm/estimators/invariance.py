@@ -68,9 +68,11 @@ class Invariance(Readable):
     def summary(self) -> str:
         """How many questions deviate, in a sentence."""
         found, n_tested = self.deviating(), int(self.questions["uniform"].notna().sum())
+        large = (found["class"] == "C").sum()
         return (
-            f"{self.questions['question'].nunique()} questions in {self.means['group'].nunique()} groups: of "
-            f"{n_tested:,} comparisons {len(found)} deviate, {(found['class'] == 'C').sum()} of them much."
+            f"{self.questions['question'].nunique()} questions in {self.means['group'].nunique()} groups, "
+            f"{n_tested:,} comparisons: deviations are large (C) in {large}, "
+            f"moderate (B) in {len(found) - large}."
         )
 
     def _parts(self) -> Iterator[str | pd.DataFrame]:
@@ -125,7 +127,7 @@ class ComparableGroups(ReadableFactors):
             groups with answers of fewer than 30 people.
         n_factors : int, optional
             Number of factors; by default, the most that have questions of their own each.
-        rotation : {"varimax", "quartimax", "oblimin", "promax", "none"}, default="varimax"
+        rotation : {"varimax", "quartimax", "oblimin", "promax", "bifactor", "none"}, default="varimax"
         sample_weight : array-like, optional
             Weights of the rows; errors are robust to them.
 

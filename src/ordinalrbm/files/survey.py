@@ -352,7 +352,12 @@ def _sampled(source: Source, schema: Schema, given: Mapping[str, Any]) -> tuple[
     for what in ("weights", "strata", "clusters", "replicates"):
         named = parts.get(what) or ()
         patterns = [named] if isinstance(named, str) else named
-        own = [name for name in frame if any(name == one or fnmatchcase(name, one) for one in patterns)]
+        main = getattr(parts.get("weights"), "name", None)  # a pattern of replicates does not mean these
+        own = [
+            name
+            for name in frame
+            if name in patterns or (name != main and any(fnmatchcase(name, one) for one in patterns))
+        ]
         if patterns and not own:
             guess = did_you_mean(patterns[0].strip("*"), frame.columns)
             raise DataError(

@@ -38,9 +38,10 @@ def observed_and_imputed(X: Any, tables: Sequence[Any], *, title: str = "", note
     >>> [round(float(bar.get_height()), 2) for bar in figure.axes[0].patches]
     [0.33, 0.67, 0.5, 0.5]
     """
-    seen, filled = pd.DataFrame(X), [pd.DataFrame(table) for table in tables]
-    if not filled or any(len(table) != len(seen) for table in filled):
-        raise DataError(f"Give one imputed table or more, with the {len(seen)} rows of X each.")
+    several = [] if isinstance(tables, pd.DataFrame) else tables
+    seen, filled = pd.DataFrame(X), [pd.DataFrame(table) for table in several]
+    if not filled or any(len(one) != len(seen) or set(seen) - set(one) for one in filled):
+        raise DataError(f"Give a list of imputed tables, with the {len(seen)} rows of X and its columns.")
     gaps = [name for name in seen.columns if (seen[name].isna().to_numpy() & filled[0][name].notna()).any()]
     if not gaps:
         raise DataError("There is no imputed answer to draw; give the table with its gaps as X.")
@@ -52,10 +53,11 @@ def observed_and_imputed(X: Any, tables: Sequence[Any], *, title: str = "", note
         ends = np.abs(np.array([np.min(imputed, axis=0), np.max(imputed, axis=0)]) - mean)
         axes.bar(x - 0.2, given, 0.4, color=KINDS[0], label="observed")
         axes.bar(x + 0.2, mean, 0.4, color=KINDS[1], label="imputed", yerr=ends, error_kw={"lw": 0.8})
-        axes.set_xticks(x, [shortened(label, 10) for label in labels], fontsize=7)
+        axes.set_xticks(x, [wrapped(shortened(label, 20), 10) for label in labels], fontsize=7)
         axes.set_title(wrapped(name, 34), fontsize="small", loc="left")
         axes.set(xlabel="answer", ylabel="share of answers")
         unboxed(axes)
+    all_axes[0].margins(y=0.4)  # room for the legend
     add_legend(all_axes[0], "right", inside=True)
     return framed(figure, title, note)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -216,8 +216,14 @@ class SurveyDesign(Readable):
         replicates = checked_weights("replicates", self.replicates, (weight.size, n), -np.inf) / mean
         scales = {"JK1": 1 - 1 / n, "BRR": 1 / n, "bootstrap": 1 / max(n - 1, 1), "SDR": 4 / n}
         scales |= {"Fay": 1 / (n * (1 - self.rho) ** 2) if 0 <= self.rho < 1 else np.nan}
-        if self.kind not in (*scales, "JKn", "other") or (self.scale is None and self.kind not in scales):
-            raise DataError(f"Replicates of kind {self.kind!r} need a scale; known are {', '.join(scales)}.")
+        kinds = get_args(Replication)
+        if self.kind is None or self.kind not in kinds:
+            raise DataError(
+                f"The kind (type) of the replicates must be one of {', '.join(kinds)}, as the survey's "
+                f"documentation says. Got {self.kind!r}."
+            )
+        if self.scale is None and self.kind not in scales:
+            raise DataError(f"Replicates of kind {self.kind!r} need a scale.")
         scale = np.asarray(scales[self.kind] if self.scale is None else self.scale, dtype=np.float64)
         if scale.shape not in ((), (1,), (n,)) or not (scale >= 0).all():
             raise DataError(f"The scale and rho must make one number, or one for each of {n} replicates.")

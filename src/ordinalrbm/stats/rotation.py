@@ -64,7 +64,8 @@ def rotate(
     Factors come in the order of the variance that they explain, a general one before, and with signs
     that make the strongest loadings positive; but with ``start``, a turn to begin from, they stay as
     they are. ``gamma`` of oblimin is 0 for direct quartimin; above, factors become more correlated.
-    A ``target`` (N, n) is NaN where loadings are free; its factors stay, and nothing is normalised.
+    A ``target`` (N, n) is NaN where loadings are free; its factors stay, and nothing is normalised;
+    of a factor that it says only zeros of, the strongest loadings are positive.
     """
     n_factors = loadings.shape[1]
     length = np.linalg.norm(loadings, axis=1) if kaiser and target is None else np.ones(len(loadings))
@@ -81,6 +82,8 @@ def rotate(
         turn = _best_turn(normalised, criterion, rotation in OBLIQUE, n_starts, seed, start, near)
     if start is None and target is None:
         turn = _in_order(loadings, turn, n_general=int(rotation == "bifactor"))
+    elif start is None and target is not None:
+        turn = turn * np.where(np.nan_to_num(target).any(axis=0), 1.0, _signs(_pattern(loadings, turn)))
     return Rotated(_pattern(loadings, turn), turn.T @ turn, turn)
 
 
@@ -93,8 +96,11 @@ def _in_order(loadings: np.ndarray, turn: np.ndarray, n_general: int = 0) -> np.
     pattern = _pattern(loadings, turn)
     explained = ((pattern @ turn.T @ turn) * pattern).sum(axis=0)
     explained[:n_general] = np.inf
-    sign = np.where((pattern**3).sum(axis=0) < 0, -1.0, 1.0)
-    return (turn * sign)[:, np.argsort(-explained, kind="stable")]
+    return (turn * _signs(pattern))[:, np.argsort(-explained, kind="stable")]
+
+
+def _signs(pattern: np.ndarray) -> np.ndarray:
+    return np.where((pattern**3).sum(axis=0) < 0, -1.0, 1.0)
 
 
 # ---- criteria ---------------------------------------------------------------------------------
