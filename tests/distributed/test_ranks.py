@@ -12,6 +12,7 @@ from in_a_group import everything, fit_with_checkpoints, found_by, killed_after,
 
 import ordinalrbm as orbm
 from ordinalrbm.engine.base import FactorPosterior
+from ordinalrbm.matrix.draws import BLOCK
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +159,8 @@ def test_the_first_chain_is_that_of_one_process(two):
     second = both["draws"]["rows.factors"][12:]
     assert len(second) == 12
     assert (second != alone["draws"]["rows.factors"]).mean() > 0.9
-    assert both["draws"]["rows.block"].tolist() == [0] * 10 + [1] * 2 + [2] * 10 + [3] * 2
+    block = np.arange(12) // BLOCK
+    assert both["draws"]["rows.block"].tolist() == [*block, *(block[-1] + 1 + block)]
 
 
 def test_chains_agree_in_what_they_predict(two):
