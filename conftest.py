@@ -17,8 +17,9 @@ import pytest
 HERE = Path(__file__).parent
 # Whatever else cannot be imported is an error, ours included.
 MAY_BE_MISSING = [
-    "arviz", "filelock", "hypothesis", "jinja2", "matplotlib", "mpmath", "polars", "pyarrow",
-    "pyreadstat", "rich", "safetensors", "threadpoolctl", "torch", "tqdm", "triton", "typer",
+    "arviz", "fastapi", "filelock", "httpx2", "hypothesis", "jinja2", "matplotlib", "mpmath", "polars",
+    "pyarrow", "pydantic", "pyreadstat", "rich", "safetensors", "starlette", "threadpoolctl", "torch",
+    "tqdm", "triton", "typer", "uvicorn",
 ]  # fmt: skip
 MISSING = {package for package in MAY_BE_MISSING if not find_spec(package)}
 # Tests that show what they need only when they run, in processes of their own.

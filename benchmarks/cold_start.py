@@ -82,7 +82,8 @@ def newcomers(data: str, kind: str, seed: int, model: orbm.OrdinalMF) -> np.ndar
         biases = orbm.evaluate.DampedBiases().fit(pd.concat([train, some]))
         wider = model.fold_in(some) if n else model
         asked = test["user"], test["item"]
-        found.append([errors(each.predict(*asked), truth) for each in (biases, wider)])
+        at_times = wider.predict(*asked, times=test.get("timestamp"))
+        found.append([errors(each, truth) for each in (biases.predict(*asked), at_times)])
     return np.array(found)
 
 

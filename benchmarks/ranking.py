@@ -189,18 +189,18 @@ def bpr(
 _FITTED: dict[tuple[int, int, bool], orbm.OrdinalMF] = {}  # lists by other scores are of the same models
 
 
-def fitted(task: Task, seed: int, timed: bool) -> orbm.OrdinalMF:
+def fitted(task: Task, seed: int, timed: bool, device: str) -> orbm.OrdinalMF:
     key = id(task), seed, timed
     if key not in _FITTED:
         columns = ["user", "item", "rating", *(["timestamp"] if timed else [])]
         learnt = task.train.loc[~task.new[task.train["user"]], columns]
-        _FITTED[key] = orbm.OrdinalMF(50, random_state=seed).fit(learnt)
+        _FITTED[key] = orbm.OrdinalMF(50, random_state=seed, device=device).fit(learnt)
     return _FITTED[key]
 
 
-def ours(task: Task, seed: int, *, timed: bool = False, **options: Any) -> np.ndarray:
+def ours(task: Task, seed: int, *, timed: bool = False, device: str = "cpu", **options: Any) -> np.ndarray:
     """With its defaults, as lists of all users; who has nothing left gets the first item."""
-    model, given = fitted(task, seed, timed), None
+    model, given = fitted(task, seed, timed, device), None
     if task.new.any():
         given = task.train.loc[task.new[task.train["user"]], ["user", "item", "rating"]]
     best = model.recommend("all" if given is None else None, n=K, ratings=given, **options)
@@ -297,8 +297,10 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=["ml-100k", "ml-1m", "dating-top2000"])
     parser.add_argument("--kinds", nargs="+", default=["random", "last"])
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--device", default="cpu", help="of ours")
     parser.add_argument("--peers", nargs="*", default=list(PEERS), help="those to compare with")
     options = parser.parse_args()
+    own = partial(ours, device=options.device)
     for name in options.sets:
         frame = ratings(name)
         for kind in options.kinds:
@@ -307,18 +309,18 @@ def main() -> None:
             tasks = [task_of(frame, kind, seed, LIKED[name]) for seed in range(options.seeds)]
             methods: dict[str, Any] = {
                 "popularity": popularity,
-                "ours": ours,
-                "ours, demand": partial(ours, score="demand"),
-                "ours, liked": partial(ours, score="liked"),
+                "ours": own,
+                "ours, demand": partial(own, score="demand"),
+                "ours, liked": partial(own, score="liked"),
             }
             if kind == "new":
                 methods = {name: methods[name] for name in ("popularity", "ours", "ours, demand")}
             elif "timestamp" in frame:
-                methods["ours, with times"] = partial(ours, timed=True)
+                methods["ours, with times"] = partial(own, timed=True)
             if kind == "next":
                 methods = {
                     "popularity": popularity,
-                    "ours, with times": partial(ours, timed=True, score="demand"),
+                    "ours, with times": partial(own, timed=True, score="demand"),
                 }
             # Chosen inside the training ratings of the first seed.
             inner = task_of(tasks[0].train, kind, 99, LIKED[name])

@@ -58,8 +58,9 @@ def netflix(n_factors: int) -> None:
         n = own.bias.numel()
         factors = 0.1 * torch.randn((n, 1 + n_factors), device=device)
         factors[:, 0] = own.bias
-        nothing = torch.zeros(n, dtype=torch.int32, device=device)
-        sides.append(DrawnSide(factors, torch.ones(n, device=device), nothing))
+        scale = torch.zeros(n, dtype=torch.int32, device=device)
+        scale = torch.arange(n, dtype=torch.int32, device=device) if sides else scale
+        sides.append(DrawnSide(factors, torch.ones(n, device=device), scale))
         features.append([made_up_sets(own.answers, other.answers)])
         weights = torch.zeros((other.bias.numel(), 1 + n_factors), device=device)
         width = 1 + n_factors
@@ -68,7 +69,7 @@ def netflix(n_factors: int) -> None:
     centre = np.array([[-2.4, -0.16, 0.28, 0.28]])
     scales = Scales(centre, np.array([5]), np.zeros(columns.bias.numel(), dtype=np.int32))
     data = SampledData(GPU_GIBBS, *views, *features, n_answers, scales)
-    state = SampledState(*sides, *hypers, centre)
+    state = SampledState(*sides, *hypers, centre, np.zeros((columns.bias.numel(), 3)))
     for number in range(1, 6):
         state = sweep(data, state, number, 0, settling=True)
     torch.cuda.synchronize()

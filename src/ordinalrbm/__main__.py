@@ -1,5 +1,6 @@
 """``python -m ordinalrbm`` is the command line."""
 
+import contextlib
 import gc
 import os
 import signal
@@ -16,11 +17,29 @@ def run() -> None:
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         sys.exit(130)
+    except SystemExit as leaving:
+        _leave_at_once_if_in_a_group(leaving.code)
+        raise
     finally:
         # All is said and written: Ctrl-C while Python tidies up would only show a traceback.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         # Nor need it look for garbage among all that libraries have made, most of a second long.
         gc.freeze()
+
+
+def _leave_at_once_if_in_a_group(code: object) -> None:
+    """End without tearing Python down where other processes of a run may be lost.
+
+    Threads of torch still wait for these then, and one of them can abort the process when it meets
+    an interpreter that is gone. After a success there is no group any more.
+    """
+    from ordinalrbm.runtime.process_group import current
+
+    if current() is not None:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code if isinstance(code, int) else 1)
 
 
 def _open_standard_streams() -> None:

@@ -1,7 +1,5 @@
 """What a fitted model says, in words: what its factors do, and which columns go together."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -118,10 +116,6 @@ def describe_factors(
     rotation
         See :func:`factor_effects`, which has all the numbers.
 
-    Returns
-    -------
-    list of FactorInWords
-
     Examples
     --------
     >>> import pandas as pd, ordinalrbm as orbm
@@ -165,7 +159,13 @@ def column_similarity(estimator: CumulativeRBM | RatingModel) -> pd.DataFrame:
     names: Sequence[Any] | np.ndarray
     if isinstance(estimator, RatingModel):
         check_is_fitted(estimator, "ratings_")
-        names = _comparable_items(estimator)
+        n_items = estimator.ratings_.n_items
+        if n_items > _MOST_COMPARED:
+            raise DataError(
+                f"A table of all pairs of {n_items:,} items would take {n_items**2 * 8 / 2**30:,.0f} GiB; "
+                "use similar_items(item) of the model."
+            )
+        names = estimator.ratings_.items.take(np.arange(n_items))
         weights, _ = item_vectors(estimator)
         if not weights.shape[1]:
             raise DataError(f"{type(estimator).__name__} has no factors of items to compare.")
@@ -178,16 +178,6 @@ def column_similarity(estimator: CumulativeRBM | RatingModel) -> pd.DataFrame:
     similarity = np.clip(direction @ direction.T, -1.0, 1.0)
     np.fill_diagonal(similarity, 1.0)
     return pd.DataFrame(similarity, index=names, columns=names)
-
-
-def _comparable_items(estimator: RatingModel) -> np.ndarray:
-    n_items = estimator.ratings_.n_items
-    if n_items > _MOST_COMPARED:
-        raise DataError(
-            f"A table of all pairs of {n_items:,} items would take "
-            f"{n_items**2 * 8 / 2**30:,.0f} GiB; use similar_items(item) of the model."
-        )
-    return estimator.ratings_.items.take(np.arange(n_items))
 
 
 def item_vectors(model: Any) -> tuple[np.ndarray, list[str]]:
@@ -210,15 +200,10 @@ def item_vectors(model: Any) -> tuple[np.ndarray, list[str]]:
 
 
 def _size(values: np.ndarray) -> np.ndarray:
-    """Root mean square of each column."""
     return np.sqrt(np.mean(values.astype(np.float64) ** 2, axis=0))
 
 
-# ---- numbers ----------------------------------------------------------------------------------
-
-
 def _scales(estimator: CumulativeRBM) -> dict[str, Scale]:
-    """The ordered scales, by the names of their columns."""
     known = zip(column_names(estimator), estimator.scales_, strict=True)
     kinds = estimator.questionnaire_.kinds
     return {name: s for (name, s), kind in zip(known, kinds, strict=True) if kind == "ordinal"}
@@ -246,9 +231,6 @@ def _is_ascending(scale: Scale) -> bool:
 
 def _first_top(scale: Scale) -> int:
     return (scale.n_levels + 1) // 2
-
-
-# ---- words ------------------------------------------------------------------------------------
 
 
 def _sentence(

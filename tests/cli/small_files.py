@@ -125,6 +125,8 @@ def write_all(folder: Path) -> None:
     )
     orders = names.set_axis(["who", "what", "mark"], axis=1)
     orders.to_csv(folder / "orders.csv", index=False)
+    visits = ratings.assign(visits=1 + ratings.index % 3)
+    visits.to_csv(folder / "visits.csv", index=False)
     people = pd.DataFrame({"userId": range(1, 46), "age": [20 + 7 * k % 50 for k in range(45)]})
     people.to_csv(folder / "people.csv", index=False)
     titles = pd.DataFrame({"movieId": range(101, 137), "title": [f"Film no. {k}" for k in range(101, 137)]})

@@ -55,9 +55,29 @@ def test_weights_that_are_not_used_are_told(folder):
     table = table.drop(columns=table.filter(like="repwt").columns).rename(columns={"pw": "weight"})
     table.to_csv(folder / "weights.csv", index=False)
     shown = succeed_here("factors", "weights.csv", *FACTORS, cwd=folder)
-    assert "the weights in 'weight' are left aside; give --weighted to fit with them" in shown.stderr
+    assert (
+        "the model is fitted without the weights in 'weight'; give --weighted to fit with them"
+        in shown.stderr
+    )
     shown = succeed_here("factors", "weights.csv", *FACTORS, "--weighted", cwd=folder)
     assert "left aside" not in shown.stderr
+
+
+def test_invariance_counts_people_by_weights_as_reports_do(folder):
+    table = pd.read_csv(folder / "plain.csv")
+    table = table.drop(columns=table.filter(like="repwt").columns).rename(columns={"pw": "weight"})
+    table.to_csv(folder / "weights.csv", index=False)
+    table.drop(columns="weight").to_csv(folder / "equal.csv", index=False)
+    arguments = ["--group", "country", *FACTORS]
+    said = "People count by the weights in 'weight'."
+    shown = [
+        succeed_here("invariance", f"{name}.csv", *arguments, cwd=folder) for name in ("weights", "equal")
+    ]
+    assert said in shown[0].stdout and said not in shown[1].stdout
+    means = [
+        found("invariance", f"{name}.csv", *arguments, cwd=folder)["means"] for name in ("weights", "equal")
+    ]
+    assert means[0][-1]["mean"] != pytest.approx(means[1][-1]["mean"], rel=1e-3)
 
 
 def test_the_report_shows_design_effects(folder):

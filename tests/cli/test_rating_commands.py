@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from program import found, succeed, succeed_here
+from program import found, run_here, succeed, succeed_here
 
 import ordinalrbm as orbm
 
@@ -123,3 +123,21 @@ def test_report(files):
     assert "&lt;b&gt;Films" in page and "<b>Films" not in page
     succeed_here("report", "films.orbm", "--data", "later.csv", "--out", "b.html", cwd=files)
     assert "<html" in (files / "b.html").read_text(encoding="utf-8")
+
+
+def test_a_column_of_weights(tmp_path):
+    user, item = np.divmod(np.arange(240), 12)
+    ratings = pd.DataFrame({"user": user, "item": item, "rating": 1 + (user + item) % 3, "trust": user % 3})
+    ratings.to_csv(tmp_path / "trusted.csv", index=False)
+    fit = ("fit", "trusted.csv", "--epochs", "1", "--seed", "0", "--factors", "2", "--sample-weight")
+    succeed_here(*fit, "trust", cwd=tmp_path)
+    known = orbm.load(tmp_path / "trusted.orbm").ratings_
+    assert known.n_ratings == np.count_nonzero(ratings["trust"])
+    assert set(known.observations.weight.tolist()) == {1.0, 2.0}
+    for options, sentence in (
+        (("faith",), "has no column 'faith'"),
+        (("trust", "--model", "multinomial-rbm"), "leave out sample_weight"),
+    ):
+        failed = run_here(*fit, *options, cwd=tmp_path)
+        assert failed.returncode == 2
+        assert sentence in failed.stderr

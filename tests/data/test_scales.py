@@ -10,10 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordinalrbm.data.scales import MAX_LEVELS, Scale, infer_scale, resolve_scales, shorten
+from ordinalrbm.data.scales import MAX_LEVELS, Scale, resolve_scales, shorten
 from ordinalrbm.errors import DataError, DataTypeError
 
 steady = settings(derandomize=True, deadline=None, max_examples=60)
+
+
+def infer_scale(values, name):
+    return resolve_scales([values], [name])[0]
 
 
 def refused(match_all, call, kind=DataError):

@@ -63,7 +63,7 @@ def part_of(frame: pd.DataFrame) -> orbm.RatingsPart:
 def arranged(folder: Path, given: Any = None) -> dict[str, Any]:
     """What is held out, and the own rows in their order."""
     part = orbm.RatingsPart.from_parquet(folder)
-    known, validation, among = read_given(part, given, scale=None, item_scales=None)
+    known, validation, among, _ = read_given(part, given, scale=None, item_scales=None)
     data = prepare(known, validation, 0.05, 3, among)
     seen = getattr(data.observations, "own", data.observations)
     return {
@@ -104,7 +104,7 @@ def about(model: orbm.OrdinalMF) -> dict[str, Any]:
 
 def gathered() -> pd.DataFrame | None:
     """Ratings whose levels take two bytes each, as process 0 has them in the end."""
-    known, _, among = read_given(part_of(ratings()), None, scale=list(range(200)), item_scales=None)
+    known, _, among, _ = read_given(part_of(ratings()), None, scale=list(range(200)), item_scales=None)
     whole = gather_on_rank_0(known, among)
     return None if isinstance(whole, RemoteRatings) else whole.to_frame()
 
@@ -113,7 +113,7 @@ def scales_of_items() -> list[Any]:
     """The ratings 7 and 8 are given to an item that has a scale of its own, and to no other."""
     frame = ratings()
     frame.loc[frame["item"] == 3, "rating"] += 3
-    known, _, _ = read_given(part_of(frame), None, scale=None, item_scales={3: list(range(4, 10))})
+    known, _, _, _ = read_given(part_of(frame), None, scale=None, item_scales={3: list(range(4, 10))})
     return [known.default_scale.labels, *(known.scale_of(item).labels for item in (2, 3))]
 
 

@@ -17,7 +17,7 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.base import FactorPosterior, Prior
+from ordinalrbm.engine.base import FactorPosterior, HalfSweepEngine, Prior
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
 from ordinalrbm.runtime.threads import threads
 
@@ -451,3 +451,17 @@ def test_threads_do_not_change_a_bit():
     with threads(1):
         found.add(digest())
     assert len(found) == 1
+
+
+def test_rows_settle_by_themselves():
+    """As in sweeps over each row alone, whose end the engines' common loop finds."""
+    case = setting(3, gaps_move=True)
+    how = {"settled": 0.02, "most_sweeps": 30, "spread": True}
+    together = FactorPosterior(*map(np.copy, case.this))
+    CPU_ENGINE.settle(case.answers, together, case.other, case.prior, **how)
+    for d in range(case.answers.n_rows):
+        alone = FactorPosterior(*(part[[d]] for part in case.this))
+        prior = case.prior._replace(cutpoints=case.prior.cutpoints[[d]], mean=case.prior.mean[d : d + 1])
+        HalfSweepEngine.settle(CPU_ENGINE, case.answers.take_rows([d]), alone, case.other, prior, **how)
+        for own, whole in zip(alone, together, strict=True):
+            np.testing.assert_allclose(own[0], whole[d], rtol=1e-5, atol=1e-6)

@@ -79,6 +79,18 @@ def test_it_ends_when_enough_is_known_and_when_all_is_answered(model, survey):
     assert len(model.ask(among=["c", "d"], k=5, **TWO)) == 2
 
 
+def test_errors_need_not_fall_below_those_wanted(model):
+    row, until = {"b": 2}, 0.6
+    now = model.ask(row, **TWO).attrs["standard_errors"]
+    worth = dict.fromkeys((name for name in NAMES if name != "b"), 0.0)
+    for name in worth:
+        for factor, error in now.items():
+            after = model.ask(row, among=[name], factors=factor, n_factors=2)["standard_error"][0]
+            worth[name] += max(error - max(after, until), 0.0)
+    assert min(now.values()) > until
+    assert model.ask(row, until=until, **TWO)["question"][0] == max(worth, key=worth.get)
+
+
 def test_columns_without_names_are_asked_for_by_position(survey):
     model = orbm.CumulativeRBM(2, n_epochs=2, random_state=0).fit(survey.to_numpy())
     assert model.ask({0: 5}, k=9)["question"].isin(range(1, 8)).all()

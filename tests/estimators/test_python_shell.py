@@ -106,11 +106,13 @@ def test_columns_that_a_polars_frame_lacks_are_unanswered(fitted):
     assert fitted.predict(pl.from_pandas(X)).columns == NAMES
 
 
-def test_background_that_a_frame_lacks_is_missing():
+def test_background_that_a_frame_lacks_is_missing_and_told():
     X = frame().assign(sex=np.tile(["f", "m"], 75), age=np.arange(150.0))
     model = small(background=["sex", "age"]).fit(X)
     without = X.assign(sex=pd.Series([None] * 150, dtype=object), age=np.nan)
-    np.testing.assert_array_equal(model.transform(frame()), model.transform(without))
+    with pytest.warns(UserWarning, match="lacks the background column 'sex'.*add it"):
+        found = model.transform(frame())
+    np.testing.assert_array_equal(found, model.transform(without))
 
 
 def test_answers_are_predicted_from_background_alone():

@@ -32,6 +32,8 @@ def survey_model(how, n_factors=6, **more):
 
 def rating_model(kind, n_factors=4, **more):
     more = {"n_epochs": 20, **more}
+    if kind not in ("OrdinalMF", "RatingEnsemble"):  # lists are learnt in the same way by all
+        more = {"demand_factors": 0, **more}
     if kind == "RatingEnsemble":
         n_epochs = more.pop("n_epochs")
         parts = [

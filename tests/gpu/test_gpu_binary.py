@@ -224,7 +224,14 @@ RATINGS = pd.DataFrame({"user": USERS, "item": ITEMS, "rating": (USERS + ITEMS) 
 
 def fitted(device, **others):
     model = orbm.MatrixCumulativeRBM(
-        2, 1, n_epochs=2, batch_size=6, free_phase="persistent", random_state=0, device=device
+        2,
+        1,
+        n_epochs=2,
+        batch_size=6,
+        free_phase="persistent",
+        demand_factors=0,
+        random_state=0,
+        device=device,
     )
     return model.fit(RATINGS, **others)
 
@@ -233,9 +240,9 @@ def both_kinds(device):
     # What is learnt at the end and what is chosen are tested with OrdinalMF alone.
     models = [
         orbm.MatrixCumulativeRBM(2, 1, n_epochs=2, batch_size=8),
-        orbm.OrdinalMF(3, n_epochs=2, refit="none", demand_factors=0),
+        orbm.OrdinalMF(3, n_epochs=2, refit="none"),
     ]
-    return orbm.RatingEnsemble(models, random_state=0, device=device).fit(RATINGS)
+    return orbm.RatingEnsemble(models, demand_factors=0, random_state=0, device=device).fit(RATINGS)
 
 
 def assert_same_predictions(one, other):

@@ -145,7 +145,7 @@ def test_a_table_without_answers(device):
     CPU_GIBBS.draw_rows(*case, *prior_of(case), SWEEP)
     np.testing.assert_allclose(found, case.this.factors, atol=1e-6)
     there = on_device(case, device)
-    assert GPU_GIBBS.threshold_sums(*there).log_likelihood == 0.0
+    assert not GPU_GIBBS.threshold_sums(*there).log_likelihood.any()
     assert GPU_GIBBS.move_widths(*there, 5.0, SWEEP).all()
 
 
@@ -160,8 +160,7 @@ def test_widths(case, device):
 def test_sums_for_thresholds(case, device):
     found = GPU_GIBBS.threshold_sums(*on_device(case, device))
     truth = CPU_GIBBS.threshold_sums(*case)
-    assert found.log_likelihood == pytest.approx(truth.log_likelihood, rel=1e-5)
-    for one, other in zip(found[1:], truth[1:], strict=True):
+    for one, other in zip(found, truth, strict=True):
         assert one.dtype == np.float64
         np.testing.assert_allclose(one, other, atol=1e-4, rtol=2e-5)
 

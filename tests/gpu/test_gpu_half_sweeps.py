@@ -130,6 +130,8 @@ def test_copies_are_copies(both_after_three_epochs):
 
 # Four more epochs, which take an interpreter longer than all that is tested there.
 AT_THE_END = "held-out" if LONG else "none"
+POINTS = {"posterior": "point", "demand_factors": 0}
+AVERAGED = {"n_averaged": 2, "refit": AT_THE_END, "demand_factors": 0}
 
 
 def some_ratings():
@@ -137,7 +139,7 @@ def some_ratings():
     return pd.DataFrame({"user": cells // 5, "item": cells % 5, "rating": cells % 3})
 
 
-@pytest.mark.parametrize("options", [{}, {"posterior": "point"}, {"n_averaged": 2, "refit": AT_THE_END}])
+@pytest.mark.parametrize("options", [{}, POINTS, AVERAGED])
 def test_a_whole_fit(options):
     """Learnt on the GPU, the model is that of the cores but for rounding."""
     one, other = (

@@ -115,6 +115,7 @@ def test_a_sweep_is_that_of_the_cores(has_table, drifts, monkeypatch):
         for mine, theirs in zip(getattr(one, name), getattr(other, name), strict=True):
             np.testing.assert_allclose(mine, theirs, rtol=2e-3, atol=2e-3)
     np.testing.assert_allclose(one.cutpoints, other.cutpoints, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(one.gaps, other.gaps, rtol=2e-3, atol=2e-3)
     np.testing.assert_allclose(one.drift.level, other.drift.level, rtol=2e-3, atol=2e-3)
     assert one.drift.persistence == other.drift.persistence
     np.testing.assert_allclose(one.row_hyper.mean, other.row_hyper.mean, rtol=1e-3, atol=1e-3)

@@ -13,7 +13,7 @@ from ordinalrbm.engine.rated_sets import FEW
 from ordinalrbm.matrix import gibbs_sampler
 from ordinalrbm.matrix.backends import CPU
 from ordinalrbm.matrix.feature_priors import Tables
-from ordinalrbm.matrix.gibbs_sampler import Hyper, SampledState, Scales, bounds_of
+from ordinalrbm.matrix.gibbs_sampler import Hyper, SampledState, Scales, bounds_of, own_cutpoints
 
 RATED = np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1], [1, 0, 1]], dtype=bool)
 CENTRE = np.array([[-0.5, 0.0]])
@@ -83,10 +83,13 @@ def prior_state(rng):
     features = RATED / np.sqrt(RATED.sum(axis=1, keepdims=True) + FEW)
     flipped = RATED.T / np.sqrt(RATED.T.sum(axis=1, keepdims=True) + FEW)
     rows, row_hyper = prior_side(rng, [features, TABLE], np.zeros(4, dtype=np.int32))
-    columns, column_hyper = prior_side(rng, [flipped], np.zeros(3, dtype=np.int32))
+    columns, column_hyper = prior_side(rng, [flipped], np.arange(3, dtype=np.int32))
     spread = np.array([gibbs_sampler._FIRST_THRESHOLD, gibbs_sampler._LOG_GAP])
     cutpoints = CENTRE + spread * rng.normal(size=(1, 2))
-    return SampledState(rows, columns, row_hyper, column_hyper, cutpoints, drift=prior_path(rng))
+    precision = half_normal_precision(rng, gibbs_sampler._WIDTH_SCALE)
+    gaps = rng.normal(size=(3, 1)) / np.sqrt(precision)
+    found = SampledState(rows, columns, row_hyper, column_hyper, cutpoints, gaps, precision)
+    return found._replace(drift=prior_path(rng))
 
 
 def made_up(rng, state):
@@ -95,15 +98,18 @@ def made_up(rng, state):
     mean = rows.factors[:, :1] + columns.factors[:, 0] + rows.factors[:, 1:] @ columns.factors[:, 1:].T
     mean[RATED] += state.drift.level[matrix_of(np.zeros(RATED.shape, dtype=int)).bins.of_rows]
     utility = mean + rng.normal(size=mean.shape)
-    bounds = bounds_of(state.cutpoints, np.array([3]))[0, 1:3].astype(float)
+    own = own_cutpoints(state.cutpoints, state.gaps, np.zeros(3, dtype=int), np.array([3]))
+    bounds = bounds_of(own, np.full(3, 3))[:, 1:3].astype(float)
     scaled = utility / np.outer(rows.width, columns.width)
-    return (scaled > bounds[0]).astype(int) + (scaled > bounds[1])
+    return (scaled > bounds[:, 0]).astype(int) + (scaled > bounds[:, 1])
 
 
 def numbers_of(state):
     """Numbers that tell of every part, none with heavy tails."""
     found = [np.tanh(state.cutpoints[0, 0] / 4), np.tanh(state.cutpoints[0, 1])]
-    path = state.drift
+    gaps, path = state.gaps[:, 0], state.drift
+    found += [np.log(state.gap_precision), np.tanh(2 * gaps[0]), np.tanh(4 * gaps[1] ** 2)]
+    found += [np.tanh(gaps[2] * state.columns.factors[2, 0]), np.tanh(2 * gaps[0] * gaps[1])]
     found += [
         np.tanh(path.level[0]),
         np.tanh(path.level[1] ** 2),

@@ -14,7 +14,9 @@ from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.model import Half, MatrixModel
 from ordinalrbm.matrix.multinomial import MultinomialModel
 
-SMALL = {"n_epochs": 6, "batch_size": 40, "random_state": 0}
+# Nothing is learnt for lists, which takes longer than the models, but where lists are tested.
+SMALL = {"n_epochs": 6, "batch_size": 40, "random_state": 0, "demand_factors": 0}
+LISTS = {"demand_factors": 64}
 LABELS = np.array([1, 2, 3, 4, 5])
 
 
@@ -28,13 +30,13 @@ def small(n_user_factors=4, n_item_factors=4, **changes):
 
 def _factorisation(kind, **own):
     def make(n_factors=4, **changes):
-        return kind(n_factors, **{"n_epochs": 6, "random_state": 0, **own, **changes})
+        return kind(n_factors, **{"n_epochs": 6, "random_state": 0, "demand_factors": 0, **own, **changes})
 
     return make
 
 
 def _multinomial(n_factors=4, **changes):
-    quick = {"n_epochs": 6, "batch_size": 32, "learning_rate": 0.01, "random_state": 0}
+    quick = {**SMALL, "batch_size": 32, "learning_rate": 0.01}
     return orbm.MultinomialRBM(n_factors, **{**quick, **changes})
 
 
@@ -49,7 +51,7 @@ def _ensemble(n_factors=4, **changes):
         small(n_factors, n_factors, **own, random_state=None),
         _factorisation(orbm.OrdinalMF)(n_factors, **own, random_state=None),
     ]
-    return orbm.RatingEnsemble(models, **{"random_state": 0, **changes})
+    return orbm.RatingEnsemble(models, **{"random_state": 0, "demand_factors": 0, **changes})
 
 
 def _matrix(n_factors=4, **changes):
@@ -100,7 +102,7 @@ def simulated(n_users=120, n_items=50, *, density=0.35, seed=0):
 def learnt(name):
     """One of all models, learnt from the simulated ratings; for looking at only."""
     averaged = {"n_averaged": 2} if name in AVERAGED else {}
-    return MODELS[name](**averaged).fit(simulated())
+    return MODELS[name](**averaged, **LISTS).fit(simulated())
 
 
 def halves(ratings, share=0.2, seed=1):

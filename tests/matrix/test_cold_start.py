@@ -1,11 +1,14 @@
 """Rows and columns of which nothing is known, and models in the order of the ids."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit
 from small_matrices import MODELS, learnt, random_model
 
+import ordinalrbm as orbm
 from ordinalrbm.data.observations import Cells
+from ordinalrbm.matrix import cold_start
 from ordinalrbm.matrix.cold_start import cutpoints_by_levels
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.model import MatrixModel
@@ -143,3 +146,32 @@ def test_an_unknown_item_is_rated_as_the_user_has_rated(name):
     means = np.bincount(user, rating, 200) / np.bincount(user, minlength=200)
     before = np.abs(rating.mean() - means).mean()
     assert np.abs(found - means).mean() < 0.75 * before
+
+
+def test_raters_of_an_unknown_item_are_expected_to_give_levels_as_often_as_they_were_given():
+    rng = np.random.default_rng(3)
+    users, items = np.divmod(rng.choice(60 * 25, 700, replace=False), 25)
+    # Ratings are skewed, and users rate what they like.
+    rating = np.clip(np.round(4.2 + 0.8 * rng.standard_normal(60)[users] - 1.5 * rng.random(700) ** 2), 1, 5)
+    model = orbm.OrdinalMF(2, n_epochs=5, demand_factors=0, random_state=0).fit((users, items, rating))
+    counts = np.bincount(users, minlength=60)
+    frequencies = np.array([(rating == level).sum() for level in model.scales_.values])
+    expected = model._of_models(Cells(np.arange(60), np.full(60, -1), np.zeros(60, np.int8)))
+    ratios = cold_start.level_ratios(expected, counts, frequencies)
+    found = np.average(cold_start.with_ratios(expected, ratios), axis=0, weights=counts)
+    np.testing.assert_allclose(found, frequencies / frequencies.sum(), atol=0.003)
+    before = np.average(expected, axis=0, weights=counts)
+    assert np.abs(before - frequencies / frequencies.sum()).max() > 0.01
+    # And so do predictions, which are between these and how often the user gave each level.
+    shown = model.predict_proba(np.arange(60), 99)
+    np.testing.assert_allclose(np.average(shown, axis=0, weights=counts), frequencies / 700, atol=0.003)
+
+
+def test_an_unknown_item_is_rated_by_the_level_of_the_users_drift():
+    users, items = np.repeat(np.arange(30), 32), np.tile(np.arange(32), 30)
+    order = np.random.default_rng(0).permuted(np.tile(np.arange(32), (30, 1)), axis=1).ravel()
+    rating = 1 + (order >= 16) + 2 * (order >= 24)  # they become kinder
+    table = pd.DataFrame({"user": users, "item": items, "rating": rating, "timestamp": order})
+    model = orbm.OrdinalMF(1, demand_factors=0, random_state=0).fit(table)
+    early, late = model.predict([3, 3], [99, 99], times=[0, 31])
+    assert early < late - 0.3

@@ -1,12 +1,14 @@
 """Parts of the demand beside factors: weights between items, what comes next, and how they are mixed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.matrix import demand_choice, item_weights, sequence
+from ordinalrbm.matrix import demand_choice, implicit_als, item_weights, sequence
 from ordinalrbm.matrix.blend import HeldOutChoices, share_of
 from ordinalrbm.matrix.item_weights import ItemWeights, Past
 
@@ -86,7 +88,10 @@ def test_neighbours_are_the_constrained_regression():
     gram = chosen.T @ chosen
     ridge = 2.0 * np.diag(gram).mean()
     columns = np.arange(8)
-    found = item_weights.neighbours(item_weights.gram_of(answers, columns), columns, 2.0)
+    every = np.zeros(8, dtype=np.int16)
+    found = item_weights.neighbours(
+        item_weights.gram_of(item_weights.chosen_of(answers, columns)), columns, 2.0, every
+    )
     dense = np.zeros((8, 8))
     np.put_along_axis(dense, found.target.astype(int), found.weight, axis=1)
     for j in range(8):
@@ -126,14 +131,15 @@ def logit(n_rows=3000, n_columns=6, seed=0):
     """Held-out choices that are drawn with known exponents of two parts."""
     rng = np.random.default_rng(seed)
     parts = [rng.standard_normal((n_rows, n_columns)).astype(np.float32) for _ in range(3)]
-    total = 1.5 * parts[0] + 0.7 * parts[1]
+    liking = np.log(np.linspace(0.2, 1.0, n_columns)).astype(np.float32)
+    total = 1.5 * parts[0] + 0.7 * parts[1] + liking
     is_chosen = rng.random(total.shape) < 0.3
     is_chosen[:, 0] = False
     total[is_chosen] = -np.inf
     drawn = (total + rng.gumbel(size=total.shape)).argmax(axis=1)
     share = np.ones((n_rows, 1), dtype=np.float32)
     rows = np.arange(n_rows)
-    return HeldOutChoices(rows, rows, drawn, is_chosen, share), parts
+    return HeldOutChoices(rows, rows, drawn, is_chosen, share, liking), parts
 
 
 def test_exponents_are_found_again():
@@ -142,13 +148,62 @@ def test_exponents_are_found_again():
     np.testing.assert_allclose(exponents, [1.5, 0.7, 0.0], atol=0.1)
 
 
-def test_the_better_of_two_planted_settings_is_chosen():
-    held, parts = logit()
-    chooser = demand_choice._Chooser(held)
-    noise = np.random.default_rng(1).standard_normal(parts[0].shape)
-    chooser.choose((1.0,), lambda ridge: np.exp(parts[0]))
-    assert chooser.choose((1.0, 2.0), lambda ridge: np.exp(parts[1] if ridge == 2.0 else noise)) == 2.0
-    assert chooser.choose((1.0, 2.0), lambda ridge: np.exp(noise + ridge)) is None
+def test_what_is_not_liked_counts_in_no_weight_between_liked_items():
+    """Neither in what is learnt nor in what a row is asked by."""
+    rng = np.random.default_rng(0)
+    answers = past(60, 8).answers
+    answers = replace(answers, level=rng.integers(0, 5, answers.n_entries).astype(np.int8))
+    lowest = rng.integers(1, 4, 8)
+    settings = demand_choice.Settings((1.0, 0.0, 1.0, 0.0), (0.1,) * 4, neighbours=8.0)
+    found = settings.blend(Past(answers, None), lowest, 0).liked
+    liked = answers.select(answers.level >= lowest[answers.column])
+    dense = (liked.to_dense() >= 0).astype(float)
+    gram = item_weights.gram_of(item_weights.chosen_of(liked, np.arange(8)))
+    truth = dense @ item_weights.between(gram, 8.0)
+    np.testing.assert_allclose(found.scores(Past(answers, None), np.arange(60)), truth, atol=2e-3)
+
+
+@pytest.mark.parametrize("with_times", [False, True])
+def test_held_out_choices_are_liked_ones_of_the_end_or_of_anywhere(with_times):
+    data = past(200, 9, with_ties=True)
+    level = np.random.default_rng(1).integers(0, 2, data.answers.n_entries).astype(np.int8)
+    data = Past(replace(data.answers, level=level), data.age if with_times else None)
+    train, held = demand_choice._held_out(data, 0.05, np.random.default_rng(0))
+    assert held.row.size > 20 and (held.level == 1).all()
+    assert not (train.answers.search(held.row, held.column) >= 0).any()
+    if not with_times:
+        return
+    for d in np.unique(held.row):
+        own = held.column[held.row == d]
+        age = data.age[data.answers.search(np.full(own.size, d), own)]
+        left = slice(train.answers.row_start[d], train.answers.row_start[d + 1])
+        assert np.unique(age).size == 1 and (train.age[left] > age[0]).all() and left.start < left.stop
+
+
+def test_what_parts_count_is_found_with_the_weights_of_choices():
+    answers, lowest = past(300, 12).answers, np.zeros(12, dtype=np.int64)
+    weight = np.random.default_rng(0).choice([0.5, 8.0], answers.n_entries)
+    found = [
+        demand_choice.chosen(Past(answers.with_weight(own), None), lowest, 3, 0.1, 0).exponents
+        for own in (weight, np.ones(weight.size), weight[:0])
+    ]
+    np.testing.assert_allclose(found[1], found[2], rtol=1e-3)
+    assert abs(found[0][0] - found[1][0]) > 1e-3
+
+
+def test_weights_of_some_columns_ask_for_the_same_levels():
+    rng, data = np.random.default_rng(0), past(30, 9)
+    answers = replace(data.answers, level=rng.integers(0, 5, data.answers.n_entries).astype(np.int8))
+    settings = demand_choice.Settings((1.0, 0.0, 1.0, 0.0), (0.1,) * 4)
+    blend, some = settings.blend(Past(answers, None), rng.integers(1, 5, 9), 0), np.array([7, 2, 4, 5])
+    rows = np.arange(30)
+    fewer = answers.reorder(rows, some)
+    there = answers.select(np.isin(answers.column, some))
+    np.testing.assert_allclose(
+        blend.taken(some).liked.scores(Past(fewer, None), rows),
+        blend.liked.scores(Past(there, None), rows)[:, some],
+        atol=1e-6,
+    )
 
 
 def chains(n_users=300, n_items=40, with_times=True, seed=0):
@@ -256,6 +311,30 @@ def test_weights_of_files_are_checked(walking, part, change):
 
 def test_who_has_chosen_nothing_is_judged_by_factors_alone():
     assert share_of(np.array([0, 10]))[:, 0].tolist() == [0.0, 0.5]
+
+
+@pytest.mark.parametrize("parts", ["all", "neighbours", "liked", "sequence", "none"])
+def test_a_blend_is_a_product_of_powers(parts):
+    """By the formula, for rows with many choices, few, and none."""
+    rng, data = np.random.default_rng(0), past(30, 9)
+    is_left = data.answers.cells().row != 4
+    answers = data.answers.select(is_left)
+    answers = replace(answers, level=rng.integers(0, 5, answers.n_entries).astype(np.int8))
+    data, lowest = Past(answers, data.age[is_left]), rng.integers(1, 5, 9)
+    settings = demand_choice.Settings((0.8, 0.5, 0.6, 1.2), (0.1, 0.02, 0.04, 0.03), 1.0)
+    blend = settings.blend(data, lowest, 0)
+    names = ("neighbours", "liked", "sequence")
+    blend = blend._replace(**{name: None for name in names if parts not in (name, "all")})
+    factors, facing = rng.normal(0.2, 0.4, (30, 3)), rng.normal(0.3, 0.5, (9, 3))
+    demand = implicit_als.Demand.of(factors, facing, 1.0, blend=blend)
+    rows, counts = np.arange(30), data.answers.row_counts
+    share = (counts**2 / (counts**2 + 100.0))[:, None]
+    products = np.log(np.maximum(demand.rows.astype(float) @ demand.columns.T, 0.0) + 0.1)
+    total = (share * 0.8 + 1.0 - share) * products
+    for part, exponent, least in zip(blend[:3], blend.exponents[1:], blend.least[1:], strict=True):
+        if part is not None:
+            total += share * exponent * np.log(np.maximum(part.scores(data, rows), 0.0) + least)
+    np.testing.assert_allclose(demand.scores(demand.rows, data, rows), np.exp(total), rtol=1e-4)
 
 
 def test_weights_are_the_largest():

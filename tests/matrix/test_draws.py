@@ -37,6 +37,7 @@ def draws_of(rows, columns):
         np.tile([-1.0, 0.0], (len(rows.factors), 1, 1)),
         np.array([3], dtype=np.int32),
         np.zeros(n_columns, dtype=np.int32),
+        np.zeros((len(rows.factors), n_columns, 1), dtype=np.float16),
     )
 
 

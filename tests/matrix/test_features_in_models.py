@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.stats import norm
-from small_matrices import assert_same_models, bounds_of, cell_probabilities, simulated
+from small_matrices import LISTS, assert_same_models, bounds_of, cell_probabilities, simulated
 from threadpoolctl import threadpool_limits
 
 import ordinalrbm as orbm
@@ -135,7 +135,8 @@ def other_of(side):
 
 def make(posterior="variational", n_factors=4, **changes):
     own = {"n_draws": 20} if posterior == "sampled" else {}
-    return orbm.OrdinalMF(n_factors, posterior=posterior, random_state=0, **{**own, **changes})
+    own |= {"random_state": 0, "demand_factors": 0}
+    return orbm.OrdinalMF(n_factors, posterior=posterior, **own | changes)
 
 
 @functools.cache
@@ -143,7 +144,7 @@ def learnt(posterior, side="user", given="everybody"):
     """A model of the world with the features of everybody, of those known, or of nobody."""
     there = world(side)
     frames = {"everybody": there.features, "known": there.of_known, "nobody": None}
-    return make(posterior).fit(there.ratings, **there.describing(frames[given]))
+    return make(posterior, **LISTS).fit(there.ratings, **there.describing(frames[given]))
 
 
 def predicted(model, ratings):
@@ -620,13 +621,13 @@ NEW_RATINGS = (["x", "u1", "x"], ["i1", "p", "p"], [1, 5, 3])
 
 
 def small_ensemble(**changes):
-    quick = {"n_epochs": 3}
+    quick = {"n_epochs": 3, "demand_factors": 0}
     models = [orbm.MatrixCumulativeRBM(2, 2, batch_size=20, **quick), orbm.OrdinalMF(2, **quick)]
-    return orbm.RatingEnsemble(models, random_state=0, **changes)
+    return orbm.RatingEnsemble(models, random_state=0, demand_factors=0, **changes)
 
 
 KINDS = {
-    "variational": lambda: make("variational", 3, n_epochs=4, n_averaged=2),
+    "variational": lambda: make("variational", 3, n_epochs=4, n_averaged=2, **LISTS),
     "sampled": lambda: make("sampled", 3, n_draws=12, n_epochs=36),
     "ensemble": small_ensemble,
 }

@@ -1,5 +1,7 @@
 """New users and new items against full training; what is known stays."""
 
+import functools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -43,16 +45,19 @@ FOLDED = [(name, what) for name in MODELS if name != "ensemble" for what in ("us
 FOLDED.remove(("multinomial", "item"))
 
 
+@functools.cache
+def learnt_from_all(name):
+    return MODELS[name](6, n_epochs=15).fit(halves(bigger())[0])
+
+
 @pytest.mark.parametrize(("name", "what"), FOLDED)
 def test_folded_in_is_about_as_good_as_learnt(what, name):
-    make = MODELS[name]
-    model = make(6, n_epochs=15)
     train, test = halves(bigger())
     ids = np.sort(train[what].unique())
     new = set(ids[:: 20 if what == "user" else 8])
     is_new = train[what].isin(new)
-    full = model.fit(train)
-    before = make(6, n_epochs=15).fit(train[~is_new])
+    full = learnt_from_all(name)
+    before = MODELS[name](6, n_epochs=15).fit(train[~is_new])
     after = before.fold_in(train[is_new])
     theirs, others = test[test[what].isin(new)], test[~test[what].isin(new)]
     assert error(after, theirs) < error(full, theirs) + 0.05

@@ -88,7 +88,7 @@ def test_arrays_lie_row_by_row(fitted):
 
 
 def test_strengths_that_are_not_given():
-    given = {"n_epochs": 1, "random_state": 0}
+    given = {"n_epochs": 1, "demand_factors": 0, "random_state": 0}
     for posterior, strength in (("point", 20.0), ("variational", 1.0)):
         one, other = (
             orbm.OrdinalMF(3, posterior=posterior, factor_precision=own, **given).fit(simulated())
@@ -100,7 +100,7 @@ def test_strengths_that_are_not_given():
 @pytest.mark.parametrize(("posterior", "most"), [("variational", 30), ("point", 60)])
 def test_learning_stops_by_itself(posterior, most):
     for n_epochs in (None, 200):
-        model = orbm.OrdinalMF(4, posterior=posterior, n_epochs=n_epochs, random_state=0)
+        model = orbm.OrdinalMF(4, posterior=posterior, n_epochs=n_epochs, demand_factors=0, random_state=0)
         model.fit(simulated())
         assert model.n_iter_ <= (most if n_epochs is None else 99)
         assert model.best_epoch_ == model.history_["validation"].argmax() + 1
@@ -188,7 +188,7 @@ def test_thresholds_are_found(posterior):
     rng = np.random.default_rng(0)
     levels = np.searchsorted(BOUNDS[5], rng.normal(size=(300, 40)))
     user, item = np.indices(levels.shape).reshape(2, -1)
-    model = orbm.OrdinalMF(2, posterior=posterior, n_epochs=25, random_state=0)
+    model = orbm.OrdinalMF(2, posterior=posterior, n_epochs=25, demand_factors=0, random_state=0)
     model.fit((user, item, levels.ravel()))
     cutpoints = model.model_.column_cutpoints.mean(axis=0)
     found = bounds_of(cutpoints, np.zeros(4), 5)[1:-1]
@@ -203,7 +203,7 @@ def test_a_factorisation_is_found_again(posterior):
     truth = truth + rng.normal(size=(200, 2)) @ rng.normal(0, 0.9, (2, 80))
     levels = np.searchsorted(BOUNDS[5], truth + rng.normal(size=truth.shape))
     user, item = np.nonzero(rng.random(levels.shape) < 0.7)
-    model = orbm.OrdinalMF(2, posterior=posterior, factor_precision=1.0, random_state=0)
+    model = orbm.OrdinalMF(2, posterior=posterior, factor_precision=1.0, demand_factors=0, random_state=0)
     model.fit((user, item, levels[user, item]))
     found = expected_utility(model.model_, all_cells(200, 80))
     assert np.corrcoef(found, truth.ravel())[0, 1] > 0.95

@@ -27,8 +27,12 @@ def models(*names, **changes):
     return [MODELS[name](random_state=None, **changes) for name in names]
 
 
+def of_models(given, **changes):
+    return orbm.RatingEnsemble(given, demand_factors=0, random_state=0, **changes)
+
+
 def ensemble_of(*names, **changes):
-    return orbm.RatingEnsemble(models(*names, **changes), random_state=0)
+    return of_models(models(*names, **changes))
 
 
 def test_parts_are_what_they_are_alone(ratings):
@@ -47,7 +51,7 @@ def test_parts_are_what_they_are_alone(ratings):
 
 def test_models_that_are_given_stay_as_they_are(ratings):
     given = models("ordinal", "gaussian")
-    orbm.RatingEnsemble(given, random_state=0).fit(ratings)
+    of_models(given).fit(ratings)
     assert not any(hasattr(model, "models_") for model in given)
     assert all(model.random_state is None for model in given)
 
@@ -57,7 +61,7 @@ def test_a_model_may_have_a_seed_of_its_own(ratings):
 
     def first(seed):
         both = [MODELS["ordinal"](random_state=seed, n_epochs=2), *models("gaussian", n_epochs=2)]
-        return orbm.RatingEnsemble(both, random_state=0).fit(ratings).estimators_[0]
+        return of_models(both).fit(ratings).estimators_[0]
 
     of_ensemble, own = first(None), first(7)
     assert_same_models(first(7), own)
@@ -112,7 +116,7 @@ def test_shares_of_three_are_the_most_likely_ones(ratings):
 
 def test_shares_are_equal_when_nothing_is_held_out(ratings):
     both = models("matrix", "ordinal", n_averaged=2)
-    model = orbm.RatingEnsemble(both, validation_fraction=0, random_state=0).fit(ratings)
+    model = of_models(both, validation_fraction=0).fit(ratings)
     assert [one.share for one in model.models_] == [0.25] * 4
     assert model.shares_.tolist() == [0.5, 0.5]
 
@@ -199,7 +203,7 @@ def wild(**changes):
 def test_a_model_that_diverges_is_left_out(ratings, tmp_path):
     train, rest = halves(ratings)
     given = [wild(), *models("ordinal")]
-    model = orbm.RatingEnsemble(given, random_state=0)
+    model = of_models(given)
     with pytest.warns(ConvergenceWarning, match="MatrixCumulativeRBM is left out of the ensemble"):
         model.fit(train, rest)
     assert model.shares_.tolist() == [1.0]
@@ -209,7 +213,7 @@ def test_a_model_that_diverges_is_left_out(ratings, tmp_path):
 
 
 def test_when_all_diverge_there_is_no_model(ratings):
-    model = orbm.RatingEnsemble([wild(), wild()], random_state=0)
+    model = of_models([wild(), wild()])
     with (
         pytest.warns(ConvergenceWarning, match="left out of the ensemble"),
         pytest.raises(orbm.DataError, match="set learning_rate much lower"),

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from small_matrices import (
     AVERAGED,
     LABELS,
+    LISTS,
     MODELS,
     assert_same_models,
     every_model,
@@ -114,7 +115,7 @@ def test_an_explanation(model, ratings):
 @every_model
 def test_equal_models_make_equal_files(make, ratings, tmp_path):
     paths = [tmp_path / "one.orbm", tmp_path / "other.orbm", tmp_path / "again.orbm"]
-    models = [make(n_epochs=3).fit(ratings) for _ in range(2)]
+    models = [make(n_epochs=3, **LISTS).fit(ratings) for _ in range(2)]
     for model, path in zip(models, paths, strict=False):
         model.save(path)
     again = orbm.load(paths[0])

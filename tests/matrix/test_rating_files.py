@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from small_matrices import MODELS, assert_same_models, learnt, on_any_scales, simulated, small
+from small_matrices import LISTS, MODELS, assert_same_models, learnt, on_any_scales, simulated, small
 
 import ordinalrbm as orbm
 from ordinalrbm.storage import model_file
@@ -26,7 +26,7 @@ def test_a_loaded_model_says_the_same(tmp_path, ids, make):
     if ids == "numbers":
         ratings["user"] = ratings["user"].str[1:].astype(int)
         ratings["item"] = ratings["item"].str[1:].astype(int)
-    model = make(n_epochs=3)
+    model = make(n_epochs=3, **LISTS)
     if "n_averaged" in model.get_params():
         model.set_params(n_averaged=2)
     again = saved_and_loaded(model.fit(ratings), tmp_path)

@@ -1,5 +1,6 @@
 """Learning from rating matrices: that it learns, odd data, seeds, threads, interruption."""
 
+import functools
 import hashlib
 import os
 import subprocess
@@ -13,6 +14,7 @@ from scipy import sparse
 from sklearn.base import clone
 from small_matrices import (
     LABELS,
+    LISTS,
     MODELS,
     assert_same_models,
     every_model,
@@ -134,7 +136,7 @@ def digests():
     """Of what each model learns, folds in, recommends and explains."""
     found = []
     for name, make in MODELS.items():
-        model = make().fit(simulated())
+        model = make(n_epochs=3, **LISTS).fit(simulated())
         items = ["i1", "i2" if name == "multinomial" else "j"]
         wider = model.fold_in((["x", "x"], items, [1, 5]))
         arrays = [array for one in wider.models_ for array in one.to_arrays().values()]
@@ -162,7 +164,7 @@ def test_threads_do_not_change_a_bit():
 @every_model
 def test_the_data_are_not_changed(ratings, make):
     before = ratings.copy()
-    make(n_epochs=2).fit(ratings).recommend("u1")
+    make(n_epochs=2, **LISTS).fit(ratings).recommend("u1")
     pd.testing.assert_frame_equal(ratings, before)
 
 
@@ -266,7 +268,7 @@ def test_nobody_loses_all_ratings_to_validation(shuffle):
 @every_model
 def test_a_user_and_an_item_with_a_single_rating(ratings, make):
     more = pd.DataFrame({"user": ["once", "u1"], "item": ["i1", "rare"], "rating": [1, 5]})
-    model = make(n_epochs=2).fit(pd.concat([ratings, more]))
+    model = make(n_epochs=2, **LISTS).fit(pd.concat([ratings, more]))
     p = model.predict_proba(["once", "u1", "once"], ["i2", "rare", "rare"])
     assert np.isfinite(p).all()
     assert len(model.recommend("once", n=60)) == 50  # all 51 items but the one seen
@@ -276,7 +278,7 @@ def test_a_user_and_an_item_with_a_single_rating(ratings, make):
 def test_users_and_items_without_ratings_are_unknown(ratings, make):
     row, column = (ratings[name].str[1:].astype(int) for name in ("user", "item"))
     matrix = sparse.coo_array((ratings["rating"], (row, column)), shape=(130, 55))
-    model = make().fit(matrix)
+    model = make(**LISTS).fit(matrix)
     assert (len(model.users_), len(model.items_)) == (130, 55)
     items = np.arange(50)
     np.testing.assert_allclose(model.predict(125, items), model.predict(-1, items), rtol=2e-2)
@@ -287,8 +289,8 @@ def test_users_and_items_without_ratings_are_unknown(ratings, make):
 @every_model
 def test_a_single_user_and_a_single_rating(make):
     one = pd.DataFrame({"user": [1, 1, 1], "item": [1, 2, 3], "rating": [1, 2, 2]})
-    assert make().fit(one).predict(1, [1, 2]).shape == (2,)
-    alone = make(scale=[1, 2, 3]).fit(one[:1])
+    assert make(**LISTS).fit(one).predict(1, [1, 2]).shape == (2,)
+    alone = make(scale=[1, 2, 3], **LISTS).fit(one[:1])
     p = alone.predict_proba([1, 9], [1, 5])
     assert p.shape == (2, 3)
     assert np.isfinite(p).all()
@@ -299,7 +301,7 @@ def test_a_single_user_and_a_single_rating(make):
 def test_a_level_that_nobody_chose(make):
     levels = np.random.default_rng(0).choice([1, 2, 5], (30, 8))
     user, item = np.indices(levels.shape).reshape(2, -1)
-    model = make(scale=list(LABELS)).fit((user, item, levels.ravel()))
+    model = make(scale=list(LABELS), **LISTS).fit((user, item, levels.ravel()))
     p = model.predict_proba(user[:40], item[:40])
     assert (p > 0).all()
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
@@ -309,7 +311,7 @@ def test_a_level_that_nobody_chose(make):
 def test_ratings_that_are_all_equal_say_nothing(make):
     frame = pd.DataFrame({"user": [1, 2], "item": [1, 1], "rating": [4, 4]})
     with pytest.warns(UserWarning, match="From 2 of 2 ratings nothing can be learnt"):
-        model = make().fit(frame)
+        model = make(**LISTS).fit(frame)
     np.testing.assert_array_equal(model.predict_proba([1, 5], [1, 7]), [[1.0], [1.0]])
     np.testing.assert_array_equal(model.predict([1, 5], [1, 7]), 4.0)
     assert model.predict(1, 1, rule="mode").tolist() == [4]
@@ -358,6 +360,17 @@ def test_all_rating_models_are_tested():
     assert {type(make()) for make in MODELS.values()} == kinds
 
 
+@functools.cache
+def learnt_and_scored(**switch):
+    """The paper's model with something switched off."""
+    ratings = simulated(150, 40)
+    train, test = ratings[::2], ratings[1::2]
+    common = {"n_epochs": 20, "batch_size": 20, "calibrate": False, "weight_decay": 20.0}
+    model = small(3, 3, **(common | switch)).fit(train)
+    found = model.predict_proba(test["user"], test["item"])
+    return model, orbm.evaluate.score(found, test["rating"].to_numpy(float), LABELS)
+
+
 @pytest.mark.parametrize(
     "switch",
     [
@@ -371,22 +384,12 @@ def test_all_rating_models_are_tested():
 )
 def test_what_is_added_to_the_paper_can_be_switched_off(switch):
     """Each form still learns, and is another than the one with everything."""
-    ratings = simulated(150, 40)
-    train, test = ratings[::2], ratings[1::2]
-    common = {"n_epochs": 20, "batch_size": 20, "calibrate": False, "weight_decay": 20.0}
-
-    def scored(**given):
-        model = small(3, 3, **(common | given)).fit(train)
-        found = model.predict_proba(test["user"], test["item"])
-        return orbm.evaluate.score(found, test["rating"].to_numpy(float), LABELS)
-
-    plain, switched = scored(), scored(**switch)
+    (_, plain), (model, switched) = learnt_and_scored(), learnt_and_scored(**switch)
     assert switched["nll"] != plain["nll"]
     assert switched["nll"] < plain["nll"] + 0.1
     # fold_in needs precisions also where nothing had a prior.
-    new = (["x", "x"], train["item"].iloc[:2].tolist(), [1, 5])
-    model = small(3, 3, **(common | switch)).fit(train)
-    assert np.isfinite(model.fold_in(new).predict_proba("x", train["item"].iloc[5])).all()
+    new = (["x", "x"], model.items_.labels[:2], [1, 5])
+    assert np.isfinite(model.fold_in(new).predict_proba("x", model.items_.labels[5])).all()
 
 
 def test_plain_steps_follow_the_mean_gradient():

@@ -1,6 +1,6 @@
 """The best items in batches and on odd labels, and the reasons for them."""
 
-from functools import partial
+import functools
 
 import numpy as np
 import pandas as pd
@@ -10,6 +10,7 @@ from small_matrices import MODELS, every_model, learnt, simulated, small
 
 import ordinalrbm as orbm
 from ordinalrbm.matrix import top_n as recommending
+from ordinalrbm.matrix.item_weights import Past
 from ordinalrbm.matrix.protocol import ExplainedCell
 
 
@@ -41,12 +42,17 @@ def test_who_has_seen_almost_everything_gets_less(model, ratings):
     assert (found + n_seen == 50).all()
 
 
+@functools.cache
+def learnt_quickly(make):
+    return make(n_epochs=2).fit(simulated())
+
+
 @every_model
 @pytest.mark.parametrize(("low", "step"), [(-1e308, 4e307), (2.0**50, 1.0)])
 def test_labels_that_float32_cannot_hold(ratings, make, low, step):
     """The order of the items and their expected ratings, whatever the numbers are."""
     far = ratings.assign(rating=low + step * (ratings["rating"] - 1))
-    plain, model = (make(n_epochs=2).fit(data) for data in (ratings, far))
+    plain, model = learnt_quickly(make), make(n_epochs=2).fit(far)
     found, expected = (each.recommend("u3", n=5, score="rating") for each in (model, plain))
     assert found["item"].tolist() == expected["item"].tolist()
     np.testing.assert_allclose(found["score"] / step, low / step + (expected["score"] - 1))
@@ -191,14 +197,43 @@ def test_few_rows_at_a_time_where_all_columns_are_looked_at(monkeypatch):
         looked_at.append(row.size)
         return chances[row, column]
 
-    choose = partial(recommending.choose_by_chance, chance)
-    whole = recommending.best_wanted(most_wanted, choose, n_rows, n_columns, 5)
+    whole = recommending.best_wanted(most_wanted, chance, n_rows, n_columns, 5)
     assert max(looked_at) == n_rows * n_columns
     looked_at.clear()
     monkeypatch.setattr(recommending, "_BATCH_BYTES", 1)
-    blocks = recommending.best_wanted(most_wanted, choose, n_rows, n_columns, 5)
+    blocks = recommending.best_wanted(most_wanted, chance, n_rows, n_columns, 5)
     assert max(looked_at) == n_columns
     for one, other in zip(blocks, whole, strict=True):
         np.testing.assert_array_equal(one, other)
     truth = np.argsort(-chances, axis=1, kind="stable")[:, :5]
     np.testing.assert_array_equal(whole.item.reshape(n_rows, 5), truth)
+
+
+@pytest.mark.parametrize("with_times", [True, False])
+@pytest.mark.parametrize("n", [1, 3, 10])
+def test_one_call_from_rows_to_lists_looks_as_far_as_it_must(n, with_times):
+    """Of 300 items that are chosen about alike, few are rated with a 5; by the scores of all."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(np.argwhere(rng.random((60, 300)) < 0.1), columns=["user", "item"])
+    quality = rng.random(300) ** 8
+    frame["rating"] = np.where(
+        rng.random(len(frame)) < quality[frame["item"]], 5, rng.integers(1, 4, len(frame))
+    )
+    frame["rating"] += frame["rating"].eq(4)
+    if with_times:
+        frame["timestamp"] = rng.permutation(len(frame))
+    model = orbm.OrdinalMF(2, n_epochs=3, random_state=0).fit(frame)
+    known, rows, items = model.ratings_, np.arange(0, 60, 7), model.items_.labels
+    found = model.recommend(model.users_.labels[rows], n=n, liked=5, exclude=items[:9])
+    demand = model.demand_.scores(model.demand_.rows[rows], Past(known.observations, known.age), rows)
+    n_further = 0
+    for k, d in enumerate(rows):
+        product = demand[k] * model.predict_proba(int(model.users_.labels[d]), items)[:, -1]
+        product[:9], product[known.observations.row(d)[0]] = -np.inf, -np.inf
+        best = np.argsort(-product, kind="stable")[:n]
+        own = found.iloc[k * n : (k + 1) * n]
+        assert own["item"].tolist() == items[best].tolist()
+        np.testing.assert_allclose(own["score"], product[best], rtol=1e-5)
+        is_shown = np.setdiff1d(np.arange(9, items.size), known.observations.row(d)[0])
+        n_further += np.sort(demand[k][is_shown])[-max(12 * n, 64)] > product[best[-1]]
+    assert n_further  # that the first look was not enough for

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.model_selection import GridSearchCV, PredefinedSplit
-from small_matrices import MODELS, learnt, simulated
+from small_matrices import LISTS, MODELS, learnt, simulated
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
@@ -153,7 +153,7 @@ def test_all_ratings_equal_are_recommended_by_demand(make, tmp_path):
     """They tell who chose what, and nothing else."""
     frame = crowd(60, 15).assign(rating=5)
     with pytest.warns(UserWarning, match="scale of one level"):
-        model = make().fit(frame)
+        model = make(**LISTS).fit(frame)
     popular = frame["item"].value_counts().sort_values(ascending=False, kind="stable")
     assert model.recommend(999, n=5)["item"].tolist()[:2] == popular.index[:2].tolist()
     found = model.recommend([3, 4], n=5)
@@ -211,6 +211,18 @@ def test_new_ratings_come_with_the_call(model, score):
     assert "x" not in model.users_
 
 
+@pytest.mark.parametrize("score", SCORES)
+def test_one_person_needs_no_id(model, score):
+    given = {"i1": 5, "unheard of": 3, "i9": 4, "i2": 1}
+    triples = (["x"] * 4, list(given), list(given.values()))
+    whole = model.recommend(ratings=triples, n=5, score=score)
+    found = model.recommend(ratings=given | {"i4": None}, n=5, score=score)
+    pd.testing.assert_frame_equal(found, whole.drop(columns="user"))
+    nobody = model.recommend("nobody", n=5, score=score).drop(columns="user")
+    for nothing in ({}, {"i4": None}):
+        pd.testing.assert_frame_equal(model.recommend(ratings=nothing, n=5, score=score), nobody)
+
+
 def test_a_known_user_with_new_ratings(model):
     seen = model.ratings_.observations.row(model.users_.lookup(["u5"])[0])[0]
     other = next(item for item in model.items_.labels if item not in model.items_.take(seen))
@@ -238,6 +250,10 @@ def test_what_is_wrong_is_said():
         model.recommend("u1", score="mean")
     with pytest.raises(orbm.DataError, match=r"not on the scale|is not"):
         model.recommend(ratings=(["x"], ["i1"], [77]))
+    with pytest.raises(orbm.DataError, match=r"'i1'.*the value 77 is not on the scale"):
+        model.recommend(ratings={"i1": 77})
+    with pytest.raises(orbm.DataError, match="of one person without an id, but users= is given"):
+        model.recommend("u1", ratings={"i1": 5})
 
 
 def test_generators_and_membership():
@@ -338,7 +354,9 @@ def test_a_grid_search():
     table = simulated()
     fold = np.where(np.arange(len(table)) % 5 == 0, 0, -1)
     search = GridSearchCV(
-        orbm.OrdinalMF(n_epochs=3, random_state=0), {"n_factors": [1, 4]}, cv=PredefinedSplit(fold)
+        orbm.OrdinalMF(n_epochs=3, demand_factors=0, random_state=0),
+        {"n_factors": [1, 4]},
+        cv=PredefinedSplit(fold),
     )
     search.fit(table)
     assert search.best_params_["n_factors"] in (1, 4)
@@ -395,9 +413,11 @@ def test_new_ratings_of_a_call_are_the_latest():
     new = frame[frame["user"] == 6].assign(user=777)
     model = fitted_in_time(frame)
     unlike = new.assign(timestamp=-new["timestamp"])
-    found = [model.recommend(ratings=given, score="demand") for given in (new, unlike)]
-    assert (found[0]["item"] >= 30).mean() > (found[1]["item"] >= 30).mean()
-    pd.testing.assert_frame_equal(found[0], model.fold_in(new).recommend(777, score="demand"), rtol=1e-3)
+    found = [model.recommend(ratings=given, score="demand", n=60) for given in (new, unlike)]
+    late, early = (one["score"][one["item"] >= 30].sum() / one["score"].sum() for one in found)
+    assert late > early + 0.01
+    wider = model.fold_in(new).recommend(777, score="demand", n=60)
+    pd.testing.assert_frame_equal(found[0], wider, rtol=1e-3)
 
 
 @pytest.mark.parametrize("liked", [None, 1, 3, 5])

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from small_matrices import MODELS, halves, learnt, simulated
+from small_matrices import LISTS, MODELS, halves, learnt, simulated
 
 import ordinalrbm as orbm
 
@@ -102,7 +102,7 @@ def with_new_item(number=0):
 
 def test_a_call_sees_one_state_from_its_first_line_to_its_last(name, monkeypatch):
     """In the middle of it there is an update, which brings users and items."""
-    model = MODELS[name]().fit(simulated())
+    model = MODELS[name](**LISTS).fit(simulated())
     asked = {"n": 5, "items": model.items_.labels, "exclude": ["i3"]}
     before = model.recommend(["u3", "u4"], **asked)
     own = type(model)._asked
@@ -119,7 +119,7 @@ def test_a_call_sees_one_state_from_its_first_line_to_its_last(name, monkeypatch
 
 def test_an_update_is_seen_when_it_is_done(name, monkeypatch):
     """Whoever reads in the middle of an update sees the model of before."""
-    model = MODELS[name]().fit(simulated())
+    model = MODELS[name](**LISTS).fit(simulated())
     before, found = model.recommend("all", n=3, exclude=["i3"]), []
     own = type(model)._set_ratings
 
@@ -135,7 +135,7 @@ def test_an_update_is_seen_when_it_is_done(name, monkeypatch):
 
 def test_no_update_is_lost_when_there_are_two_at_once(monkeypatch):
     """The second begins in the middle of the first, and waits."""
-    model = MODELS["ordinal"]().fit(simulated())
+    model = MODELS["ordinal"](**LISTS).fit(simulated())
     second = threading.Thread(target=model.update, args=[with_new_item(2)])
     own = type(model)._update
 
@@ -153,7 +153,7 @@ def test_no_update_is_lost_when_there_are_two_at_once(monkeypatch):
 
 
 def test_an_updated_model_is_copied_and_pickled():
-    model = MODELS["ordinal"]().fit(simulated()).update(with_new_item())
+    model = MODELS["ordinal"](**LISTS).fit(simulated()).update(with_new_item())
     for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), copy.copy(model)):
         other.update(with_new_item(1))
         assert "n1" in other.items_

@@ -80,8 +80,9 @@ class Browser:
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.devtools("Emulation.setDeviceMetricsOverride", **size)
 
-    def open(self, page: Path) -> None:
-        self._call("POST", "/url", {"url": page.resolve().as_uri()})
+    def open(self, page: Path | str) -> None:
+        url = page if isinstance(page, str) else page.resolve().as_uri()
+        self._call("POST", "/url", {"url": url})
 
     def run(self, script: str, *arguments: Any) -> Any:
         return self._call("POST", "/execute/sync", {"script": script, "args": list(arguments)})

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from browser import AVAILABLE, Browser
-from small_pages import answers, survey
+from small_pages import LEVELS, answers, survey
 from test_mixed_pages import of_all_kinds
 
 import ordinalrbm as orbm
@@ -182,6 +182,20 @@ def test_somebody_tries_it(opened):
     )
     assert opened.run("return document.querySelector('.live').dataset.answered") == "3"
     assert opened.run(bars) != before
+
+
+def test_what_tells_most_is_asked(opened, model):
+    ask = "return ordinalrbm.live.tellsMost(arguments[0], arguments[1])"
+    for answered in ({}, {0: 3, 17: 0, 99: 2}):
+        given = [answered.get(k) for k in range(N_QUESTIONS)]
+        found = opened.run(ask, given, [k for k in range(N_QUESTIONS) if k not in answered])
+        row = {f"q{k}": LEVELS[level] for k, level in answered.items()}
+        best, own = (model.ask(row, among)["information"][0] for among in (None, [f"q{found}"]))
+        assert own > 0.9 * best
+    before = opened.run("return document.querySelectorAll('.live-asked select').length")
+    opened.run("document.querySelector('.live-next').click()")
+    asked = "return [...document.querySelectorAll('.live-asked select')].map((e) => e.dataset.question)"
+    assert len(set(opened.run(asked))) == before + 1
 
 
 @pytest.mark.parametrize("unanswered", ["latent", "absent"])

@@ -4,8 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import ordinalrbm as orbm
+from ordinalrbm.runtime.threads import one_blas_thread
 
 
 def test_eight_threads_get_what_one_gets():
@@ -26,3 +28,13 @@ def test_eight_threads_get_what_one_gets():
             np.testing.assert_array_equal(found[0], factors)
             pd.testing.assert_frame_equal(found[1], best)
             np.testing.assert_array_equal(found[2], probabilities)
+
+
+def test_one_thread_multiplies_matrices():
+    def n_threads():
+        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+    with threadpool_limits(2, "blas"):
+        with one_blas_thread():
+            assert n_threads() == {1}
+        assert n_threads() == {2}

@@ -60,7 +60,7 @@ def ratings(seed=0):
 )
 def test_the_same_of_ratings(kind, fraction):
     learnt, test = ratings()
-    given = {"validation_fraction": fraction, "random_state": 0}
+    given = {"validation_fraction": fraction, "demand_factors": 0, "random_state": 0}
     if kind == "multinomial":
         model = orbm.MultinomialRBM(4, learning_rate=2000.0, n_epochs=30, **given)
     else:

@@ -19,16 +19,14 @@ def test_every_epoch_is_logged(caplog):
 
 USERS, ITEMS = np.divmod(np.arange(240), 12)
 RATINGS = (USERS, ITEMS, 1 + (USERS * ITEMS) % 4)
+GIVEN = {"n_epochs": 6, "demand_factors": 0, "random_state": 0}
 SURVEY = np.random.default_rng(0).integers(1, 4, (60, 5))
 FITS = {
     "survey": (lambda: orbm.CumulativeRBM.binary(2, n_epochs=6, random_state=0), SURVEY),
-    "ordinal": (lambda: orbm.OrdinalMF(2, n_epochs=6, patience=9, random_state=0), RATINGS),
-    "sampled": (
-        lambda: orbm.OrdinalMF(2, posterior="sampled", n_draws=2, n_epochs=6, random_state=0),
-        RATINGS,
-    ),
-    "binary": (lambda: orbm.MatrixCumulativeRBM(2, 2, n_epochs=6, random_state=0), RATINGS),
-    "multinomial": (lambda: orbm.MultinomialRBM(2, n_epochs=6, random_state=0), RATINGS),
+    "ordinal": (lambda: orbm.OrdinalMF(2, patience=9, **GIVEN), RATINGS),
+    "sampled": (lambda: orbm.OrdinalMF(2, posterior="sampled", n_draws=2, **GIVEN), RATINGS),
+    "binary": (lambda: orbm.MatrixCumulativeRBM(2, 2, **GIVEN), RATINGS),
+    "multinomial": (lambda: orbm.MultinomialRBM(2, **GIVEN), RATINGS),
 }
 
 

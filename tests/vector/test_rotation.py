@@ -164,3 +164,16 @@ def test_procrustes_of_a_whole_target_is_the_polar_part():
     left, _, right = np.linalg.svd(original.T @ simple)
     found = rotate(original, "procrustes", target=simple)
     np.testing.assert_allclose(found.pattern, original @ left @ right, atol=1e-5)
+
+
+@pytest.mark.parametrize("rotation", ["varimax", "quartimax"])
+def test_two_factors_are_at_the_best_of_all_angles(rotation):
+    """Where all loadings share a strong direction, which gradients alone find slowly."""
+    rng = np.random.default_rng(1)
+    given = np.column_stack([rng.uniform(0.65, 0.85, 6), 0.35 * (-1.0) ** np.arange(6)])
+    original = given + 0.02 * rng.normal(size=given.shape)
+    angle = np.linspace(0.0, np.pi / 2, 5000)
+    turns = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    best = min(CRITERIA[rotation](kaiser(original @ turn, original)) for turn in turns.transpose(2, 0, 1))
+    found = CRITERIA[rotation](kaiser(rotate(original, rotation).pattern, original))
+    assert best - 1e-6 < found <= best + 1e-12

@@ -15,6 +15,8 @@ from ordinalrbm.cli.ask import ask
 from ordinalrbm.cli.invariance import invariance
 from ordinalrbm.cli.recommend import recommend
 from ordinalrbm.cli.explain import explain, similar
+from ordinalrbm.cli.forget import forget
+from ordinalrbm.cli.serve import serve
 from ordinalrbm.cli.evaluate import compare, evaluate
 from ordinalrbm.cli.report import report
 from ordinalrbm.cli.info import info

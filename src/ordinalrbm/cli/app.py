@@ -1,7 +1,5 @@
 """The program ``ordinalrbm``: its commands, and what happens when one of them fails."""
 
-from __future__ import annotations
-
 import io
 import os
 import re
@@ -16,16 +14,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ordinalrbm.cli import process
 from ordinalrbm.cli.options import SECTIONS, expanded, section_of
-from ordinalrbm.cli.process import (
-    MemoryLimitError,
-    Stopped,
-    is_out_of_memory,
-    out_of_memory,
-    own_rank,
-    refuse_low_limits,
-    stop_at_once,
-)
 from ordinalrbm.errors import DataError, DiskError, LostError
 from ordinalrbm.runtime import __version__
 from ordinalrbm.runtime.printable import printable
@@ -55,8 +45,6 @@ def _coloured(text: str, **style: Any) -> str:
 
 
 class _Help:
-    """A command, or all of them, whose help is in colour."""
-
     def get_help(self: Any, ctx: Any) -> str:
         formatter = _Formatter(width=ctx.terminal_width, max_width=ctx.max_content_width)
         self.format_help(ctx, formatter)
@@ -75,7 +63,7 @@ class _Commands(_Help, TyperGroup):
             sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode shows question marks
         with warnings.catch_warnings(), _failures_in_one_line(), _usage_in_one_line():
             warnings.showwarning = _show_warning
-            with stop_at_once():
+            with process.stop_at_once():
                 result = super().invoke(ctx)
                 sys.stdout.flush()  # a full disk shows here, and not when Python ends
                 return result
@@ -85,7 +73,7 @@ class _Command(_Help, TyperCommand):
     """A command; its help can be read whatever the limits are."""
 
     def invoke(self, ctx: Any) -> Any:
-        refuse_low_limits()
+        process.refuse_low_limits()
         return super().invoke(ctx)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -140,11 +128,11 @@ def _failures_in_one_line() -> Iterator[None]:
     """Whatever goes wrong in a command: one line and the right exit status."""
     try:
         yield
-    except Stopped as stopped:
+    except process.Stopped as stopped:
         raise _failed("Stopped.", _OF_SIGNALS + stopped.number) from None
     except KeyboardInterrupt:
         raise _failed("Stopped.", _OF_SIGNALS + signal.SIGINT) from None
-    except (DiskError, LostError, MemoryLimitError) as error:
+    except (DiskError, LostError, process.MemoryLimitError) as error:
         raise _failed(f"Error: {error}", FAILED) from None
     except DataError as error:
         raise _failed(f"Error: {error}", WRONG_INPUT) from None
@@ -155,30 +143,25 @@ def _failures_in_one_line() -> Iterator[None]:
         message = f"Error: Permission denied: '{error.filename}'; choose another file."
         raise _failed(message, WRONG_INPUT) from None
     except Exception as error:
-        if is_out_of_memory(error):
-            raise _failed(f"Error: {out_of_memory()}", FAILED) from None
+        if process.is_out_of_memory(error):
+            raise _failed(f"Error: {process.out_of_memory()}", FAILED) from None
         if isinstance(error, OSError):
             _forget_output()
             where = f" '{error.filename}'" if error.filename else ""
             message = f"Error: The system has failed ({error.strerror or error}){where}; try again."
             raise _failed(message, FAILED) from None
-        if _is_of_typer(error):
+        if {kind.__module__.split(".")[0] for kind in type(error).__mro__} & {"click", "typer"}:
             raise
         raise _failed(_unforeseen(error), FAILED) from None
 
 
 def _failed(message: str, code: int) -> typer.Exit:
-    rank = own_rank()
+    rank = process.own_rank()
     message = message if rank is None else f"Process {rank}: {message}"
     start, colon, rest = printable(message).partition("Error:")
     with suppress(OSError):  # where even standard error is gone
         typer.echo(f"{start}{_coloured(colon, fg='red')}{rest}", err=True)
     return typer.Exit(code)
-
-
-def _is_of_typer(error: Exception) -> bool:
-    modules = {kind.__module__.split(".")[0] for kind in type(error).__mro__}
-    return bool(modules & {"click", "typer"})
 
 
 def _unforeseen(error: Exception) -> str:

@@ -1,7 +1,5 @@
 """``ordinalrbm demo``: a survey about food."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -98,13 +98,11 @@ def run(
     n_hidden, (n_rows, n_columns) = hidden.level.size, answers.shape
     screen.title("Food World Cup")
     screen.say(
-        f"In 2014 FiveThirtyEight asked {n_rows:,} Americans how they like {n_columns} "
-        f"national cuisines, from 1 (hate) to 5 (love), and got "
-        f"{answers.notna().to_numpy().mean():.0%} of the answers: many cuisines are "
-        "unfamiliar (data: FiveThirtyEight, CC BY 4.0). This demo "
-        f"hides {HIDDEN_SHARE:.0%} of the given answers, learns from the others which "
-        f"tastes go together, predicts the {n_hidden:,} hidden ones, recommends, draws two "
-        "pictures and writes a report."
+        f"In 2014 FiveThirtyEight asked {n_rows:,} Americans how they like {n_columns} national cuisines, "
+        f"from 1 (hate) to 5 (love), and got {answers.notna().to_numpy().mean():.0%} of the answers: many "
+        f"cuisines are unfamiliar (data: FiveThirtyEight, CC BY 4.0). This demo hides {HIDDEN_SHARE:.0%} of "
+        f"the given answers, learns from the others which tastes go together, predicts the {n_hidden:,} "
+        "hidden ones, recommends, draws two pictures and writes a report."
     )
     screen.console.print()
     warm_up()
@@ -212,7 +210,6 @@ def _survey(answers: pd.DataFrame, background: pd.DataFrame) -> Survey:
 
 
 def _learn(screen: _Screen, shown: Encoded, settings: dict[str, Any]) -> tuple[CumulativeRBM, orbm.OrdinalMF]:
-    """The model of the survey, and that of the same answers as ratings."""
     n_factors, n_answers = settings["n_factors"], shown.observations.n_entries
     screen.say(f"Learning {n_factors} factors from the other {n_answers:,} answers ...")
     # In a log, a bar that redraws itself is only noise.
@@ -222,11 +219,9 @@ def _learn(screen: _Screen, shown: Encoded, settings: dict[str, Any]) -> tuple[C
 
 
 def as_ratings(answers: pd.DataFrame) -> pd.DataFrame:
-    """A table of answers 1..5 as ratings: who, what, how much."""
     values, items = answers.to_numpy(dtype=float, na_value=np.nan), answers.columns.to_numpy(object)
     user, item = np.nonzero(~np.isnan(values))
-    rating = values[user, item].astype(np.int64)
-    return pd.DataFrame({"user": user, "item": items[item], "rating": rating})
+    return pd.DataFrame({"user": user, "item": items[item], "rating": values[user, item].astype(np.int64)})
 
 
 # ---- pictures and files -----------------------------------------------------------------------
@@ -260,7 +255,6 @@ def _draw(model: CumulativeRBM, answers: pd.DataFrame, background: pd.DataFrame)
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be written to, before any work is done for it."""
     there = next(part for part in (folder.absolute(), *folder.absolute().parents) if part.exists())
     if there.is_dir() and os.access(there, os.W_OK):
         return
@@ -269,7 +263,6 @@ def _check_folder(folder: Path) -> None:
 
 
 def _write(folder: Path, pictures: dict[str, Figure], page: str) -> dict[str, Path]:
-    """Save all; everything is made before the first is written, and none is ever half there."""
     contents = {PAGE: page.encode()}
     for name, figure in pictures.items():
         buffer = io.BytesIO()
@@ -311,12 +304,10 @@ class _Screen:
         self.say(text, style="dim")
 
     def say(self, text: str, style: str = "", indent: int = 0) -> None:
-        """A paragraph."""
         start, width = " " * indent, min(self.console.width, _WIDTH)
         filled = textwrap.fill(text, width, initial_indent=start, subsequent_indent=2 * start)
         self.console.print(Text(self.fit(filled), style=style), soft_wrap=True)
 
     def fit(self, text: str) -> str:
         """The text in characters that the terminal has."""
-        encoding = self.console.encoding.lower()
-        return text if encoding.startswith("utf") else text.translate(_ASCII)
+        return text if self.console.encoding.lower().startswith("utf") else text.translate(_ASCII)

@@ -1,7 +1,5 @@
 """``ordinalrbm doctor``: whether this machine is fit for work."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil
@@ -109,7 +107,6 @@ def _gpu() -> str:
 
 
 def _cache() -> str:
-    """Where compiled kernels are kept, or why they are not."""
     from ordinalrbm.engine import mean_field
     from ordinalrbm.runtime.jit import cache_folder
 

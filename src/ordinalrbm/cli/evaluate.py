@@ -102,12 +102,11 @@ def evaluate(
 ) -> None:
     """Score predictions of hidden answers or ratings.
 
-    Some are hidden, and the model learns from the others: in a survey, a tenth of the answers
-    (with --include also of categories and numbers, which have scores of their own); of ratings,
-    ten of each user, and five more to watch learning. The baselines are the marginal
-    distributions, the same for everybody, and for ratings also damped biases. The best items for
-    each user are compared with the most popular ones. A model that is given is tested on --data
-    without learning; ratings that it has learnt from are left out.
+    Some are hidden, and the model learns from the others: in a survey, a tenth of the answers (with --include
+    also of categories and numbers, which have scores of their own); of ratings, ten of each user, and five
+    more to watch learning. The baselines are the marginal distributions, the same for everybody, and for
+    ratings also damped biases. The best items for each user are compared with the most popular ones. A model
+    that is given is tested on --data without learning; ratings that it has learnt from are left out.
     """
     inputs.check_files(target, data, settings.schema, settings.users, settings.items)
     output = telling.output()

@@ -97,9 +97,6 @@ def _read(survey: Survey, settings: SurveySettings, rotation: Rotation) -> Facto
     )
 
 
-# ---- telling ----------------------------------------------------------------------------------
-
-
 def _tell(
     reading: FactorReading,
     compared: FactorNumbers | None,
@@ -128,16 +125,16 @@ def _tell(
     }
     tables += [_loading_table(reading), _factor_table(reading)]
     if reading.rotation in ("oblimin", "promax") and len(reading.factors) > 1:
-        tables.append(_correlation_table(reading))
+        columns = {"correlation": ""} | dict.fromkeys(_short(reading), ".2f")
+        tables.append(results_table(columns, reading.correlations.itertuples(name=None)))
     from ordinalrbm.estimators.factor_analysis import FEWEST_ITEMS
 
     n_own = int((reading.reliability["items"] >= FEWEST_ITEMS).sum())
     if 0 < n_own < len(reading.factors):
         has, its = ("has", "its") if n_own == 1 else ("have", "their")
         words.append(
-            f"Only {counted(n_own, 'factor')} {has} at least {FEWEST_ITEMS} questions of {its} "
-            "own; the others sharpen predictions a little. For reading, "
-            f"--factors {n_own} may be enough."
+            f"Only {counted(n_own, 'factor')} {has} at least {FEWEST_ITEMS} questions of {its} own; the "
+            f"others sharpen predictions a little. For reading, --factors {n_own} may be enough."
         )
     if "highest answer" in reading.table():
         words.append("Positive loading: people high on the factor tend to the highest answer.")
@@ -192,11 +189,6 @@ def _factor_table(reading: FactorReading) -> Table:
     rows = [(factor, reading.names[factor], *line) for factor, *line in lines]
     columns = {"factor": "", "people high on it answer": ""} | dict.fromkeys(numbers, ".2f")
     return results_table(columns | {"items": ".0f"}, rows)
-
-
-def _correlation_table(reading: FactorReading) -> Table:
-    columns = {"correlation": ""} | dict.fromkeys(_short(reading), ".2f")
-    return results_table(columns, reading.correlations.itertuples(name=None))
 
 
 def _short(reading: FactorReading) -> list[str]:

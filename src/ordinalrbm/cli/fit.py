@@ -32,6 +32,7 @@ Examples:
   ordinalrbm fit orders.csv --user-column who --item-column what \\
       --rating-column mark
   ordinalrbm fit ratings.csv -o films.orbm --users people.csv --scale 1..5
+  ordinalrbm fit visits.csv -o films.orbm --sample-weight visits
   ordinalrbm fit ratings.csv -o films.orbm --checkpoint steps
   torchrun --nproc-per-node=4 -m ordinalrbm fit ratings/ -o films.orbm"""
 
@@ -40,6 +41,7 @@ _CHECKPOINT = "Save the state of learning to this folder, so that a long fit can
 _EVERY = "How often to write a checkpoint, such as '30 s', '5 min' or '1 h', or a number of epochs."
 _RESUME = "Go on from the checkpoint if there is one; the result is as if never stopped."
 _TIMEOUT = "How long several processes wait for one that does not answer, before they end."
+_WEIGHT = "The column that says how many times each rating counts; 0 is not at all."
 _SCHEMA = "Write how the columns were read to a TOML file, for you to correct, and stop."
 
 
@@ -65,6 +67,7 @@ def fit(
     out: Annotated[Path | None, out_option("By default survey.orbm for survey.sav.", "MODEL")] = None,
     settings: Settings,
     columns: RatingColumns,
+    sample_weight: Annotated[str | None, option("COLUMN", _WEIGHT)] = None,
     device: options.DeviceOption = "cpu",
     write_schema: Annotated[Path | None, option("FILE", _SCHEMA)] = None,
     checkpoints: Checkpoints,
@@ -100,7 +103,9 @@ def fit(
         refuse(ctx, ("resume",), "there is no --checkpoint FOLDER to go on from")
     stages = ctx.with_resource(timings())
     with initialising_device(device):
-        material = inputs.read_to_learn(ctx, data, settings, columns, in_parts=rank is not None)
+        material = inputs.read_to_learn(
+            ctx, data, settings, columns, in_parts=rank is not None, weight=sample_weight
+        )
     if material.survey is None:
         refuse(ctx, ("write_schema",), f"'{data}' holds ratings, which need no schema")
     inputs.tell_material(material, output, every_column=write_schema is not None)

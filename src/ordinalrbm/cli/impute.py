@@ -70,13 +70,12 @@ def impute(
 ) -> None:
     """Fill the missing values of a survey file.
 
-    Fits a model to the survey first, unless a model is given before the survey. The file is written
-    back with all its labels. Empty cells are filled, and so are codes for refused, don't know and
-    no answer. Answers that were given stay, as do all other columns, what was not applicable or
-    not asked (see --fill), and questions that a whole group was never asked. With --draws 20 the
-    file holds the original and 20 imputations, counted in Imputation_ as in SPSS (_mi_m in Stata);
-    with --separate --out a.sav, files are a-1.sav, ... If there is nothing to fill, nothing is
-    learnt or written, and the exit code is 2.
+    Fits a model to the survey first, unless a model is given before the survey. The file is written back with
+    all its labels. Empty cells are filled, and so are codes for refused, don't know and no answer. Answers
+    that were given stay, as do all other columns, what was not applicable or not asked (see --fill), and
+    questions that a whole group was never asked. With --draws 20 the file holds the original and 20
+    imputations, counted in Imputation_ as in SPSS (_mi_m in Stata); with --separate --out a.sav, files are
+    a-1.sav, ... If there is nothing to fill, nothing is learnt or written, and the exit code is 2.
     """
     if draws is not None:
         refuse(ctx, ("rule",), "draws are random")
@@ -128,7 +127,6 @@ def _kinds(fill: str) -> tuple[Reason, ...]:
 
 
 def _option(reason: Reason) -> str:
-    """The name of a kind of cells on the command line: dont-know, not-applicable."""
     return reason.replace("'", "").replace(" ", "-")
 
 
@@ -199,7 +197,6 @@ def _never_asked(survey: Survey, fill: bool) -> _NeverAsked:
 
 
 def _answers(table: Encoded | pd.DataFrame, survey: Survey, without: np.ndarray | None) -> pd.DataFrame:
-    """Imputed answers to all questions but for some cells."""
     from ordinalrbm.data.tables import Encoded
 
     frame = table.to_frame() if isinstance(table, Encoded) else table

@@ -14,16 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 import ordinalrbm as orbm
-from ordinalrbm.cli.options import (
-    LEARNING,
-    OF_DESIGN,
-    OF_RATINGS,
-    OF_SURVEYS,
-    RatingColumns,
-    Settings,
-    SurveySettings,
-    refuse,
-)
+from ordinalrbm.cli import options
 from ordinalrbm.cli.output import Output, counted
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.paths import result_path, split_sheet
@@ -44,7 +35,7 @@ if TYPE_CHECKING:
 
 _MOST_TOLD = 3  # parts that are left out for the same reason
 _MOST_GUESSED = 10_000  # ids among which a misspelt one is looked for
-_UNWEIGHTED = "the weights in {!r} are left aside; give --weighted to fit with them."
+_UNWEIGHTED = "the model is fitted without the weights in {!r}; give --weighted to fit with them."
 _TITLES = ("title", "name", "label", "item", "description")  # usual names of a column of titles
 
 
@@ -55,7 +46,12 @@ def check_files(*read: Path | None, out: Path | None = None) -> None:
     """
     given = [split_sheet(path)[0] for path in read if path is not None]
     for path in given:
-        _check_there(path)
+        try:
+            is_there = path.exists()
+        except OSError as error:  # a folder that must not be looked into, a name that is too long
+            raise DataError(f"File '{path}' cannot be read ({error.strerror}); check the path.") from error
+        if not is_there:
+            raise DataError(f"File '{path}' does not exist; check the path.")
     if out is None:
         return
     check_writable(out)
@@ -72,15 +68,6 @@ def written_like(data: Path, ending: str) -> Path:
     return result_path(data, ending + known.get(suffixes.lower(), suffixes))
 
 
-def _check_there(path: Path) -> None:
-    try:
-        is_there = path.exists()
-    except OSError as error:  # a folder that must not be looked into, a name that is too long
-        raise DataError(f"File '{path}' cannot be read ({error.strerror}); check the path.") from error
-    if not is_there:
-        raise DataError(f"File '{path}' does not exist; check the path.")
-
-
 # ---- data -------------------------------------------------------------------------------------
 
 
@@ -88,8 +75,7 @@ def _check_there(path: Path) -> None:
 class Material:
     """What a file holds: a survey, or ratings.
 
-    Of ratings in Parquet files, each of several processes may read a part: then they are still to
-    be read.
+    Of ratings in Parquet files, each of several processes may read a part: then they are still to be read.
     """
 
     source: Source
@@ -109,7 +95,7 @@ class Material:
 
 def read_material(
     path: Path,
-    settings: SurveySettings | None = None,
+    settings: options.SurveySettings | None = None,
     known: Schema | None = None,
     in_parts: bool = False,
     layout: Layout | None = None,
@@ -123,7 +109,7 @@ def read_material(
 
     if model_file.is_model(path):
         raise DataError(f"File '{path}' is a model, not data; give a file with answers or ratings.")
-    settings, layout = settings or SurveySettings(), layout or AS_IT_IS
+    settings, layout = settings or options.SurveySettings(), layout or AS_IT_IS
     as_survey = settings.survey or settings.schema is not None
     if in_parts and not as_survey and layout.duplicates == "error":
         # Files that are no ratings in Parquet, or damaged, are refused below.
@@ -149,8 +135,7 @@ def read_material(
     return Material(source, survey)
 
 
-def schema_of(source: Source, settings: SurveySettings, layout: Layout | None = None) -> Schema:
-    """The schema of a file, with the columns that are wanted; with a layout, refuses likely ratings."""
+def schema_of(source: Source, settings: options.SurveySettings, layout: Layout | None = None) -> Schema:
     from ordinalrbm.files.detect_ratings import refuse_likely_ratings
     from ordinalrbm.files.survey import read_text, select
     from ordinalrbm.schema.infer import propose
@@ -175,7 +160,6 @@ def _naming_options() -> Iterator[None]:
 
 
 def respondents(survey: Survey) -> np.ndarray:
-    """The ids of respondents, or else the numbers of their rows from 1."""
     import numpy as np
     from pandas.api.types import is_float_dtype
 
@@ -188,7 +172,6 @@ def respondents(survey: Survey) -> np.ndarray:
 
 
 def tell_material(material: Material, output: Output, *, every_column: bool = False) -> None:
-    """Print what the file was taken for, and what of it is left out."""
     if output.quiet:
         return
     name, survey, ratings = material.source.name, material.survey, material.ratings
@@ -246,41 +229,40 @@ def _tell_survey(survey: Survey, output: Output, every_column: bool) -> None:
 def read_to_learn(
     ctx: typer.Context,
     path: Path,
-    settings: Settings,
-    columns: RatingColumns,
+    settings: options.Settings,
+    columns: options.RatingColumns,
     *,
     data: Path | None = None,
     in_parts: bool = False,
     needs_times: bool = False,
+    weight: str | None = None,
 ) -> Material:
     """Read a file to learn from, and refuse options that are for data of another kind."""
     if data is not None:
         raise DataError(f"--data goes with a model, but '{path}' is none; leave it out.")
-    layout = columns.to_learn(settings.scale, needs_times)
+    layout = replace(columns.to_learn(settings.scale, needs_times), weight=weight)
     has_features = settings.users is not None or settings.items is not None
-    in_parts = in_parts and not has_features
+    in_parts = in_parts and not has_features and weight is None
     material = read_material(path, settings, in_parts=in_parts, layout=layout)
     if material.n_ratings is None:
-        refuse(ctx, OF_RATINGS, f"'{path}' is taken for a survey")
+        options.refuse(ctx, options.OF_RATINGS, f"'{path}' is taken for a survey")
         assert material.survey is not None, "a file is a survey or ratings"
         return replace(material, survey=with_columns(material.survey, settings))
-    refuse(ctx, (*OF_SURVEYS, *OF_DESIGN), f"'{path}' is taken for ratings")
+    options.refuse(ctx, (*options.OF_SURVEYS, *options.OF_DESIGN), f"'{path}' is taken for ratings")
     if settings.model not in ("matrix-crbm", "ensemble"):
-        refuse(ctx, ("item_factors",), "only with --model matrix-crbm have items their own number")
+        options.refuse(ctx, ("item_factors",), "only with --model matrix-crbm have items their own number")
     if settings.model not in (None, "ordinal-mf", "ensemble"):
         why = f"--model {settings.model} knows users and items by their ratings alone"
-        refuse(ctx, ("users", "items"), why)
+        options.refuse(ctx, ("users", "items"), why)
     return replace(material, features=_read_features(material, settings, layout))
 
 
-def with_columns(survey: Survey, settings: SurveySettings) -> Survey:
-    """A survey with the columns that --include and --background name."""
+def with_columns(survey: Survey, settings: options.SurveySettings) -> Survey:
     with _naming_options():
         return survey.choosing(settings.include or (), settings.background or ())
 
 
-def read_survey_to_learn(path: Path, settings: SurveySettings) -> Material:
-    """Read a file that must be a survey, to learn from it."""
+def read_survey_to_learn(path: Path, settings: options.SurveySettings) -> Material:
     material = read_material(path, settings)
     if material.survey is None:
         raise DataError(f"File '{path}' holds ratings, and this command needs a survey; give a survey.")
@@ -288,13 +270,13 @@ def read_survey_to_learn(path: Path, settings: SurveySettings) -> Material:
 
 
 def given_or_learnt(
-    ctx: typer.Context, target: Path, data: Path | None, settings: SurveySettings, output: Output
+    ctx: typer.Context, target: Path, data: Path | None, settings: options.SurveySettings, output: Output
 ) -> tuple[orbm.CumulativeRBM | None, Source, Survey]:
     """A model of a survey and the survey for it; or None, where there is a survey to learn from."""
     if is_model(target):
         if data is None:
             raise DataError(f"'{target}' is a model; give the survey to use it on after it.")
-        refuse(ctx, LEARNING, f"'{target}' has learnt already")
+        options.refuse(ctx, options.LEARNING, f"'{target}' has learnt already")
         model = load_for(target, "a survey").set_params(n_jobs=settings.threads, verbose=settings.progress)
         return model, *survey_for(model, target, data)
     if data is not None:
@@ -307,7 +289,7 @@ def given_or_learnt(
     return None, material.source, material.survey
 
 
-def _read_features(material: Material, settings: Settings, layout: Layout) -> dict[str, pd.DataFrame]:
+def _read_features(material: Material, settings: options.Settings, layout: Layout) -> dict[str, pd.DataFrame]:
     from ordinalrbm.files.ratings import read_side_table
 
     ratings, tables = material.ratings, {}
@@ -339,11 +321,10 @@ def load_for(path: Path, wanted: Literal["a survey", "ratings"]) -> Any:
 
 
 def set_device(ctx: typer.Context, model: Any, path: Path, device: str) -> None:
-    """Set where a model predicts, which only models of ratings can."""
     if "device" in model.get_params():
         model.set_params(device=device)
     else:
-        refuse(ctx, ("device",), f"'{path}' holds {_a(model)}, which knows no devices")
+        options.refuse(ctx, ("device",), f"'{path}' holds {_a(model)}, which knows no devices")
 
 
 def _a(model: Any) -> str:
@@ -355,9 +336,8 @@ def _a(model: Any) -> str:
 
 
 def survey_for(
-    model: orbm.CumulativeRBM, path: Path, data: Path, settings: SurveySettings | None = None
+    model: orbm.CumulativeRBM, path: Path, data: Path, settings: options.SurveySettings | None = None
 ) -> tuple[Source, Survey]:
-    """A survey file with the columns of a model."""
     from ordinalrbm.schema.schema import from_json
 
     content = model.about_.get("schema")
@@ -371,8 +351,7 @@ def survey_for(
     return material.source, material.survey.aligned_to(model.feature_names_in_, model.questionnaire_)
 
 
-def ratings_for(model: RatingModel, path: Path, data: Path, columns: RatingColumns) -> pd.DataFrame:
-    """The ratings of a file, with ids as a model has them."""
+def ratings_for(model: RatingModel, path: Path, data: Path, columns: options.RatingColumns) -> pd.DataFrame:
     from ordinalrbm.files.formats import read
     from ordinalrbm.files.ratings import checked_ratings, is_ratings
     from ordinalrbm.storage import model_file
@@ -402,16 +381,7 @@ def with_known_ids(model: RatingModel, ratings: pd.DataFrame) -> pd.DataFrame:
 
 
 def ids_of(model: RatingModel, texts: list[str], what: Literal["user", "item"] = "user") -> list[Any]:
-    """Ids of users or items in the type of the model's own."""
-    known = model.users_ if what == "user" else model.items_
-    if known.labels.dtype.kind not in "iu":
-        return list(texts)
-    for text in texts:
-        if not text.removeprefix("-").isdecimal():
-            raise DataError(
-                f"The {what} {text!r} is no number, but all {what}s of the model are; give numbers."
-            )
-    return [int(text) for text in texts]
+    return (model.users_ if what == "user" else model.items_).typed(texts, what)
 
 
 def known_id(model: RatingModel, text: str, what: Literal["user", "item"]) -> Any:
@@ -426,7 +396,6 @@ def known_id(model: RatingModel, text: str, what: Literal["user", "item"]) -> An
 
 
 def titles_table(named: str | None) -> pd.DataFrame | None:
-    """The ids and titles in the table that --item-names gives."""
     from ordinalrbm.data.triples import candidates
     from ordinalrbm.files.formats import read
     from ordinalrbm.schema.schema import did_you_mean
@@ -449,7 +418,6 @@ def titles_table(named: str | None) -> pd.DataFrame | None:
 
 
 def item_titles(model: RatingModel, table: pd.DataFrame | None) -> dict[Any, str]:
-    """Titles by id, as the model has ids; empty without a table."""
     from ordinalrbm.files.ratings import as_text_like
 
     if table is None:

@@ -1,7 +1,5 @@
 """``ordinalrbm invariance``: which questions work differently in some groups."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -38,20 +36,22 @@ def invariance(
 
     Fits a model to the survey first, unless a model is given before the survey. People of different
     groups who stand alike on a factor should answer its questions alike. Each question in each group is
-    compared with the others, and groups are placed on the factors without questions that deviate.
+    compared with the others, and groups are placed on the factors without questions that deviate. As in
+    reports, people count by the weights of the survey, if it has any.
     """
     inputs.check_files(target, data, settings.schema, out=out)
     output = writing.begin(ctx, out, printed=True)
-    from ordinalrbm.cli.learning import learn_survey, weights_of
+    from ordinalrbm.cli.learning import learn_survey
     from ordinalrbm.estimators.factor_analysis import readable_factors
     from ordinalrbm.estimators.invariance import SHOWN
     from ordinalrbm.files.tables_out import of_frame, write_tables
     from ordinalrbm.files.writing import write_table
     from ordinalrbm.pages.survey import check_group
+    from ordinalrbm.stats.welch import counting
 
     settings = replace(settings, progress=output.shows_progress)
     model, _, survey = inputs.given_or_learnt(ctx, target, data, settings, output)
-    grouping, weight = check_group(survey, group), weights_of(survey, settings)
+    grouping = check_group(survey, group)
     assert grouping is not None, "the option must be given"
     if model is None:
         k = max(number or 1, readable_factors(survey.n_questions))
@@ -60,9 +60,11 @@ def invariance(
         model = learn_survey(survey, replace(settings, factors=k))
     options.check_number(number or 1, min(model.model_.weights.shape), f"'{target}' has")
     output.step(f"comparing groups by {group}")
+    weight = None if survey.weight is None else counting(survey.weight.to_numpy(float), len(survey.weight))
     chosen: dict[str, Any] = {"n_factors": number, "rotation": rotation.value, "sample_weight": weight}
     found = model.invariance(survey.table, grouping.of_people, **chosen)
     words = [found.summary]
+    words += [] if survey.weight is None else [f"People count by the weights in {survey.weight.name!r}."]
     if out is not None and out.suffix.lower() in (".xlsx", ".docx", ".tex"):
         lines = found.questions if out.suffix.lower() == ".xlsx" else found.deviating()[SHOWN]
         write_tables(out, [of_frame("Questions", lines, found.summary), of_frame("Means", found.means)])

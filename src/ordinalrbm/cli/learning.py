@@ -1,7 +1,5 @@
 """Learning from what a file holds, with settings that need no tuning."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd
@@ -14,6 +12,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.factor_analysis import MOST_COMPARED
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.evaluate import FactorNumbers, compare_factor_numbers
+from ordinalrbm.files.ratings import WEIGHT
 from ordinalrbm.files.survey import Survey
 
 MOST_FACTORS = 50
@@ -22,7 +21,6 @@ _MANY_ROWS, _FEW_EPOCHS = 10_000, 4
 
 
 def _rating_model(name: str, k: int, n_item_factors: int, common: dict[str, Any]) -> Any:
-    """An unfitted model; the members of an ensemble are both kinds of factors."""
     if name == "matrix-crbm":
         return orbm.MatrixCumulativeRBM(k, n_item_factors, **common)
     if name != "ensemble":
@@ -51,18 +49,17 @@ def compare_numbers(
 
 
 def learn(material: Material, settings: Settings) -> Any:
-    """A fitted model, with notes of what it was learnt from."""
     if material.survey is not None:
         return learn_survey(material.survey, settings)
     unread = material.unread
     ratings = material.ratings if unread is None else orbm.RatingsPart(unread)
-    model = learn_ratings(ratings, settings, features=material.features)
+    weight = WEIGHT if material.ratings is not None and WEIGHT in material.ratings else None
+    model = learn_ratings(ratings, settings, features=material.features, sample_weight=weight)
     model.about_ = {"data": material.source.name, "ratings": material.n_ratings}
     return model
 
 
 def learn_survey(survey: Survey, settings: SurveySettings) -> CumulativeRBM:
-    """A fitted model of a survey."""
     model = survey_estimator(survey, settings)
     model.fit(survey, sample_weight=weights_of(survey, settings), **settings.checkpoints)
     _drop_run_settings(model)
@@ -70,7 +67,6 @@ def learn_survey(survey: Survey, settings: SurveySettings) -> CumulativeRBM:
 
 
 def survey_estimator(survey: Survey, settings: SurveySettings) -> CumulativeRBM:
-    """A model of a survey, not yet fitted."""
     others = settings.common | survey.chosen.parameters
     if survey.encoded.shape[0] > _MANY_ROWS:
         others.setdefault("n_epochs", _FEW_EPOCHS)
@@ -99,6 +95,7 @@ def learn_ratings(
     *,
     features: dict[str, pd.DataFrame],
     scale: Any = None,
+    sample_weight: str | None = None,
 ) -> Any:
     """A fitted model of ratings; what is known of users and items is as ``fit`` takes it.
 
@@ -114,7 +111,8 @@ def learn_ratings(
         model.set_params(device=settings.device)
     if settings.scale is not None:
         model.set_params(scale=list(written_scale(settings.scale).labels))
-    model.fit(ratings, validation=validation, **features, **settings.checkpoints)
+    more = features | settings.checkpoints
+    model.fit(ratings, validation=validation, sample_weight=sample_weight, **more)
     _drop_run_settings(model)
     return model
 

@@ -36,17 +36,14 @@ Duplicates = StrEnum("Duplicates", "ERROR LAST MEAN")  # which of several rating
 
 
 def option(metavar: str, text: str, *names: str, **more: Any) -> Any:
-    """An option: what its value is called, what it does, and its names, if not that of its parameter."""
     return typer.Option(*names, metavar=metavar, help=text, **more)
 
 
 def flag(name: str, text: str) -> Any:
-    """An option without a value."""
     return typer.Option(name, help=text)
 
 
 def out_option(text: str, metavar: str = "FILE") -> Any:
-    """The option that says where a result goes."""
     return option(metavar, text, "--out", "-o")
 
 
@@ -193,9 +190,8 @@ class DesignColumns:
 
 _FACTORS = "Number of factors; by default 50, for a survey at most one per question, for its report 12 to 30."
 _MODELS = (
-    f"{', '.join(RATING_MODELS)}: ordinal matrix factorisation (the default), the matrix model with "
-    "binary factors of users and items, two baselines, or an ensemble of the first two, slower and more "
-    "accurate."
+    f"{', '.join(RATING_MODELS)}: ordinal matrix factorisation (the default), the matrix model with binary "
+    "factors of users and items, two baselines, or an ensemble of the first two, slower and more accurate."
 )
 _ITEM_FACTORS = "matrix-crbm: factors of an item; by default as many as of a user."
 _SCALE = "All labels from lowest to highest, such as bad,fair,good, or 1..5, or 0.5,1..5 in halves."
@@ -265,7 +261,6 @@ class RatingColumns(PairColumns):
         )
 
     def known_to(self, model: RatingModel) -> Layout:
-        """How to read ratings on the scales of a model."""
         from ordinalrbm.data.scales import Scale
 
         scale = model.scales_ if isinstance(model.scales_, Scale) else None
@@ -284,7 +279,7 @@ COLUMN_OPTIONS = ("user_column", "item_column", "rating_column", "time_column", 
 OF_DESIGN = tuple(one.name for one in fields(DesignColumns))
 OF_SURVEYS = ("group", "weighted", "include", "background", "questions", "exclude")
 OF_RATINGS: tuple[str, ...] = ("model", "item_factors", "protocol", "min_ratings", "user", "device", "scale")
-OF_RATINGS += ("users", "items", "item_names", *COLUMN_OPTIONS)
+OF_RATINGS += ("users", "items", "item_names", "sample_weight", *COLUMN_OPTIONS)
 LEARNING: tuple[str, ...] = ("model", "factors", "item_factors", "epochs", "schema", "survey", "scale")
 LEARNING += ("users", "items", *OF_SURVEYS[1:])
 # Sections of a command's help; options are in the second unless they are named below.
@@ -294,7 +289,6 @@ _OUTPUT = ("out", "tables", "page", "write_schema", "open_it", "escape_formulas"
 
 
 def section_of(option: str) -> str:
-    """The section of the help that an option is in."""
     if option in _RUNNING or option in _OUTPUT:
         return "Running" if option in _RUNNING else "Output"
     if option in (*OF_SURVEYS, *OF_DESIGN, "schema", "survey"):
@@ -352,7 +346,6 @@ def refuse(ctx: typer.Context, names: Iterable[str], why: str) -> None:
 
 
 def check_number(number: int, most: int, whose: str, option: str = "--factors") -> None:
-    """Refuse more factors than there can be."""
     if number > most:
         raise DataError(f"{option} {number} is more than {whose}; give at most {most}.")
 
@@ -361,7 +354,6 @@ def check_number(number: int, most: int, whose: str, option: str = "--factors") 
 
 
 def written_scale(text: str) -> Scale:
-    """The scale that --scale names."""
     from ordinalrbm.data.scales import Scale
 
     first, dots, last = text.partition("..")

@@ -1,7 +1,5 @@
 """What a command prints: messages to standard error, results to standard output."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys
@@ -38,7 +36,6 @@ class Output:
 
     @property
     def shows_progress(self) -> bool:
-        """Whether there is a terminal for a progress bar."""
         return not self.quiet and sys.stderr.isatty()
 
     def say(self, text: str) -> None:
@@ -83,7 +80,6 @@ def _printable_cell(cell: RenderableType) -> RenderableType:
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
@@ -102,7 +98,6 @@ def _cell(value: Any, how: str) -> str:
 
 
 def listing(found: Mapping[str, object]) -> Table:
-    """Names and values, one below the other."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")

@@ -104,7 +104,6 @@ def _gaps(model: orbm.CumulativeRBM, path: Path, data: Path, rule: Rule, probabi
 
 
 def _predicted(distribution: np.ndarray, scale: Scale | None, rule: Rule) -> np.ndarray:
-    """One level, category or number for each distribution; of numbers these have the mean first."""
     from ordinalrbm.stats.point_estimates import point
 
     if scale is None:

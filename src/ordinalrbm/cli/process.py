@@ -5,8 +5,6 @@ which NumPy and SciPy bring, asks for its buffers again and again without end wh
 gets none, and no signal is heard meanwhile. Other libraries end with riddles.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import signal
@@ -29,11 +27,7 @@ _NO_THREAD = ("can't start new thread", "Failed to launch worker thread")
 
 
 def _cores() -> int:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return cores or 1
-
-
-# ---- limits of memory -------------------------------------------------------------------------
+    return (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()) or 1
 
 
 class MemoryLimitError(DataError):
@@ -85,7 +79,6 @@ def refuse_low_limits() -> None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error is a library's way to say that there is no memory left."""
     if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
         return True
     words = (*_NO_MEMORY, *_NO_THREAD) if _set_limits() else _NO_MEMORY
@@ -102,8 +95,6 @@ def out_of_memory() -> str:
         "or use fewer rows."
     )
 
-
-# ---- signals ----------------------------------------------------------------------------------
 
 # Ctrl-C, and SIGTERM of a batch system, each with the handler that Python starts with.
 _SIGNALS: dict[signal.Signals, Any] = {
@@ -160,7 +151,7 @@ def _nothing_swallowed() -> Iterator[None]:
     """
     default, again = sys.unraisablehook, []
 
-    def lost(what: sys.UnraisableHookArgs) -> None:
+    def lost(what: "sys.UnraisableHookArgs") -> None:
         if not isinstance(what.exc_value, Stopped):
             default(what)
             return
@@ -178,9 +169,6 @@ def _nothing_swallowed() -> Iterator[None]:
             timer.cancel()
 
 
-# ---- several processes that torchrun has started ----------------------------------------------
-
-
 def own_rank() -> int | None:
     """Which of several processes this is, counted from 0; None if there are no others."""
     variables = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")  # torchrun sets all of them
@@ -194,7 +182,6 @@ def _variable(name: str) -> int:
 
 
 def own_threads() -> int:
-    """The cores of the machine, shared with the other processes on it."""
     return max(1, _cores() // _variable("LOCAL_WORLD_SIZE"))
 
 

@@ -93,7 +93,6 @@ def report(
 
 
 def _of_data(material: inputs.Material, settings: Settings, shown: Shown, output: Output) -> Subject:
-    """A model of most of what a file holds."""
     from ordinalrbm.cli.learning import learn
     from ordinalrbm.estimators.factor_analysis import readable_factors
     from ordinalrbm.pages.reporting import learnt
@@ -118,7 +117,6 @@ def _of_data(material: inputs.Material, settings: Settings, shown: Shown, output
 def _of_model(
     ctx: typer.Context, path: Path, data: Path | None, columns: RatingColumns, settings: Settings
 ) -> Subject:
-    """A model, and the data that it is shown on, if there is any."""
     from ordinalrbm.pages.reporting import Subject
 
     model = orbm.load(path)
@@ -140,7 +138,6 @@ def _of_model(
 def _options(
     subject: Subject, shown: Shown, titles: pd.DataFrame | None, seed: int, output: Output
 ) -> dict[str, Any]:
-    """Options of the page that are given."""
     given: dict[str, Any] = {} if shown.title is None else {"title": shown.title}
     if subject.survey is not None:
         return {**given, "group": shown.group, "random_state": seed, "progress": output.step}

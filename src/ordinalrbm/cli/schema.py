@@ -1,7 +1,5 @@
 """``ordinalrbm schema``: what the columns of a file were taken for."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """A proposal as a table on the command line."""
 
-from __future__ import annotations
-
 from itertools import groupby
 from operator import attrgetter
 
@@ -73,7 +71,6 @@ def _which(run: list[Column]) -> str:
 
 
 def _missing(run: list[Column]) -> str:
-    """What is no answer in any of these columns."""
     called = [
         _called(code, name)
         for column in run

@@ -3,8 +3,6 @@
 Machine code is kept on disk; what is compiled by one process is there for the next.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 import warnings
@@ -63,8 +61,7 @@ def difference() -> float:
     )
     states, weight = likelihood.exact_posterior(model, few)
     sampled = posterior.sampled(model, many, _DRAWS, _SEED)
-    means = sampled.reshape(len(_LEVELS), _COPIES, -1).mean(axis=1)
-    return float(np.abs(means - weight @ states).max())
+    return float(np.abs(sampled.reshape(len(_LEVELS), _COPIES, -1).mean(axis=1) - weight @ states).max())
 
 
 def compile_kernels(
@@ -94,7 +91,6 @@ def compile_kernels(
 
 
 def _survey(answers: np.ndarray, settings: dict[str, Any], folder: Path) -> None:
-    """Call every method of a model of a survey."""
     # So few units that exact likelihoods take no time; the kernels are those of up to 255.
     settings = {"units_per_factor": 4, **settings}
     table: Any = answers
@@ -128,7 +124,6 @@ def _read_table(ratings: tuple[np.ndarray, ...], folder: Path) -> None:
 
 
 def raters(device: str) -> dict[str, Any]:
-    """Models of ratings, not learnt yet, of all that a device can learn."""
     few = _FEW if device == "cpu" else {**_FEW, "device": device}
     # Widths of the sampled posterior are drawn for the first time in the second sweep.
     sampled = {**few, "posterior": "sampled", "n_draws": 2, "n_epochs": 4}

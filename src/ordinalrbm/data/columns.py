@@ -38,12 +38,6 @@ class Column:
     "number" and "boolean" have values, NaN where missing; "text", which may have numbers among it,
     "category" and "ordered" have codes of distinct values, -1 where missing. "list" and "other"
     are cells as they are; `wrong` is the first row that is neither number nor text.
-
-    Examples
-    --------
-    >>> column = read_column(["often", None, "never", "often"], "Q1")
-    >>> column.kind, column.codes.tolist(), list(column.distinct)
-    ('text', [0, -1, 1, 0], ['often', 'never'])
     """
 
     name: Name
@@ -77,7 +71,6 @@ class Column:
         return int(value) if float(value).is_integer() else float(value)
 
     def take(self, rows: np.ndarray) -> Column:
-        """Only these rows, by position or under a mask."""
         if self.is_coded:
             return replace(self, codes=self.codes[rows])
         return replace(self, values=self.values[rows])
@@ -89,7 +82,6 @@ class Column:
         return np.array([*self.distinct, None], dtype=object)[self.codes]
 
     def coded(self) -> Column:
-        """With codes of distinct values instead of numbers; not all of them need occur."""
         if self.is_coded:
             return self
         codes, distinct = _factorise_numbers(self.values)
@@ -195,14 +187,12 @@ place = location
 
 
 def plain_categories(categories: Any) -> tuple[Any, ...]:
-    """Categories as labels; what is neither text nor number (intervals of pandas.cut) as text."""
     return tuple(
         label if isinstance(label, str | bool | numbers.Real) else str(label) for label in categories.tolist()
     )
 
 
 def as_column(values: Any, what: str) -> Any:
-    """A column that can be sliced and factorised: a NumPy array or a pandas extension array."""
     values = plain_series(unmasked(values))
     dtype = getattr(values, "dtype", None)
     if isinstance(dtype, pd.SparseDtype):
@@ -310,8 +300,7 @@ def _number_by_table(values: np.ndarray, low: int, high: int) -> tuple[np.ndarra
     distinct = np.flatnonzero(present) + low
     if low == 0 and len(distinct) == len(present):  # positions already
         return values.astype(np.int32, copy=False), distinct
-    rank = np.cumsum(present, dtype=np.int32) - np.int32(1)
-    return mapped(values, rank, low), distinct
+    return mapped(values, np.cumsum(present, dtype=np.int32) - np.int32(1), low), distinct
 
 
 def mapped(codes: np.ndarray, table: np.ndarray, low: int = 0) -> np.ndarray:
@@ -336,14 +325,6 @@ class Ids:
 
     Labels are distinct, int64 or str (dtype object), and in ascending order, so that they do not
     depend on the order of the ratings.
-
-    Examples
-    --------
-    >>> ids = Ids(np.array(["anne", "carl"], dtype=object))
-    >>> ids.lookup(["carl", "bert"])
-    array([ 1, -1])
-    >>> ids.take([0, 0]).tolist()
-    ['anne', 'anne']
     """
 
     labels: np.ndarray
@@ -392,14 +373,23 @@ class Ids:
         if self.is_text != other.is_text:
             kinds = ("text", "integers") if self.is_text else ("integers", "text")
             raise DataError(
-                f"The {what}s known here are {kinds[0]}, such as {shown(self.labels[0])}, but "
-                f"those asked for are {kinds[1]}, such as {shown(other.labels[0])}; convert them "
-                "first."
+                f"The {what}s known here are {kinds[0]}, such as {shown(self.labels[0])}, but those asked "
+                f"for are {kinds[1]}, such as {shown(other.labels[0])}; convert them first."
             )
         return self._index.get_indexer(_index_of(other.labels)).astype(np.int64, copy=False)
 
+    def typed(self, labels: list[Any], what: str) -> list[Any]:
+        """Labels that came as text or from JSON, in the type of these."""
+        if self.is_text:
+            return list(map(str, labels))
+        for label in labels:
+            if not str(label).removeprefix("-").isdecimal() or not -(2**63) <= int(label) < 2**63:
+                raise DataError(
+                    f"The {what} {label!r} is no number, but all {what}s of the model are; give numbers."
+                )
+        return list(map(int, labels))
+
     def encode(self, column: Column, what: str, where: Location) -> tuple[np.ndarray, Ids]:
-        """Positions (int32) of a column's ids, unknown ones numbered on, and those."""
         codes, distinct = number_ids(column, what, where)
         if not len(self) or not len(distinct):
             return codes, distinct
@@ -409,7 +399,6 @@ class Ids:
         return mapped(codes, position.astype(np.int32)), Ids(distinct.labels[unknown])
 
     def with_new(self, new: Ids) -> Ids:
-        """These ids, and new ones after them."""
         return Ids(np.concatenate([self.labels, new.labels])) if len(new) else self
 
     @cached_property
@@ -417,7 +406,6 @@ class Ids:
         return _index_of(self.labels)
 
     def take(self, positions: Any) -> np.ndarray:
-        """The labels at these positions."""
         positions = np.asarray(positions)
         if positions.size and not (positions.min() >= 0 and positions.max() < len(self)):
             raise IndexError(

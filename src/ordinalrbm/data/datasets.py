@@ -1,7 +1,5 @@
 """Data that comes with the library, and readers of well-known data that cannot."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import re
@@ -39,10 +37,9 @@ def load_food_world_cup(background: bool = False) -> pd.DataFrame | tuple[pd.Dat
     1 "I hate"; NaN is "I'm unfamiliar with it" or no answer. 44 % of the cells are answered, and
     97 respondents, who are kept, answered none.
 
-    Data by FiveThirtyEight (https://github.com/fivethirtyeight/data, folder food-world-cup),
-    published under the Creative Commons Attribution 4.0 International licence (CC BY 4.0); the
-    licence and the source's own description lie beside the file. Behind the story "What is
-    Americans' Favorite Global Cuisine?".
+    Data by FiveThirtyEight (https://github.com/fivethirtyeight/data, folder food-world-cup), published under
+    the Creative Commons Attribution 4.0 International licence (CC BY 4.0); the licence and the source's own
+    description lie beside the file. Behind the story "What is Americans' Favorite Global Cuisine?".
 
     Parameters
     ----------
@@ -97,11 +94,6 @@ def read_movielens(path: StrPath) -> pd.DataFrame:
     DataFrame
         Columns user and item (int32), rating (int8, or float32 with half stars) and timestamp.
 
-    Raises
-    ------
-    DataError
-        When there is no such file, or a line is not of the layout.
-
     Examples
     --------
     >>> import tempfile
@@ -137,11 +129,6 @@ def read_libimseti(path: StrPath) -> pd.DataFrame:
     DataFrame
         Columns user and item, the rated profile (int32), and rating (int8); there are no times.
 
-    Raises
-    ------
-    DataError
-        When there is no such file, or a line is not of the layout.
-
     Examples
     --------
     >>> import tempfile
@@ -172,11 +159,6 @@ def read_netflix(path: StrPath) -> pd.DataFrame:
         Columns user and item (int32), rating (int8) and timestamp (int32), the seconds from 1970
         to the beginning of the day; 13 bytes per rating.
 
-    Raises
-    ------
-    DataError
-        When there is no such file, or a line is not of the layout.
-
     Examples
     --------
     >>> import tempfile
@@ -188,8 +170,7 @@ def read_netflix(path: StrPath) -> pd.DataFrame:
     1   822109     2       5  1115942400
     """
     files = _find(path, "combined_data_*.txt", "mv_*.txt")
-    pieces = [piece for file in files for piece in _netflix_pieces(file)]
-    return _joined(pieces, Path(path))
+    return _joined([piece for file in files for piece in _netflix_pieces(file)], Path(path))
 
 
 # ---- finding files ----------------------------------------------------------------------------
@@ -226,7 +207,6 @@ def _number_in(file: Path) -> tuple[int, str]:
 
 @contextmanager
 def _open(path: Path) -> Iterator[BinaryIO]:
-    """The file's bytes, unpacked; what cannot be read is a DataError."""
     try:
         with path.open("rb") as file:
             is_compressed = file.read(2) == b"\x1f\x8b"
@@ -234,8 +214,7 @@ def _open(path: Path) -> Iterator[BinaryIO]:
             with gzip.GzipFile(fileobj=file) if is_compressed else file as unpacked:
                 yield cast(BinaryIO, unpacked)
     except (OSError, EOFError, zlib.error) as error:
-        problem = f"File '{path}' cannot be read ({error}); give it as it was published."
-        raise DataError(problem) from error
+        raise DataError(f"File '{path}' cannot be read ({error}); give it as it was published.") from error
 
 
 def _no_rating(path: Path) -> DataError:
@@ -299,7 +278,6 @@ class _Layout:
 
 
 def _split(lines: bytes, separator: str, types: dict[str, pa.DataType]) -> pa.Table:
-    """The fields of lines of numbers, null where empty."""
     if lines.translate(None, b"0123456789.-\r\n" + separator.encode()):
         raise ValueError("there are other characters than those of numbers")
     # Lines are split at single characters; between "::" there is an empty column.
@@ -348,7 +326,6 @@ def _pieces(
 
 
 def _first_bad(block: bytes, parse: Callable[[bytes], Piece]) -> tuple[int, bytes]:
-    """The first line of a block that cannot be parsed, and how many are before it."""
     lines = [(k, line) for k, line in enumerate(block.splitlines(keepends=True)) if line.strip(b"\r\n")]
     first, stop = 0, len(lines)
     while stop - first > 1:

@@ -68,7 +68,6 @@ class Coding:
 
     @property
     def names(self) -> list[str]:
-        """A readable name for each feature."""
         return [name for column in self.columns for name in column.feature_names]
 
     @property
@@ -81,7 +80,6 @@ class Coding:
 
     @classmethod
     def from_json(cls, content: Any) -> Coding:
-        """The coding that `to_json` wrote, checked: a file may hold anything."""
         if not isinstance(content, list) or not content:
             raise DataError(f"its header has {content!r:.80} as the columns of features")
         columns = tuple(_column_from_json(one) for one in content)
@@ -93,14 +91,13 @@ class Coding:
 def read_features(frame: TableLike, what: What) -> Features:
     """Read features, and learn from the frame how its columns become numbers.
 
-    The frame has a row for each user or item. The column "user" (or "item", or another usual name
-    such as customer_id or movieId, see `ordinalrbm.data.triples`) holds the ids, all others are
-    features: **numbers** in standard deviations from the mean, 0 where missing, with one more
-    feature that marks missing ones; **booleans**; **text** and categoricals, a feature for each
-    category that `FEWEST` ids have, several in a cell by "|" or as a list; **ordered** categoricals
-    (Enum in polars), a feature "at least this" for each level but the lowest. A boolean or a level
-    that is missing counts as the average. Numbers that are codes of groups must be given as text.
-    Columns that give no feature are left out with a warning.
+    The frame has a row for each user or item. The column "user" (or "item", or another usual name such as
+    customer_id or movieId, see `ordinalrbm.data.triples`) holds the ids, all others are features: **numbers**
+    in standard deviations from the mean, 0 where missing, with one more feature that marks missing ones;
+    **booleans**; **text** and categoricals, a feature for each category that `FEWEST` ids have, several in a
+    cell by "|" or as a list; **ordered** categoricals (Enum in polars), a feature "at least this" for each
+    level but the lowest. A boolean or a level that is missing counts as the average. Numbers that are codes
+    of groups must be given as text. Columns that give no feature are left out with a warning.
     """
     table, id_column = _check_frame(frame, what)
     order, ids = _sorted_ids(table, what, id_column)
@@ -241,9 +238,8 @@ def standardised(values: np.ndarray, mean: float, deviation: float, name: Name) 
     if too_far.any():
         row = int(too_far.argmax())
         raise DataError(
-            f"{location(name, row)}: the value {shown(values[row])} is more than {FURTHEST:,.0f} "
-            f"standard deviations away from the mean {mean:g} that was learnt; correct it or leave "
-            "it empty."
+            f"{location(name, row)}: the value {shown(values[row])} is more than {FURTHEST:,.0f} standard "
+            f"deviations away from the mean {mean:g} that was learnt; correct it or leave it empty."
         )
     return found
 
@@ -298,12 +294,10 @@ class BooleanColumn(CodedColumn):
         if wrong.any():
             row = int(wrong.argmax())
             raise DataError(
-                f"{location(self.name, row)}: the value {shown(values[row])} is neither true nor "
-                "false, as the column was when the features were learnt; correct it or leave it "
-                "empty."
+                f"{location(self.name, row)}: the value {shown(values[row])} is neither true nor false, as "
+                "the column was when the features were learnt; correct it or leave it empty."
             )
-        features = np.where(missing, self.average, values).astype(np.float32)
-        return sp.csr_array(features[:, None])
+        return sp.csr_array(np.where(missing, self.average, values).astype(np.float32)[:, None])
 
     @classmethod
     def from_stored(cls, name: str, stored: Stored) -> BooleanColumn:
@@ -433,7 +427,6 @@ def _is_numeral(text: str) -> bool:
 
 
 def _label_text(label: Any) -> str:
-    """A category as text: the number 3 is "3", be it whole or a float."""
     is_whole = isinstance(label, float) and label.is_integer()
     return str(int(label) if is_whole else label)
 
@@ -510,9 +503,8 @@ def _learn_order(column: Texts) -> OrderedColumn | str:
         return _CONSTANT if len(used) else _EMPTY
     if len(used) - 1 > MANY_LEVELS:
         raise DataError(
-            f"{location(column.name)} has {len(used):,} ordered levels, more than the "
-            f"{MANY_LEVELS + 1} that features are made of; give it as a number, or as text if the "
-            "order does not matter."
+            f"{location(column.name)} has {len(used):,} ordered levels, more than the {MANY_LEVELS + 1} that "
+            "features are made of; give it as a number, or as text if the order does not matter."
         )
     at_least = np.cumsum(n_ids[::-1])[::-1]
     averages = at_least[used[1:]] / at_least[0]
@@ -540,7 +532,6 @@ def _report_left_out(left_out: dict[str, str], is_any_left: bool, what: What) ->
 
 
 def _check_frame(given: TableLike, what: What) -> tuple[Frame, str]:
-    """The frame and the name of the column of ids; raises where it is no table of features."""
     frame = frame_of(given, f"The {what} features")
     names = frame.names
     twice = [name for name, count in Counter(names).items() if count > 1]
@@ -588,9 +579,8 @@ def _sorted_ids(frame: Frame, what: What, id_column: str) -> tuple[np.ndarray, I
         second = int(pd.Series(position).duplicated().to_numpy().argmax())
         first = int((position == position[second]).argmax())
         raise DataError(
-            f"Row {second} (counted from 0): the {what} {shown(ids.labels[position[second]])} is "
-            f"there before, in row {first}; keep one of them, for example with "
-            f"drop_duplicates({id_column!r})."
+            f"Row {second} (counted from 0): the {what} {shown(ids.labels[position[second]])} is there "
+            f"before, in row {first}; keep one of them, for example with drop_duplicates({id_column!r})."
         )
     order = np.empty(len(position), dtype=np.int64)
     order[position] = np.arange(len(position))
@@ -605,7 +595,6 @@ def _column_of(frame: Frame, name: str) -> Read:
 
 
 def read_feature(column: Column) -> Read:
-    """A column of any table as numbers or as text."""
     name = column.name
     _check_types(column)
     if column.kind in ("category", "ordered"):
@@ -716,7 +705,6 @@ def _column_from_json(content: Any) -> CodedColumn:
 
 
 def plain_fields(value: Any) -> dict[str, Any]:
-    """The fields of a dataclass for JSON, with lists for tuples."""
     content = {one.name: getattr(value, one.name) for one in fields(value)}
     return {name: list(part) if isinstance(part, tuple) else part for name, part in content.items()}
 

@@ -4,8 +4,6 @@ Any frame that narwhals knows is accepted; lazy frames and DuckDB relations are 
 Behind the door a column is a NumPy array or an array of pandas.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +15,11 @@ import pandas as pd
 import pyarrow as pa
 
 from ordinalrbm.errors import DataError, DataTypeError
+
+try:  # since pandas 3
+    from pandas.api.internals import create_dataframe_from_blocks as from_blocks
+except ImportError:
+    from_blocks = None
 
 # A data frame (pandas, polars, Arrow, DuckDB, ...), an array, a sparse matrix or a list of rows.
 TableLike = Any
@@ -51,7 +54,6 @@ class Frame:
         return _plain(nw.from_native(self.native, eager_only=True)[:, j], kind, lists)
 
     def is_integer(self, j: int) -> bool:
-        """Whether a column has no room for fractions."""
         if self.schema is None:
             return bool(pd.api.types.is_integer_dtype(self.native.dtypes.iloc[j]))
         return self.schema[self.names[j]].is_integer()
@@ -72,7 +74,6 @@ class Frame:
         )
 
     def with_names(self, names: Sequence[str]) -> Any:
-        """The columns of these names, in this order; those that are not there are empty."""
         if self.schema is None:
             return self.native.reindex(columns=list(names))
         frame = nw.from_native(self.native, eager_only=True)
@@ -82,7 +83,6 @@ class Frame:
         ).to_native()
 
     def filter(self, mask: np.ndarray) -> Any:
-        """The rows where a mask is true."""
         if self.schema is None:
             return self.native[mask]
         frame = nw.from_native(self.native, eager_only=True)
@@ -99,8 +99,7 @@ class Frame:
             if values is None:
                 new[self.names[j]] = frame[:, j]
                 continue
-            array = pa.array(values, from_pandas=True)
-            series = _from_arrow(pa.table({self.names[j]: array}), frame)[:, 0]
+            series = _from_arrow(pa.table({self.names[j]: pa.array(values, from_pandas=True)}), frame)[:, 0]
             if not self.is_integer(j) or values.dtype.kind != "f" or _are_whole(values):
                 # Each library has an error of its own for a type without room for these labels.
                 with contextlib.suppress(Exception):
@@ -128,7 +127,6 @@ def as_frame(data: Any) -> Frame | None:
 
 
 def frame_of(data: Any, what: str) -> Frame:
-    """A frame, or an error that says ``what`` must be one."""
     frame = as_frame(data)
     if frame is None:
         raise DataTypeError(f"{what} must be {FRAMES}, not {type(data).__name__}; convert it first.")
@@ -143,6 +141,16 @@ def plain_series(values: Any) -> Any:
     return _plain(found, found.dtype, lists=False) if isinstance(found, nw.Series) else values
 
 
+def of_columns(columns: Sequence[np.ndarray], names: pd.Index) -> pd.DataFrame:
+    """A pandas frame of arrays that are nobody else's; of few rows much sooner than by its constructor."""
+    if from_blocks is None or any(column.dtype.kind not in "iuf" for column in columns):
+        found = pd.DataFrame(dict(enumerate(columns)), copy=False)
+        found.columns = names
+        return found
+    blocks = [(column[None], np.array([k])) for k, column in enumerate(columns)]
+    return from_blocks(blocks, index=pd.RangeIndex(len(columns[0])), columns=names)
+
+
 def like(found: pd.DataFrame, *given: Any) -> Any:
     """A pandas frame in the library of the first frame or series that was given."""
     for each in given:
@@ -152,13 +160,11 @@ def like(found: pd.DataFrame, *given: Any) -> Any:
         if isinstance(frame, nw.LazyFrame):
             frame = frame.head(0).collect()
         if isinstance(frame, nw.DataFrame | nw.Series):
-            table = pa.Table.from_pandas(found, preserve_index=False)
-            return _from_arrow(table, frame).to_native()
+            return _from_arrow(pa.Table.from_pandas(found, preserve_index=False), frame).to_native()
     return found
 
 
 def below_each_other(tables: Sequence[Any], name: str, number: np.ndarray) -> Any:
-    """Frames of one library as one, with a first column of numbers."""
     if isinstance(tables[0], pd.DataFrame):
         whole = pd.concat(tables)
         whole.insert(0, name, number)
@@ -203,16 +209,12 @@ def _categorical(array: Any, is_ordered: bool) -> pd.Categorical:
     return pd.Categorical.from_codes(codes, array.dictionary.to_pylist(), ordered=True)
 
 
-# ---- Arrow ------------------------------------------------------------------------------------
-
-
 def has_gaps_among_integers(column: pa.Array | pa.ChunkedArray) -> bool:
     """Whether a column is of whole numbers and some are missing."""
     return pa.types.is_integer(column.type) and column.null_count > 0
 
 
 def column_to_pandas(column: pa.Array | pa.ChunkedArray) -> pd.Series:
-    """A column for pandas."""
     mapper = _NULLABLE.get if has_gaps_among_integers(column) else None
     return column.to_pandas(types_mapper=mapper)
 

@@ -5,8 +5,6 @@ have. A few respondents may all have skipped a question by chance, so a question
 asked only where that is too unlikely.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +20,7 @@ from ordinalrbm.errors import DataError, user_stacklevel
 # How often chance alone may pass for "never asked", over all questions and groups.
 _BY_CHANCE = 0.01
 # Fewer respondents say nothing about their group: one who breaks off leaves many questions out.
+_MOST_TOLD = 3
 _FEWEST = 5
 
 
@@ -103,13 +102,13 @@ def cells_to_leave(table: Table, groups: TableLike, questions: list[int]) -> np.
     return never_asked_cells(table, groups, found)[:, questions]
 
 
-def in_words(found: pd.DataFrame, most: int = 3) -> str:
+def in_words(found: pd.DataFrame) -> str:
     """One sentence that says which groups were never asked what."""
     lines = [
         f"{line.question!r} where {line.column} is {line.group} ({line.people:,} people)"
-        for line in found.head(most).itertuples(index=False)
+        for line in found.head(_MOST_TOLD).itertuples(index=False)
     ]
-    more = f" and {len(found) - most:,} more" if len(found) > most else ""
+    more = f" and {len(found) - _MOST_TOLD:,} more" if len(found) > _MOST_TOLD else ""
     return f"Never asked: {', '.join(lines)}{more}."
 
 

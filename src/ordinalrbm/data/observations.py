@@ -26,6 +26,9 @@ from ordinalrbm.runtime.blocks import MANY, each_block
 from ordinalrbm.runtime.jit import compiled, kernel_function, single_threaded
 from ordinalrbm.storage.reader import Stored
 
+# Larger weights would leave nothing of other answers in sums of float32; smaller ones count as zero.
+LARGEST_WEIGHT, LEAST_WEIGHT = 1e6, 1e-30
+
 
 class Cells(NamedTuple):
     """Cells of a matrix and, where it is known, their level; a position of -1 is unknown."""
@@ -69,6 +72,8 @@ class Observations:
     covariates = np.zeros((0, 0), dtype=np.float32)
     # What is added to the mean utility of each answer, (entries,) float32; nothing if it is empty.
     offset = np.zeros(0, dtype=np.float32)
+    # How many times each answer counts, (entries,) float32 above zero; once if it is empty.
+    weight = np.zeros(0, dtype=np.float32)
     _transposed: Observations | None = field(default=None, init=False, repr=False)
     # Whether that is kept once it is made: of what is learnt from, which is seen by rows and by
     # columns again and again.
@@ -85,7 +90,6 @@ class Observations:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, those without any answer included."""
         return len(self.row_start) - 1
 
     @property
@@ -96,13 +100,17 @@ class Observations:
     def n_entries(self) -> int:
         return len(self.column)
 
+    @property
+    def total_weight(self) -> float:
+        """How many answers these are, each counted by its weight."""
+        return float(self.weight.sum(dtype=np.float64)) if self.weight.size else self.n_entries
+
     def entry_numbers(self) -> np.ndarray:
         """(entries,) the number of each answer that is one, NaN for all others."""
         return np.full(self.n_entries, np.nan)
 
     @property
     def density(self) -> float:
-        """Share of the cells that are answered."""
         cells = self.n_rows * self.n_columns
         return self.n_entries / cells if cells else 0.0
 
@@ -118,7 +126,6 @@ class Observations:
         return counts.sum(axis=0)
 
     def level_counts(self, n_levels: int) -> np.ndarray:
-        """How often each level was given in the columns with so many levels, all together."""
         are_alike = bool((self.n_levels == n_levels).all())
 
         def count(block: slice) -> np.ndarray:
@@ -127,6 +134,9 @@ class Observations:
                 level = level[self.n_levels[self.column[block]] == n_levels]
             return _counts(level, n_levels)
 
+        if self.weight.size:
+            own = self.n_levels[self.column] == n_levels
+            return np.bincount(self.level[own], self.weight[own], minlength=n_levels)
         none = np.zeros(n_levels, dtype=np.int64)
         return np.sum([none, *each_block(count, self.n_entries)], axis=0)
 
@@ -135,16 +145,19 @@ class Observations:
         view = self.column_view
         unique, place = np.unique(columns, return_inverse=True)
         counts = np.zeros((unique.size, self.n_levels.max(initial=1)), dtype=np.int64)
-        _count_levels(view.column_start, view.entry, self.level, unique, counts)
+        if self.weight.size:
+            counts = counts.astype(np.float64)
+        _count_levels(view.column_start, view.entry, self.level, self.weight, unique, counts)
         return counts[place]
 
     def levels_of_rows(self, rows: np.ndarray, n_levels: int) -> np.ndarray:
         """(rows asked for, L): how often each gave each level of the scales with n_levels."""
         unique, place = np.unique(rows, return_inverse=True)
-        row, column, level = self.take_rows(unique).cells()
+        some = self.take_rows(unique)
+        row, column, level = some.cells()
         own = self.n_levels[column] == n_levels
-        width = self.n_levels.max(initial=1)
-        counts = np.bincount(row[own] * width + level[own], minlength=unique.size * width)
+        width, weight = self.n_levels.max(initial=1), some.weight[own] if some.weight.size else None
+        counts = np.bincount(row[own] * width + level[own], weight, minlength=unique.size * width)
         return counts.reshape(unique.size, width)[place]
 
     @cached_property
@@ -161,10 +174,26 @@ class Observations:
         return ColumnView(column_start, row, entry)
 
     def with_offset(self, offset: np.ndarray) -> Observations:
-        """The same answers, with something added to the mean utility of each."""
+        return self._changed(offset=offset)
+
+    def with_weight(self, weight: np.ndarray) -> Observations:
+        """The same answers, each of which counts so many times."""
+        return self._changed(weight=weight.astype(np.float32, copy=False))
+
+    def _changed(self, **numbers: np.ndarray) -> Observations:
         found = copy.copy(self)
-        for name, value in (("offset", offset), ("_transposed", None), ("_keeps_transposed", False)):
+        for name, value in {**numbers, "_transposed": None, "_keeps_transposed": False}.items():
             object.__setattr__(found, name, value)
+        return found
+
+    def _with_numbers_of(self, whole: Observations, entry: Callable[[], np.ndarray]) -> Observations:
+        """With offsets and weights of answers of the whole; ``entry`` says which ones these are."""
+        names = [name for name in ("offset", "weight") if getattr(whole, name).size]
+        if not names:
+            return self
+        place, keeps = entry(), self._keeps_transposed
+        found = self._changed(**{name: getattr(whole, name)[place] for name in names})
+        object.__setattr__(found, "_keeps_transposed", keeps)
         return found
 
     def cells(self) -> Cells:
@@ -172,24 +201,24 @@ class Observations:
         return Cells(rows, self.column, self.level)
 
     def row(self, d: int) -> tuple[np.ndarray, np.ndarray]:
-        """Columns and levels of row d's answers."""
         if not 0 <= d < self.n_rows:
             raise IndexError(f"Row {d} is not between 0 and {self.n_rows - 1}.")
         part = slice(self.row_start[d], self.row_start[d + 1])
         return self.column[part], self.level[part]
 
     def take_rows(self, index: Any) -> Observations:
-        """The rows at these positions (or under a mask), in this order; also more than once."""
         index = _row_index(index, self.n_rows)
         row_start = starts(self.row_counts[index])
         column = np.empty(row_start[-1], dtype=self.column.dtype)
         level = np.empty(row_start[-1], dtype=self.level.dtype)
         _copy_rows(index, self.row_start, self.column, self.level, row_start, column, level)
         found = Observations(row_start, column, level, self.n_levels)
-        if not self.offset.size:
-            return found
-        entry = np.arange(level.size) + np.repeat(self.row_start[index] - row_start[:-1], found.row_counts)
-        return found.with_offset(self.offset[entry])
+        return found._with_numbers_of(
+            self,
+            lambda: (
+                np.arange(level.size) + np.repeat(self.row_start[index] - row_start[:-1], found.row_counts)
+            ),
+        )
 
     def select(self, entry_mask: Any) -> Observations:
         """Only the answers where the mask over the row view is true; all rows stay."""
@@ -202,10 +231,9 @@ class Observations:
         left_out = np.flatnonzero(~mask)
         row_start = self.row_start - np.searchsorted(left_out, self.row_start)
         column, level = (_without(part, mask, left_out) for part in (self.column, self.level))
-        found = Observations(row_start, column, level, self.n_levels)
-        return found.with_offset(self.offset[mask]) if self.offset.size else found
+        return Observations(row_start, column, level, self.n_levels)._with_numbers_of(self, lambda: mask)
 
-    def insert(self, cells: Cells) -> Observations:
+    def insert(self, cells: Cells, weight: np.ndarray | None = None) -> Observations:
         """With those of these cells that are not there yet; of a cell that comes twice, the first."""
         key = cells.row * np.int64(self.n_columns) + cells.column
         _, first = np.unique(key, return_index=True)  # in the order of cells
@@ -214,12 +242,17 @@ class Observations:
         new = position < 0
         added = np.bincount(row[new], minlength=self.n_rows)
         before = -1 - position[new]
-        return Observations(
+        found = Observations(
             self.row_start + starts(added),
             _with(self.column, before, column[new]),
             _with(self.level, before, level[new]),
             self.n_levels,
         )
+        if weight is None and not self.weight.size:
+            return found
+        own = self.weight if self.weight.size else np.ones(self.n_entries, dtype=np.float32)
+        given = np.ones(before.size) if weight is None else weight[first][new]
+        return found.with_weight(_with(own, before, given))
 
     def search(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Which entries cells are; −1 − p for those that are not there and would be at p."""
@@ -243,9 +276,7 @@ class Observations:
             return self._transposed
         arrays = _transposed(self.row_start, self.column, self.level, self.n_columns)
         n_levels = np.full(self.n_rows, self.n_levels.max(initial=1), dtype=np.int32)
-        found = Observations(*arrays, n_levels)
-        if self.offset.size:
-            found = found.with_offset(self.offset[self.column_view.entry])
+        found = Observations(*arrays, n_levels)._with_numbers_of(self, lambda: self.column_view.entry)
         if self._keeps_transposed:
             object.__setattr__(self, "_transposed", found)
         return found
@@ -261,7 +292,7 @@ class Observations:
         by_rows = _reordered(rows, self.row_start, self.column, self.level, position, columns.size)
         found = Observations(*by_rows, n_levels)
         object.__setattr__(found, "_keeps_transposed", True)
-        return found
+        return found._with_numbers_of(self, lambda: self.search(rows[rows_of(found)], columns[found.column]))
 
     @classmethod
     def from_dense(cls, levels: Any, n_levels: Any) -> Observations:
@@ -338,7 +369,8 @@ class Observations:
         """For a model file, columns as short as they may be."""
         is_short = self.n_columns <= np.iinfo(np.uint16).max + 1
         column = self.column.astype(np.uint16) if is_short else self.column
-        return {"row_start": self.row_start, "column": column, "level": self.level}
+        arrays = {"row_start": self.row_start, "column": column, "level": self.level}
+        return arrays | ({"weight": self.weight} if self.weight.size else {})
 
     @classmethod
     def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> Observations:
@@ -354,11 +386,14 @@ class Observations:
             raise DataError("one of its answers is not on its scale")
         if _out_of_order(row_start, column) >= 0:
             raise DataError("its answers are out of order, or there are two for one cell")
-        return cls(row_start, column, level, n_levels)
+        found = cls(row_start, column, level, n_levels)
+        if "weight" not in stored:
+            return found
+        weight = stored.checked_array("weight", np.float32, column.shape, LEAST_WEIGHT, LARGEST_WEIGHT)
+        return found.with_weight(weight)
 
 
 def is_any_twice(rows: np.ndarray, columns: np.ndarray) -> bool:
-    """Whether any cell is there twice; positions are from 0."""
     if not rows.size:
         return False
     rows, columns = (part.astype(np.int32, copy=False) for part in (rows, columns))
@@ -393,6 +428,10 @@ class SharedRows:
         return self.own.n_columns
 
     @property
+    def total_weight(self) -> float:
+        return self.n_entries  # parts of ratings have no weights
+
+    @property
     def n_entries(self) -> int:
         return int(self.row_counts.sum())
 
@@ -410,6 +449,7 @@ class Counts:
 
     row_counts: np.ndarray  # int64
     column_counts: np.ndarray  # int64
+    total_weight: float = 0.0  # as in Observations, where they have weights
 
     @property
     def n_entries(self) -> int:
@@ -430,7 +470,6 @@ def _level_counts(n_levels: Any, n_columns: int) -> np.ndarray:
 
 
 def level_type(n_levels: Any) -> type[np.signedinteger]:
-    """The narrowest type for levels of scales with so many."""
     return np.int8 if np.max(n_levels, initial=1) <= np.iinfo(np.int8).max else np.int16
 
 
@@ -478,8 +517,6 @@ def _checked_column(levels: Any, j: int, n_rows: int, n_levels: int) -> np.ndarr
 
 
 def _off_scale(columns: np.ndarray, levels: np.ndarray, n_levels: np.ndarray) -> int:
-    """The first answer that is not on the scale of its column; -1 if there is none."""
-
     def look(block: slice) -> int:
         found = _first_off_scale(columns[block], levels[block], n_levels)
         return found if found < 0 else block.start + found
@@ -619,7 +656,6 @@ def _side_by_side(n_entries: int) -> Any:
 
 
 def _chunks(n_entries: int, n_keys: int) -> tuple[np.ndarray, np.ndarray]:
-    """Counts of keys in each chunk, none yet, no more of them than entries; where chunks end."""
     n_chunks = 1
     if n_entries >= MANY:
         n_chunks = int(np.clip(n_entries // max(n_keys, 1), 1, numba.get_num_threads()))
@@ -647,10 +683,13 @@ def _counts(keys, n_keys):
 
 
 @compiled()
-def _count_levels(column_start, entry, level, columns, counts):
+def _count_levels(column_start, entry, level, weight, columns, counts):
     for k in range(columns.size):
         for e in range(column_start[columns[k]], column_start[columns[k] + 1]):
-            counts[k, level[entry[e]]] += 1
+            if weight.size > 0:
+                counts[k, level[entry[e]]] += weight[entry[e]]
+            else:
+                counts[k, level[entry[e]]] += 1
 
 
 @compiled()
@@ -806,12 +845,10 @@ def _first_out_of_order(row_start, column):
 
 
 def rows_of(observations: Observations) -> np.ndarray:
-    """Return the row of each answer."""
     return np.repeat(np.arange(observations.n_rows), observations.row_counts)
 
 
 def weight_of_answers(observations: Observations, row_weight: np.ndarray | None) -> np.ndarray:
-    """Return the weight of each answer, that of its row; all ones where rows have none."""
     if row_weight is None:
         return np.ones(observations.n_entries, dtype=np.float32)
     return np.repeat(row_weight, observations.row_counts)

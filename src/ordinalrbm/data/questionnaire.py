@@ -50,34 +50,23 @@ MOST_CATEGORIES = 200
 
 @dataclass(frozen=True)
 class Questionnaire:
-    """What each column of a table is.
-
-    Attributes
-    ----------
-    kinds : kind of every column
-    scales : levels or categories of every column; None for numbers and background
-    numbers : scales of the columns of numbers, by position
-    background : how the columns of the background become numbers, or None
-    """
+    """What each column of a table is."""
 
     kinds: tuple[Kind, ...]
-    scales: tuple[Scale | None, ...]
-    numbers: Mapping[int, NumberScale] = field(default_factory=dict)
+    scales: tuple[Scale | None, ...]  # levels or categories of every column; None for others
+    numbers: Mapping[int, NumberScale] = field(default_factory=dict)  # by position
     background: Background | None = None
 
     @classmethod
     def of_scales(cls, scales: Sequence[Scale]) -> Questionnaire:
-        """A questionnaire of ordered scales only."""
         return cls(tuple("ordinal" for _ in scales), tuple(scales))
 
     @property
     def is_plain(self) -> bool:
-        """Whether all columns are ordered scales."""
         return all(kind == "ordinal" for kind in self.kinds)
 
     @property
     def questions(self) -> list[int]:
-        """Positions of the columns that are answers."""
         return [j for j, kind in enumerate(self.kinds) if kind != "background"]
 
     @property
@@ -104,7 +93,12 @@ class Questionnaire:
         With ``nearest``, a number that nobody gave in a question but that is a level of its battery
         counts as the nearest level, with a warning.
         """
-        known = self._lacking_levels() if nearest else [()] * len(self.kinds)
+        known: list[Collection[Label]] = [()] * len(self.kinds)
+        if nearest:  # levels of each column's battery that are not on its own scale
+            ordinal = [j for j, kind in enumerate(self.kinds) if kind == "ordinal"]
+            labels = [scale.labels for j in ordinal if (scale := self.scales[j]) is not None]
+            for j, lacking in zip(ordinal, lacking_levels(labels), strict=True):
+                known[j] = lacking
         if self.is_plain:
             return encode(table, [scale for scale in self.scales if scale is not None], known)
         numbers = {j: _numbers(table.read(j)) for j in self.numbers}
@@ -132,12 +126,6 @@ class Questionnaire:
         standard = [self.numbers[j].standardise(own, table.name(j)) for j, own in numbers.items()]
         given = np.stack(standard, axis=1) if standard else None
         return Answers.of(Observations.from_dense(levels, n_levels), self.kind, given, covariates)
-
-    def _lacking_levels(self) -> list[Collection[Label]]:
-        """For each column, levels of its battery that are not on its own scale."""
-        ordinal = {j: self.scales[j].labels for j, kind in enumerate(self.kinds) if kind == "ordinal"}  # type: ignore[union-attr]
-        lacking = dict(zip(ordinal, lacking_levels(list(ordinal.values())), strict=True))
-        return [lacking.get(j, ()) for j in range(len(self.kinds))]
 
     # From distributions to tables
 
@@ -328,8 +316,7 @@ def _scales(
     if names is None:  # by position among those chosen
         fixed = {chosen.index(key): labels for key, labels in fixed.items() if key in chosen}
     resolved = resolve_scales([columns[j] for j in chosen], chosen_names, fixed)
-    found = dict(zip(chosen, resolved, strict=True))
-    return tuple(map(found.get, range(len(columns))))
+    return tuple(map(dict(zip(chosen, resolved, strict=True)).get, range(len(columns))))
 
 
 def _categories(column: Column) -> list[Label]:
@@ -392,7 +379,6 @@ def _refuse_without_difference(
 
 
 def _groups(column: Read, *, codes: bool) -> np.ndarray | None:
-    """(rows,) which group each row is in, -1 where missing; None for a column of numbers."""
     if isinstance(column, Texts):
         return column.code
     if not (codes or column.kind == "boolean"):
@@ -434,7 +420,6 @@ class Answers(Observations):
 
     @classmethod
     def of(cls, levels: Observations, kind: Any = (), numbers: Any = None, covariates: Any = None) -> Answers:
-        """Levels together with the numbers and covariates of their rows."""
         empty = np.zeros((levels.n_rows, 0))
         return cls(
             levels.row_start,
@@ -447,12 +432,9 @@ class Answers(Observations):
         )
 
     def take_rows(self, index: Any) -> Answers:
-        """The rows at these positions (or under a mask), in this order; also more than once."""
-        levels = super().take_rows(index)
-        return Answers.of(levels, self.kind, self.numbers[index], self.covariates[index])
+        return Answers.of(super().take_rows(index), self.kind, self.numbers[index], self.covariates[index])
 
     def select(self, entry_mask: Any) -> Answers:
-        """Only the answers where the mask over the row view is true; all rows stay."""
         return Answers.of(super().select(entry_mask), self.kind, self.numbers, self.covariates)
 
     def entry_numbers(self) -> np.ndarray:
@@ -460,8 +442,7 @@ class Answers(Observations):
         if self.kind.size:
             of_number = np.cumsum(self.kind == NUMERIC) - 1
             is_number = self.kind[self.column] == NUMERIC
-            row = rows_of(self)[is_number]
-            result[is_number] = self.numbers[row, of_number[self.column[is_number]]]
+            result[is_number] = self.numbers[rows_of(self)[is_number], of_number[self.column[is_number]]]
         return result
 
 
@@ -479,7 +460,6 @@ class Background:
 
     @property
     def names(self) -> list[str]:
-        """A readable name for each number."""
         found = []
         for column, missing in zip(self.coding.columns, self.has_missing, strict=True):
             found += column.feature_names
@@ -487,7 +467,6 @@ class Background:
         return found
 
     def encode(self, columns: Mapping[Name, Read]) -> np.ndarray:
-        """(rows, P) float32 of a table's columns."""
         parts = zip(self.columns, self.coding.columns, self.has_missing, strict=True)
         features = [_features(coded, missing, columns[name]) for name, coded, missing in parts]
         return np.hstack(features) - np.array(self.means, dtype=np.float32)
@@ -497,7 +476,6 @@ class Background:
 
     @classmethod
     def from_stored(cls, stored: Stored) -> Background:
-        """The background that `to_json` wrote, checked: a file may hold anything."""
         found = cls(
             stored_tuple(stored, "columns", lambda name: type(name) in (str, int)),
             Coding.from_json(stored.entry("coding", list)),
@@ -560,7 +538,6 @@ class NumberScale:
     scores: tuple[float, ...] = ()
 
     def standardise(self, values: np.ndarray, name: Name) -> np.ndarray:
-        """Numbers on the scale of the model; NaN stays."""
         found = standardised(values, self.mean, self.deviation, name)
         if not self.values:
             return found
@@ -576,7 +553,6 @@ class NumberScale:
         return np.interp(standardised, self.scores, self.values)
 
     def moments(self, mean: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation of numbers that are normal on the scale of the model."""
         if not self.values:
             return self.restore(mean), self.deviation * deviation
         points = self.restore(mean[:, None] + deviation[:, None] * _NODES)
@@ -588,7 +564,6 @@ class NumberScale:
 
     @classmethod
     def from_stored(cls, stored: Stored) -> NumberScale:
-        """The scale that `to_json` wrote, checked: a file may hold anything."""
         values, scores = (stored_numbers(stored, name, -_LARGEST, _LARGEST) for name in ("values", "scores"))
         is_ascending = all(np.all(np.diff(part) > 0) for part in (values, scores))
         if len(values) != len(scores) or len(values) == 1 or len(values) > _MOST_KNOTS or not is_ascending:
@@ -598,7 +573,6 @@ class NumberScale:
 
 
 def learn_number_scale(values: np.ndarray, name: Name) -> NumberScale:
-    """Learn the scale of a column of numbers, NaN where unanswered."""
     known = np.sort(values[~np.isnan(values)])
     if not known.size:
         raise DataError(f"{location(name)} has no answer at all; drop it.")
@@ -627,7 +601,6 @@ def _normal_scores(ascending: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     mean = np.average(score, weights=count)
     score = (score - mean) / np.sqrt(np.average((score - mean) ** 2, weights=count))
     if distinct.size > _MOST_KNOTS:  # those at evenly spaced scores, and both ends
-        wanted = np.linspace(score[0], score[-1], _MOST_KNOTS)
-        chosen = np.unique(np.searchsorted(score, wanted))
+        chosen = np.unique(np.searchsorted(score, np.linspace(score[0], score[-1], _MOST_KNOTS)))
         distinct, score = distinct[chosen], score[chosen]
     return distinct, score

@@ -28,8 +28,17 @@ import numpy as np
 import pandas as pd
 
 from ordinalrbm.data.columns import Column, Ids, mapped, read_text, shown
-from ordinalrbm.data.observations import Cells, Observations, is_any_twice, level_type, starts
-from ordinalrbm.data.recency import NOW, Times, ages, times_by_cell, times_of
+from ordinalrbm.data.frames import as_frame
+from ordinalrbm.data.observations import (
+    LARGEST_WEIGHT,
+    LEAST_WEIGHT,
+    Cells,
+    Observations,
+    is_any_twice,
+    level_type,
+    starts,
+)
+from ordinalrbm.data.recency import NO_TIME, NOW, Times, ages, by_cell, times_of
 from ordinalrbm.data.scales import MANY_LEVELS, MAX_LEVELS, OFF_SCALE, Scale, check_labels, shorten
 from ordinalrbm.data.triples import COLUMNS, Part, Triples, as_triples
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
@@ -231,9 +240,12 @@ class RemoteRatings(Ratings):
 
 
 def read_given(
-    ratings: Any, validation: Any, *, scale: Any, item_scales: Any
-) -> tuple[Ratings, Cells | None, Alone | Group]:
-    """What was given to a fit: ratings, validation ratings, and the processes that share them."""
+    ratings: Any, validation: Any, *, scale: Any, item_scales: Any, sample_weight: Any = None
+) -> tuple[Ratings, Cells | None, Alone | Group, np.ndarray | None]:
+    """What was given to a fit: ratings, validation ratings, the processes that share them, and weights.
+
+    Those are the weights of the validation ratings, where they have a column of the same name.
+    """
     group, is_part = current() or ALONE, isinstance(ratings, Part)
     if not group.agree(is_part):
         raise DataError(
@@ -241,8 +253,18 @@ def read_given(
             "of them the same."
         )
     among = group if is_part else ALONE
-    known = read_ratings(ratings, scale=scale, item_scales=item_scales, among=among)
-    return known, _read_validation(known, validation, among), among
+    if sample_weight is not None and not isinstance(among, Alone):
+        raise DataError(
+            "sample_weight goes with all ratings in every process, not with a RatingsPart; give all "
+            "processes the same ratings and weights."
+        )
+    own = {"scale": scale, "item_scales": item_scales, "sample_weight": sample_weight}
+    known, weight = read_ratings(ratings, among=among, **own), None
+    frame = as_frame(validation) if isinstance(sample_weight, str) else None
+    if frame is not None and sample_weight in frame.names:
+        validation = as_triples(validation, sample_weight=sample_weight)
+        weight = validation.weight
+    return known, _read_validation(known, validation, among), among, weight
 
 
 def _read_validation(known: Ratings, ratings: Any, among: Alone | Group) -> Cells | None:
@@ -274,6 +296,7 @@ def read_ratings(
     item_scales: Mapping[Any, Any] | None = None,
     columns: Sequence[str] | None = None,
     among: Alone | Group = ALONE,
+    sample_weight: Any = None,
 ) -> Ratings:
     """Read a rating matrix.
 
@@ -296,6 +319,9 @@ def read_ratings(
         underscores make no difference.
     among : Group, optional
         Processes that all call this, each with some of the ratings, perhaps none.
+    sample_weight : array with a number per rating, or name of a column, optional
+        How many times each rating counts; one of weight zero is left out, and its user and its item
+        stay. Of a table without ratings, pairs that come several times are one that counts as often.
 
     Returns
     -------
@@ -317,24 +343,61 @@ def read_ratings(
     >>> read_ratings(frame, scale=[1, 2, 3, 4, 5]).scales.n_levels
     5
     """
-    table = _own_table(data, columns, among)
+    table = _own_table(data, columns, among, sample_weight)
     known, cells = _read_cells(table, scale, item_scales, among)
     if isinstance(among, Group):
         del table  # the largest that there is
         return _of_own_users(known, cells, among)
+    times, weight = None if table.time is None else times_of(table.time), table.weight
+    if not table.has_ratings:
+        cells, weight, value = _counted(cells, weight, None if times is None else times.value)
+        times = times if value is None or times is None else times._replace(value=value)
     with stage("by user and item"):
         observations = _by_user_and_item(known, cells, table)
     with stage("when each was given"):
-        times = None if table.time is None else times_of(table.time)
         if times is not None:
-            times = Times(times_by_cell(observations, cells, times.value), times.clock)
+            times = times._replace(value=by_cell(observations, cells, times.value))
+    if weight is None:
+        return Ratings.of(known, observations, times)
+    if table.is_sparse:  # where stored zeros may be no ratings
+        weight = weight[observations.search(table.user.values, table.item.values) >= 0]
+    return _weighted(Ratings.of(known, observations, times), by_cell(observations, cells, weight))
+
+
+def _counted(
+    cells: Cells, weight: np.ndarray | None, time: np.ndarray | None
+) -> tuple[Cells, np.ndarray | None, np.ndarray | None]:
+    """Cells that come several times once each, with the sum of their weights and the last of their times."""
+    if not is_any_twice(cells.row, cells.column):
+        return cells, weight, time
+    key = cells.row.astype(np.int64) * (int(cells.column.max()) + 1) + cells.column
+    _, first, which = np.unique(key, return_index=True, return_inverse=True)
+    last = None
+    if time is not None:
+        last = np.full(first.size, NO_TIME)
+        np.maximum.at(last, which, time)
+    total = np.minimum(np.bincount(which, weight), LARGEST_WEIGHT)
+    return Cells(*(part[first] for part in cells)), total, last
+
+
+def _weighted(known: Ratings, weight: np.ndarray) -> Ratings:
+    """With weights, but for ratings of weight zero."""
+    weight, observations, times = weight.astype(np.float32), known.observations, known.times
+    counts = weight > LEAST_WEIGHT
+    if (weight[counts] != 1.0).any():
+        observations = observations.with_weight(weight)
+    if not counts.all():
+        observations = observations.select(counts)
+        times = None if times is None else times._replace(value=times.value[counts])
     return Ratings.of(known, observations, times)
 
 
-def _own_table(data: Any, columns: Sequence[str] | None, among: Alone | Group) -> Triples:
+def _own_table(
+    data: Any, columns: Sequence[str] | None, among: Alone | Group, sample_weight: Any = None
+) -> Triples:
     """What this process brings; rows are counted through the tables of all."""
     with among.raise_on_all_ranks():
-        table = as_triples(data, columns)
+        table = as_triples(data, columns, sample_weight)
         if table.is_sparse and among.size > 1:
             raise DataTypeError(
                 "Part of the ratings must be a DataFrame or a tuple of three arrays (user, item, "
@@ -417,11 +480,14 @@ def encode(
     return cells
 
 
-def _encode_with_new(known: Catalogue, table: Triples) -> tuple[Cells, Ids, Ids]:
+def _encode_with_new(
+    known: Catalogue, table: Triples, *, counts_repeated: bool = False
+) -> tuple[Cells, Ids, Ids]:
     """Ratings with unknown ids numbered on after the known ones, and the new users and items."""
     user, new_users = known.users.encode(table.user, "user", table.location)
     item, new_items = known.items.encode(table.item, "item", table.location)
-    _refuse_repeated(known, Cells(user, item, user), table)
+    if table.has_ratings or not counts_repeated:
+        _refuse_repeated(known, Cells(user, item, user), table)
     known_item = np.where(item < known.n_items, item, np.int32(-1)) if len(new_items) else item
     cells = Cells(user, item, _levels(table, _read_values(table), known_item, known))
     # In a sparse matrix a level of -1 may be a stored zero.
@@ -744,16 +810,41 @@ def gather_on_rank_0(known: Ratings, among: Alone | Group) -> Ratings:
     return replace(known, observations=Observations(starts(counts), column, level, own.n_levels))
 
 
+# ---- fewer users and items --------------------------------------------------------------------
+
+
+def between(known: Ratings, rows: np.ndarray, columns: np.ndarray) -> Ratings:
+    """Ratings by some users of some items (positions); all ids stay."""
+    by, of = np.zeros(known.n_users, dtype=bool), np.zeros(known.n_items, dtype=bool)
+    by[rows], of[columns] = True, True
+    row, column, _ = known.observations.cells()
+    stays, times = by[row] & of[column], known.times
+    times = None if times is None else times._replace(value=times.value[stays])
+    return Ratings.of(known, known.observations.select(stays), times)
+
+
+def taken(known: Ratings, rows: np.ndarray, columns: np.ndarray) -> Ratings:
+    """Some users and items (ascending positions), between whom all ratings are."""
+    scales = known.scales
+    if not isinstance(scales, Scale):
+        scales = tuple(scales[j] for j in columns)
+    users, items = Ids(known.users.labels[rows]), Ids(known.items.labels[columns])
+    few = Catalogue(users, items, scales, known.default_scale)
+    # In this order, times stay with their ratings.
+    return Ratings.of(few, known.observations.reorder(rows, columns), known.times)
+
+
 # ---- new users and items ----------------------------------------------------------------------
 
 
 def merged(
-    known: Ratings, data: Any, policy: Literal["refuse", "replace"]
+    known: Ratings, data: Any, policy: Literal["refuse", "replace"], sample_weight: Any = None
 ) -> tuple[Ratings, np.ndarray, np.ndarray]:
     """All ratings, known and new, with new users and items after the known ones.
 
     A rating of a known item by a known user is refused, or replaces what there was. Returns also
     whose ratings are new or others than before, and of what: one that is known already is neither.
+    Choices without ratings count as often as they come, or as before if that is more.
 
     Examples
     --------
@@ -770,22 +861,28 @@ def merged(
     2    v    15       1
     3    a    10       2
     """
-    table = as_triples(data)
-    new, new_users, new_items = _encode_with_new(known, table)
+    table = as_triples(data, sample_weight=sample_weight)
+    if table.weight is not None:
+        table = table.take(np.flatnonzero(table.weight > LEAST_WEIGHT))
+    new, new_users, new_items = _encode_with_new(known, table, counts_repeated=True)
+    given, weight = times_of_cells(known, table), table.weight
+    if not table.has_ratings:
+        new, weight, given = _counted(new, weight, given)
     _check_new(known, new, new_items, policy)
     wider = _widened(known, new_users, new_items)
     old, times = wider.observations, known.times
     before = np.zeros(0, dtype=np.int64) if times is None else times.value
-    given = times_of_cells(known, table)
     if policy == "replace":
         replaced = old.search(new.row, new.column)
-        differs = _differs(old, before, replaced, new.level, given)
+        if table.weight is None and weight is not None and old.weight.size:
+            weight = np.where(replaced >= 0, np.maximum(weight, old.weight[replaced]), weight)
+        differs = _differs(old, before, replaced, new.level, given, weight)
         new, replaced = Cells(*(part[differs] for part in new)), replaced[differs]
-        given = None if given is None else given[differs]
+        given, weight = (None if part is None else part[differs] for part in (given, weight))
         stays = np.ones(old.n_entries, dtype=bool)
         stays[replaced[replaced >= 0]] = False
         old, before = old.select(stays), before[stays] if before.size else before
-    both = old.insert(new)
+    both = old.insert(new, weight)
     if times is not None:
         is_old, entry = np.ones(both.n_entries, dtype=bool), both.search(new.row, new.column)
         is_old[entry] = False
@@ -812,13 +909,21 @@ def _times_of_new(known: Ratings, table: Triples) -> np.ndarray:
 
 
 def _differs(
-    known: Observations, time: np.ndarray, entry: np.ndarray, level: np.ndarray, given: np.ndarray | None
+    known: Observations,
+    time: np.ndarray,
+    entry: np.ndarray,
+    level: np.ndarray,
+    given: np.ndarray | None,
+    weight: np.ndarray | None,
 ) -> np.ndarray:
-    """Whether ratings are new (their entry is negative), or others than known; when, if it is given."""
+    """Whether ratings are new (their entry is negative), or others than known; also in time or weight."""
     there = np.flatnonzero(entry >= 0)
     same = known.level[entry[there]] == level[there]
     if given is not None:
         same &= time[entry[there]] == given[there]
+    if weight is not None:
+        before = known.weight[entry[there]] if known.weight.size else 1.0
+        same &= before == weight[there].astype(np.float32)
     found = np.ones(entry.size, dtype=bool)
     found[there] = ~same
     return found
@@ -853,7 +958,8 @@ def _widened(known: Ratings, new_users: Ids, new_items: Ids) -> Ratings:
     wider = Catalogue(known.users.with_new(new_users), known.items.with_new(new_items), scales, common)
     old = known.observations
     start = np.concatenate([old.row_start, np.full(len(new_users), old.n_entries)])
-    return Ratings.of(wider, Observations(start, old.column, old.level, wider.level_counts()), known.times)
+    observations = Observations(start, old.column, old.level, wider.level_counts())
+    return Ratings.of(wider, observations.with_weight(old.weight), known.times)
 
 
 def _check_new(known: Ratings, new: Cells, new_items: Ids, policy: str) -> None:

@@ -1,7 +1,5 @@
 """When ratings were given, and how recent each is: how many its user has given since."""
 
-from __future__ import annotations
-
 import datetime
 import warnings
 from typing import Any, Literal, NamedTuple, get_args
@@ -116,15 +114,15 @@ def _in_order(time: np.ndarray) -> np.ndarray:
     return bits ^ ((bits >> 63) & np.iinfo(np.int64).max)
 
 
-def times_by_cell(observations: Observations, cells: Cells, time: np.ndarray) -> np.ndarray:
-    """Times in the order of observations, given in that of the cells these were made of."""
-    by_cell = np.empty_like(time)
+def by_cell(observations: Observations, cells: Cells, value: np.ndarray) -> np.ndarray:
+    """Times, or weights, in the order of observations, given in that of the cells these were made of."""
+    found = np.empty_like(value)
 
     def put(block: slice) -> None:
-        by_cell[observations.search(cells.row[block], cells.column[block])] = time[block]
+        found[observations.search(cells.row[block], cells.column[block])] = value[block]
 
-    each_block(put, time.size)
-    return by_cell
+    each_block(put, value.size)
+    return found
 
 
 def ages(row_start: np.ndarray, time: np.ndarray) -> np.ndarray:
@@ -149,12 +147,9 @@ def _count_later(row_start, time, found):
             found[e] = min(ordered.size - not_later, OLDEST)
 
 
-# ---- times of ratings: numbers, dates, or dates in text as ISO 8601 writes them ------------------
-
-
-def read_times(values: Any, where: str = "Row", remedy: str = "") -> np.ndarray:
+def read_times(values: Any, remedy: str = "") -> np.ndarray:
     """Numbers in the order of the times; as `as_times` takes them."""
-    return _numbers(as_times(values, where, remedy))
+    return _numbers(as_times(values, "Row", remedy))
 
 
 def _numbers(times: pd.Series) -> np.ndarray:

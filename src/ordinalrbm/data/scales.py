@@ -4,8 +4,6 @@ A level is a position on a scale, counted from 0; -1 means unanswered. Nothing h
 order: numbers and booleans have one, ordered categoricals carry one, text must be given one.
 """
 
-from __future__ import annotations
-
 import difflib
 import math
 import numbers
@@ -14,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -73,12 +71,10 @@ class Scale:
 
     @property
     def is_numeric(self) -> bool:
-        """Whether the labels are numbers (or booleans) rather than text."""
         return not isinstance(self.labels[0], str)
 
     @property
     def names(self) -> list[str]:
-        """The labels as text."""
         return [label_name(label) for label in self.labels]
 
     @property
@@ -160,8 +156,7 @@ class Scale:
     def decode(self, levels: Any) -> np.ndarray:
         """Labels of the levels: int, float or bool array, or objects for text.
 
-        Level -1 becomes missing: NaN among numbers (so integers become floats), None among
-        text and booleans.
+        Level -1 becomes missing: NaN among numbers (so integers become floats), None among text and booleans.
         """
         levels = np.asarray(levels)
         if levels.size and not (levels.min() >= -1 and levels.max() < self.n_levels):
@@ -180,12 +175,10 @@ class Scale:
         return labels
 
     def to_json(self) -> list[Label]:
-        """The labels as a plain list, fit for JSON."""
         return list(self.labels)
 
     @classmethod
-    def from_json(cls, labels: Any) -> Scale:
-        """The scale that `to_json` wrote, checked: a file may hold anything."""
+    def from_json(cls, labels: Any) -> Self:
         if not isinstance(labels, list):
             raise DataError(f"a scale is a list of labels, not {labels!r:.80}")
         scale = cls(tuple(labels))
@@ -195,22 +188,16 @@ class Scale:
 
 
 def label_name(label: Any) -> str:
-    """A label as a reader should see it."""
     return label if isinstance(label, str) else f"{label:g}"
 
 
-def infer_scale(values: Any, name: Name) -> Scale:
-    """The scale of a column, from its type and values.
+def _inferred(column: Column) -> tuple[Labels, Counts | None]:
+    """Labels of a column, from its type and values; of whole numbers also how often each was given.
 
     Ordered categoricals give their categories, used or not; booleans give (False, True); numbers
     give the evenly spaced grid they sit on, so that a level nobody chose is still there. Where
     that grid would be mostly empty, the values themselves are the scale.
     """
-    return Scale(_inferred(read_column(values, name))[0])
-
-
-def _inferred(column: Column) -> tuple[Labels, Counts | None]:
-    """Labels of a column and, where these are whole numbers, how often each was given."""
     answers, name = read_answers(column), column.name
     counts: Counts | None = None
     if answers.kind in ("text", "category"):
@@ -295,7 +282,6 @@ def check_labels(labels: Any, where: str) -> Labels:
 
 
 def check_finite(values: np.ndarray, column: Name, rows: np.ndarray | None = None) -> None:
-    """Refuse infinite values, naming the first."""
     if values.dtype.kind == "f" and np.isinf(values).any():
         first = int(np.isinf(values).argmax())
         raise DataError(
@@ -308,14 +294,12 @@ def remedy(column: Name) -> str:
     return f"scales={{{column!r}: [...]}}"
 
 
-def shorten(labels: Sequence[Any], limit: int = 12) -> str:
-    """The labels as a list in text; the middle of a long one left out."""
-
+def shorten(labels: Sequence[Any]) -> str:
     def write(label: Any) -> str:
         text = repr(label)
         return text if len(text) <= 40 else text[:36] + "...'"
 
-    if len(labels) <= limit:
+    if len(labels) <= 12:
         return "[" + ", ".join(write(label) for label in labels) + "]"
     shown = [*map(write, labels[:5]), "...", *map(write, labels[-2:])]
     return f"[{', '.join(shown)}] ({len(labels):,} levels)"

@@ -4,13 +4,11 @@ A table is read column by column, because a column has one type and one scale, a
 What has been read, `Encoded`, is a table too: its labels are not read again.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -51,19 +49,16 @@ class Encoded:
 
     @property
     def header(self) -> list[str] | None:
-        """Names of all columns."""
         return self.names if self.extra is None else [*(self.names or ()), *self.extra.columns]
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.observations.n_rows, self.observations.n_columns
 
-    def with_observations(self, observations: Observations) -> Encoded:
-        """Other answers on the same scales."""
+    def with_observations(self, observations: Observations) -> Self:
         return replace(self, observations=observations)
 
-    def subset(self, index: Any) -> Encoded:
-        """The rows at these positions, in this order."""
+    def subset(self, index: Any) -> Self:
         extra, groups = (None if frame is None else frame.iloc[index] for frame in (self.extra, self.groups))
         return replace(self, observations=self.observations.take_rows(index), extra=extra, groups=groups)
 
@@ -71,11 +66,9 @@ class Encoded:
         """Column j: an ordered categorical, missing where unanswered, or an extra column."""
         if j >= len(self.scales) and self.extra is not None:
             return self.extra.iloc[:, j - len(self.scales)]
-        labels = list(self.scales[j].labels)
-        return pd.Categorical.from_codes(self.levels(j), labels, ordered=True)
+        return pd.Categorical.from_codes(self.levels(j), list(self.scales[j].labels), ordered=True)
 
     def levels(self, j: int) -> np.ndarray:
-        """(rows,) levels of answers to question j, -1 where unanswered."""
         view = self.observations.column_view
         part = slice(view.column_start[j], view.column_start[j + 1])
         levels = np.full(self.observations.n_rows, -1, dtype=np.int16)
@@ -110,7 +103,6 @@ class Table:
                 )
 
     def name(self, j: int) -> Name:
-        """Column j's name, or its position when the columns have no names."""
         return j if self.names is None else self.names[j]
 
     def column(self, j: int) -> Any:
@@ -131,7 +123,6 @@ class Table:
         return self._read[j]
 
     def is_integer(self, j: int) -> bool:
-        """Whether the type of column j has no room for fractions."""
         if self.kind == "encoded":
             return bool(pd.api.types.is_integer_dtype(self.column(j).dtype))
         return self.kind == "frame" and self.source.is_integer(j)
@@ -165,11 +156,10 @@ def read_table(X: TableLike, scales: Any = None) -> Encoded:
 def as_table(X: TableLike) -> Table:
     """Look at X as a table of answers, without copying it.
 
-    X is a data frame of any library (:mod:`ordinalrbm.data.frames`), 2-D array, scipy.sparse matrix
-    or array, list of lists or Encoded, in which NaN, None, pd.NA and null are unanswered. **In
-    sparse input, the stored entries are the answers, stored zeros too; all other cells are
-    unanswered.** (The block and diagonal formats store padding, so there zeros are unanswered, and a
-    warning counts them.)
+    X is a data frame of any library (:mod:`ordinalrbm.data.frames`), 2-D array, scipy.sparse matrix or array,
+    list of lists or Encoded, in which NaN, None, pd.NA and null are unanswered. **In sparse input, the stored
+    entries are the answers, stored zeros too; all other cells are unanswered.** (The block and diagonal
+    formats store padding, so there zeros are unanswered, and a warning counts them.)
     """
     if isinstance(X, Table):
         return X
@@ -179,8 +169,7 @@ def as_table(X: TableLike) -> Table:
         return Table("encoded", X, X.header, n_rows, n_columns)
     frame = as_frame(X)
     if frame is not None:
-        names = _string_names(frame.names)
-        return Table("frame", frame, names, frame.n_rows, len(frame.names))
+        return Table("frame", frame, _string_names(frame.names), frame.n_rows, len(frame.names))
     if sp.issparse(X):
         csc = _canonical_csc(X)
         return Table("sparse", csc, None, *csc.shape)

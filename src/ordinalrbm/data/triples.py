@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,9 +11,11 @@ import pandas as pd
 import scipy.sparse as sp
 
 from ordinalrbm.data.columns import Column, Ids, as_column, number_ids, read_column, shown, warn_of_padding
-from ordinalrbm.data.frames import FRAMES, as_frame
+from ordinalrbm.data.frames import FRAMES, as_frame, plain_series
+from ordinalrbm.data.observations import LARGEST_WEIGHT
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError, DataTypeError
+from ordinalrbm.stats.design import checked_weights
 
 COLUMNS = ("user", "item", "rating")
 
@@ -37,7 +39,6 @@ NAMES: dict[str, tuple[str, ...]] = {
 
 
 def spelt(name: str) -> str:
-    """A name without what spellings differ in."""
     return "".join(c for c in name.casefold() if c.isalnum())
 
 
@@ -45,13 +46,6 @@ def candidates(names: Iterable[Any], role: str) -> list[str]:
     """The columns that can have a role: one where it is clear, several where it is not.
 
     A column that has our own name is preferred to all others.
-
-    Examples
-    --------
-    >>> candidates(["Customer ID", "product_id", "stars", "score"], "user")
-    ['Customer ID']
-    >>> candidates(["stars", "score"], "rating"), candidates(["stars", "Rating"], "rating")
-    (['stars', 'score'], ['Rating'])
     """
     texts = [name for name in dict.fromkeys(names) if isinstance(name, str)]
     ours = [name for name in texts if name == role] or [n for n in texts if spelt(n) == role]
@@ -73,7 +67,6 @@ def found_columns(names: list[Any], roles: Sequence[str] = COLUMNS) -> list[str]
 
 
 def unclear(columns: list[str], role: str) -> DataError:
-    """The error of several columns that could be the same."""
     return DataError(
         f"The columns {columns[0]!r} and {columns[1]!r} could both be the {role} of a rating; "
         f"rename the right one to {role!r}."
@@ -84,7 +77,6 @@ class Part:
     """What a process brings of the ratings, where the others bring the rest."""
 
     def table(self) -> Any:
-        """The ratings of this process."""
         raise NotImplementedError
 
 
@@ -99,6 +91,7 @@ class Triples:
     first_row: int = 0  # how many rows other processes have before these
     time: Any = None  # of each, in any form, where there is a column of times
     has_ratings: bool = True  # else it tells who chose what, and ratings are ones
+    weight: np.ndarray | None = None  # (rows,) float64, how many times each counts
 
     def __len__(self) -> int:
         return len(self.rating)
@@ -122,17 +115,35 @@ class Triples:
         return number_ids(column, role, self.location)
 
     def take(self, rows: np.ndarray) -> Triples:
-        """The ratings of these rows."""
         time = None if self.time is None else pd.Series(self.time).to_numpy()[rows]
-        return Triples(self.user.take(rows), self.item.take(rows), self.rating.take(rows), time=time)
+        weight = None if self.weight is None else self.weight[rows]
+        user, item, rating = (column.take(rows) for column in (self.user, self.item, self.rating))
+        return Triples(user, item, rating, time=time, has_ratings=self.has_ratings, weight=weight)
+
+    def weighted(self, sample_weight: Any) -> Triples:
+        """With weights, which are checked."""
+        weight = checked_weights("sample_weight", plain_series(sample_weight), (len(self),))
+        if weight.max() > LARGEST_WEIGHT:
+            raise DataError(
+                f"{self.location(int(weight.argmax()))}: the weight {weight.max():g} is above "
+                f"{LARGEST_WEIGHT:,.0f}; divide all weights by a number."
+            )
+        return replace(self, weight=weight)
 
 
-def as_triples(data: Any, columns: Sequence[str] | None = None) -> Triples:
-    """The three columns of whatever holds ratings, found by their names unless these are given."""
+def as_triples(data: Any, columns: Sequence[str] | None = None, sample_weight: Any = None) -> Triples:
+    """The three columns of whatever holds ratings, found by their names unless these are given.
+
+    Weights are an array or the name of a column.
+    """
     if isinstance(data, Triples):
         return data
+    if sample_weight is not None and not isinstance(sample_weight, str):
+        return as_triples(data, columns).weighted(sample_weight)
     if isinstance(data, Part):
         data = data.table()
+    if sample_weight is not None and as_frame(data) is None:
+        raise _no_weights(sample_weight, "are no frame")
     if sp.issparse(data):
         return _from_sparse(data)
     if isinstance(data, tuple):
@@ -144,21 +155,31 @@ def as_triples(data: Any, columns: Sequence[str] | None = None) -> Triples:
             f"scipy.sparse matrix, not {type(data).__name__}; convert them first, or read a file with "
             "ordinalrbm.files.ratings.read_rating_file."
         )
-    is_choices = columns is None and _are_choices(frame.names)
+    names = [name for name in frame.names if name != sample_weight]
+    times = candidates(names, "timestamp")
+    # Users and items, perhaps times, and nothing else: who chose what.
+    is_choices = columns is None and len(names) - len(times) == 2
+    is_choices = is_choices and not candidates(names, "rating")
     if columns is None:
-        columns = found_columns(frame.names, COLUMNS[:2] if is_choices else COLUMNS)
+        columns = found_columns(names, COLUMNS[:2] if is_choices else COLUMNS)
     _check_columns(columns, frame.names, 2 if is_choices else 3)
-    times = [name for name in candidates(frame.names, "timestamp") if name not in columns]
+    times = [name for name in times if name not in columns]
     time = frame.column(frame.names.index(times[0])) if len(times) == 1 else None
     user, item, *given = (read_column(frame.column(frame.names.index(name)), name) for name in columns)
     rating = given[0] if given else _no_ratings(len(user))
-    return Triples(user, item, rating, time=time, has_ratings=bool(given))
+    found = Triples(user, item, rating, time=time, has_ratings=bool(given))
+    if sample_weight is None:
+        return found
+    if sample_weight not in frame.names:
+        raise _no_weights(sample_weight, f"have only the columns {shorten(frame.names)}")
+    return found.weighted(frame.column(frame.names.index(sample_weight)))
 
 
-def _are_choices(names: list[Any]) -> bool:
-    """Whether a table has users and items, perhaps times, and nothing else: who chose what."""
-    times = candidates(names, "timestamp")
-    return len(names) - len(times) == 2 and not candidates(names, "rating")
+def _no_weights(name: str, why: str) -> DataError:
+    return DataError(
+        f"sample_weight names the column {name!r}, but the ratings {why}; correct the name, or give an "
+        "array with a weight for each rating."
+    )
 
 
 def _no_ratings(n: int) -> Column:

@@ -1,7 +1,5 @@
 """Log probabilities of rows: of their answers given factors, and of all factors by annealing."""
 
-from __future__ import annotations
-
 import numba
 import numpy as np
 from numba import prange

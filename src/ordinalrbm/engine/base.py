@@ -101,7 +101,6 @@ class Moments(NamedTuple):
     variance: np.ndarray  # (1 + F,)
 
     def rotate(self, rotation: Rotation) -> Moments:
-        """Sums over the rotated rows."""
         matrix, shift, squares = rotation
         moved = np.outer(self.total @ matrix, shift)
         products = matrix.T @ self.products @ matrix + moved + moved.T
@@ -161,12 +160,15 @@ class HalfSweepEngine(ABC):
     # Sums over the answers that are here, without what the prior adds.
 
     @abstractmethod
-    def rated_sums_here(self, answers: Answers, table: Array) -> Array:
-        """(rows, W): the lines of a table, of the columns that each row has rated, summed."""
+    def rated_sums_here(self, answers: Answers, table: Array, weighted: bool) -> Array:
+        """(rows, W): the lines of a table, of the columns that each row has rated, summed.
+
+        Each counts once or, if ``weighted``, as often as the answer does.
+        """
 
     @abstractmethod
     def rated_products_here(self, answers: Answers, table: Array, of_rows: Array) -> Array:
-        """(rows, W): Σ w (w · v) over the lines w that a row has rated, v being the row's own."""
+        """(rows, W): Σ w (w · v) over the lines w that a row has rated, v being the row's own; weighted."""
 
     @abstractmethod
     def bin_pulls(
@@ -222,8 +224,8 @@ class HalfSweepEngine(ABC):
         """(features, W): numbers of rows, times what each feature is there, summed."""
         return _all_reduced(self.rows_among, table.by_features @ of_rows)
 
-    def rated_sums(self, answers: Answers, table: Array) -> Array:
-        return _all_reduced(self.answers_among, self.rated_sums_here(answers, table))
+    def rated_sums(self, answers: Answers, table: Array, *, weighted: bool = False) -> Array:
+        return _all_reduced(self.answers_among, self.rated_sums_here(answers, table, weighted))
 
     def rated_products(self, answers: Answers, table: Array, of_rows: Array) -> Array:
         return _all_reduced(self.answers_among, self.rated_products_here(answers, table, of_rows))
@@ -272,7 +274,6 @@ class HalfSweepEngine(ABC):
         return rotations
 
     def rotate(self, posterior: FactorPosterior, rotation: Rotation) -> FactorPosterior:
-        """The same factors in other axes."""
         matrix, shift, squares = (self.array(part.astype(np.float32), posterior.mean) for part in rotation)
         return posterior._replace(mean=posterior.mean @ matrix + shift, variance=posterior.variance @ squares)
 
@@ -290,6 +291,23 @@ class HalfSweepEngine(ABC):
     ) -> None:
         """Centre the prior of cutpoints of rows with so many levels here; in place."""
         prior.cutpoints[_with_levels(posterior, n_levels)] = self.array(cutpoints, prior.cutpoints)
+
+    def settle(
+        self,
+        answers: Answers,
+        this: FactorPosterior,
+        other: Columns,
+        prior: Prior,
+        settled: float,
+        most_sweeps: int,
+        **how: Any,
+    ) -> None:
+        """Half-sweeps until no coordinate moves by more than this share of its standard deviation."""
+        for _ in range(most_sweeps):
+            before = 1.0 * this.mean  # a copy, whatever kind of array it is
+            self.half_sweep(answers, this, other, prior, **how)
+            if ((this.mean - before) ** 2 <= settled**2 * this.variance).all():
+                break
 
     # ---- the half-sweep in stages ----------------------------------------------------------------
 

@@ -36,7 +36,7 @@ class Bins(NamedTuple):
 
     start: np.ndarray  # (rows + 1,) int64
     last: np.ndarray  # (bins,) int64, time of the last answer of each
-    n_answers: np.ndarray  # (bins,) int64
+    n_answers: np.ndarray  # (bins,) int64; sums of their weights, if they have any
     of_entry: np.ndarray  # (entries,) int32, the bin of each answer, by rows
     stage: np.ndarray  # (bins,) int64, how far it is from the row's first, in steps of √2
 
@@ -60,15 +60,17 @@ class BinViews(NamedTuple):
     @classmethod
     def of(cls, answers: Observations, time: np.ndarray) -> BinViews:
         bins = bins_of(answers.row_start, time)
+        if answers.weight.size:
+            bins = bins._replace(n_answers=np.bincount(bins.of_entry, answers.weight, minlength=bins.n))
         return cls(bins, bins.of_entry, bins.of_entry[answers.column_view.entry])
 
 
 def members_of(bins: Bins) -> np.ndarray:
     """(bins, most answers) places of the answers of each bin, beyond the last where it has fewer."""
     order = np.argsort(bins.of_entry, kind="stable")
-    own = bins.of_entry[order]
-    found = np.full((bins.n, bins.n_answers.max(initial=0)), own.size)
-    found[own, np.arange(own.size) - starts(bins.n_answers)[own]] = order
+    own, counts = bins.of_entry[order], np.bincount(bins.of_entry, minlength=bins.n)
+    found = np.full((bins.n, counts.max(initial=0)), own.size)
+    found[own, np.arange(own.size) - starts(counts)[own]] = order
     return found
 
 
@@ -85,7 +87,6 @@ NO_PATH = Path(np.zeros(0, dtype=np.float32), np.zeros(0), FIRST_PERSISTENCE, FI
 
 
 def bins_of(row_start: np.ndarray, time: np.ndarray) -> Bins:
-    """Bins of rows whose answers were given at these times."""
     n_answers = np.diff(row_start)
     n_bins = np.where(n_answers > 0, np.maximum((n_answers + SIZE // 2) // SIZE, 1), 0)
     start = starts(n_bins)
@@ -118,7 +119,6 @@ def last_levels(start: np.ndarray, level: np.ndarray) -> np.ndarray:
 
 
 def drawn_path(bins: Bins, total: np.ndarray, path: Path, rng: np.random.Generator) -> Path:
-    """Levels, given sums over bins of what utilities leave for them, then what they have in common."""
     level, _, _ = _followed(bins, total, path, rng.standard_normal(bins.n))
     inside = _is_inside(bins.start, bins.n)
     products = level[inside] * level[np.flatnonzero(inside) - 1]
@@ -178,7 +178,6 @@ def _followed(
 
 
 def _trend(bins: Bins, left: np.ndarray, n_stages: int) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of the trend, given sums of what is left for it."""
     n = np.bincount(bins.stage, bins.n_answers, minlength=n_stages)
     doubt = 1.0 / (n + _TREND_PRECISION)
     return doubt * np.bincount(bins.stage, left, minlength=n_stages), doubt

@@ -5,8 +5,6 @@ column pass sums these into the statistics of each column. Every row and every c
 thread and is summed in its own order, so the result does not depend on how many threads there are.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numba
@@ -92,7 +90,6 @@ def clamped_sweep(side: Side, factors: np.ndarray, batch: Batch) -> None:
 
 
 def free_sweep(side: Side, factors: np.ndarray, batch: Batch) -> None:
-    """Gibbs steps without the answers and without expectations."""
     _row_pass(side, factors, *_prepared(side, batch, False, n_expected=0))
 
 
@@ -196,7 +193,6 @@ def known_utility(value, kind, bounds, shift, entry):
 
 @inlined
 def has_kinds(side):
-    """Whether there are columns that are no ordered scales."""
     return side.members.size > 0
 
 
@@ -212,7 +208,6 @@ def fill_uniforms(out, n, row, draws, step, purpose):
 
 @inlined
 def entries_of(side, row):
-    """Where the answers of a row begin, and how many there are."""
     first = side.row_start[row]
     return first, side.row_start[row + 1] - first
 
@@ -264,7 +259,6 @@ def set_bounds(side, row, mean, lower, upper):
 
 @inlined
 def _draw_clamped(side, row, mean, lower, upper, uniform, utility):
-    """Utilities given the levels."""
     n = entries_of(side, row)[1]
     set_bounds(side, row, mean, lower, upper)
     for e in range(n):
@@ -280,7 +274,6 @@ def _draw_clamped(side, row, mean, lower, upper, uniform, utility):
 
 @kernel_function
 def draw_categories(side, row, clamped, mean, uniform, utility):
-    """Draw the categories that are not given, and put in what is."""
     first, n = entries_of(side, row)
     known, column, members, shift = side.known, side.column, side.members, side.shift
     for e in range(n):

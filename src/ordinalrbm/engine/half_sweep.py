@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 from numba import prange
+from scipy.sparse import csr_array
 
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.base import (
@@ -64,13 +65,22 @@ class CpuEngine(HalfSweepEngine):
 
     library = np
 
-    def half_sweep(self, answers, this, other, prior, spread=True, values=NO_VALUES):
-        """``values`` are (L,) float32, the utility that each level stands for, if known exactly."""
+    def half_sweep(
+        self, answers, this, other, prior, spread=True, values=NO_VALUES, *, settled=np.inf, most_sweeps=1
+    ):
+        """``values`` are (L,) float32, the utility that each level stands for, if known exactly.
+
+        With more than one sweep, each row goes on until it has settled, see :meth:`settle`.
+        """
         if isinstance(self.answers_among, Group):
             return self.staged_half_sweep(answers, this, other, prior, spread)
         variance = np.zeros_like(this.cutpoints)
-        _half_sweep(row_view(answers), this, other, prior, spread, values, _work(this), variance)
+        until = np.float32(settled * settled), most_sweeps
+        _half_sweep(row_view(answers), this, other, prior, spread, values, _work(this), variance, *until)
         return variance
+
+    def settle(self, answers, this, other, prior, settled, most_sweeps, **how):
+        self.half_sweep(answers, this, other, prior, **how, settled=settled, most_sweeps=most_sweeps)
 
     def bin_pulls(self, answers, this, other, bins):
         found = np.zeros(bins.bins.n)
@@ -100,7 +110,7 @@ class CpuEngine(HalfSweepEngine):
 
     def apply(self, answers, other, ridge, direction):
         image = np.empty_like(direction)
-        _apply_rows(answers.row_start, answers.column, other.mean, ridge, direction, image)
+        _apply_rows(answers.row_start, answers.column, answers.weight, other.mean, ridge, direction, image)
         return image
 
     def gap_sums(self, answers, this, other, rows):
@@ -119,7 +129,10 @@ class CpuEngine(HalfSweepEngine):
         _move_rows(system, diagonal, first, cutpoints, this.gaps[rows], variance)
         return variance
 
-    def rated_sums_here(self, answers, table):
+    def rated_sums_here(self, answers, table, weighted):
+        if weighted and answers.weight.size:
+            shape = answers.n_rows, len(table)
+            return csr_array((answers.weight, answers.column, answers.row_start), shape=shape) @ table
         found = np.empty((answers.n_rows, table.shape[1]), dtype=np.float32)
         add_lines(answers.row_start, answers.column, np.ascontiguousarray(table), found)
         return found
@@ -127,7 +140,7 @@ class CpuEngine(HalfSweepEngine):
     def rated_products_here(self, answers, table, of_rows):
         found = np.empty((answers.n_rows, table.shape[1]), dtype=np.float32)
         table, of_rows = np.ascontiguousarray(table), np.ascontiguousarray(of_rows)
-        _add_products(answers.row_start, answers.column, table, of_rows, found)
+        _add_products(answers.row_start, answers.column, answers.weight, table, of_rows, found)
         return found
 
     def feature_table(self, table, like):
@@ -152,12 +165,23 @@ def _work(this: FactorPosterior) -> _Work:
 
 
 @compiled(parallel=True)
-def _half_sweep(answers, this, other, prior, spread, values, work, found):
-    row_start, column, level, offset = answers
+def _half_sweep(answers, this, other, prior, spread, values, work, found, settled, most_sweeps):
+    row_start, column, level, offset, weight = answers
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
-        own = column[entries], level[entries], offset[entries]
-        _half_sweep_row(own, this, other, prior, spread, values, work, found, np.int64(d))
+        own = column[entries], level[entries], offset[entries], weight[entries]
+        for _ in range(most_sweeps):
+            _half_sweep_row(own, this, other, prior, spread, values, work, found, np.int64(d))
+            if _has_settled(work.move[numba.get_thread_id()], this.variance[d], settled):
+                break
+
+
+@inlined
+def _has_settled(move, variance, settled):
+    n_moving = 0
+    for a in range(move.size):
+        n_moving += move[a] * move[a] > settled * variance[a]
+    return n_moving == 0
 
 
 @inlined
@@ -165,11 +189,12 @@ def _half_sweep_row(answers, this, other, prior, spread, values, work, cutpoints
     thread = numba.get_thread_id()
     slope, ridge, diagonal = work.slope[thread], work.ridge[thread], work.diagonal[thread]
     move, mean, variance = work.move[thread], this.mean[d], this.variance[d]
-    column = answers[0]
+    column, weight = answers[0], answers[3]
     _gather(answers, this, other, prior.precision, values, slope, ridge, diagonal, work.tile[thread], d)
     if prior.mean.size > 0:
         _towards(prior.mean[d], prior.precision, slope)
-    _solve(column, other.mean, slope, ridge, diagonal, work.direction[thread], work.image[thread], move)
+    direction, image = work.direction[thread], work.image[thread]
+    _solve(column, weight, other.mean, slope, ridge, diagonal, direction, image, move)
     add_scaled(mean, np.float32(1.0), move)
     if spread:
         _keep_variances(prior.precision, diagonal, variance)
@@ -194,7 +219,7 @@ def _gather(answers, this, other, precision, values, slope, ridge, diagonal, til
 
     Answers add pull times feature, the features' variances, and squared features.
     """
-    column, level, offset = answers
+    column, level, offset, weight = answers
     mean, at, low, high, pull = this.mean[d], tile[0], tile[1], tile[2], tile[5]
     for a in range(mean.size):
         slope[a], diagonal[a], ridge[a] = 0.0, 0.0, precision[a]
@@ -207,7 +232,10 @@ def _gather(answers, this, other, precision, values, slope, ridge, diagonal, til
         else:
             _set_bounds(some, level[first : first + _TILE], this, other, d, at, low, high)
             _expect(some.size, low, high, tile[3], tile[4], pull)
-        _add_features(some, other, pull, slope, ridge, diagonal)
+        if weight.size > 0:
+            _add_weighted_features(some, weight[first : first + _TILE], other, pull, slope, ridge, diagonal)
+        else:
+            _add_features(some, other, pull, slope, ridge, diagonal)
     for a in range(mean.size):
         if precision[a] == np.inf:  # it stays
             slope[a], ridge[a], diagonal[a] = 0.0, 0.0, np.inf
@@ -281,6 +309,23 @@ def _add_features(column, other, pull, slope, ridge, diagonal):
         _add_one(mean[column[e]], variance[column[e]], pull[e], slope, ridge, diagonal)
 
 
+@inlined
+def _add_weighted_features(column, weight, other, pull, slope, ridge, diagonal):
+    mean, variance = other.mean, other.variance
+    for e in range(column.size):
+        _add_weighted(mean[column[e]], variance[column[e]], pull[e], weight[e], slope, ridge, diagonal)
+
+
+@inlined_sum
+def _add_weighted(features, variance, pull, weight, slope, ridge, diagonal):
+    slope[0] += weight * pull
+    diagonal[0] += weight
+    for a in range(1, features.size):
+        slope[a] += weight * pull * features[a]
+        diagonal[a] += weight * features[a] * features[a]
+        ridge[a] += weight * variance[a]
+
+
 @inlined_sum
 def _add_one(features, variance, pull, slope, ridge, diagonal):
     # The other's bias is no feature: where it stands, a row's own bias has a one.
@@ -312,7 +357,7 @@ def _add_sum(x, y, z, w, total):
 
 
 @inlined
-def _solve(column, features, slope, ridge, diagonal, direction, image, move):
+def _solve(column, weight, features, slope, ridge, diagonal, direction, image, move):
     """Conjugate gradients with the diagonal as preconditioner; ``slope`` is used up."""
     size = np.float32(0.0)
     for a in range(slope.size):
@@ -323,7 +368,7 @@ def _solve(column, features, slope, ridge, diagonal, direction, image, move):
     for _ in range(STEPS):
         if size <= np.float32(SOLVED) * first:
             break
-        _apply(column, features, ridge, direction, image)
+        _apply(column, weight, features, ridge, direction, image)
         along = size / dot(direction, image)
         add_scaled(move, along, direction)
         add_scaled(slope, -along, image)
@@ -337,23 +382,27 @@ def _solve(column, features, slope, ridge, diagonal, direction, image, move):
 
 
 @inlined
-def _apply(column, features, ridge, direction, image):
-    """The system times a direction."""
+def _apply(column, weight, features, ridge, direction, image):
     for a in range(direction.size):
         image[a] = ridge[a] * direction[a]
+    if weight.size > 0:
+        for e in range(column.size):
+            _add_projection(features[column[e]], direction, weight[e], image)
+        return
     last = column.size - column.size % 4
     for e in range(0, last, 4):
         x, y, z, w = column[e], column[e + 1], column[e + 2], column[e + 3]
         _add_projections(features[x], features[y], features[z], features[w], direction, image)
     for e in range(last, column.size):
-        _add_projection(features[column[e]], direction, image)
+        _add_projection(features[column[e]], direction, np.float32(1.0), image)
 
 
 @inlined_sum
-def _add_projection(features, direction, image):
+def _add_projection(features, direction, weight, image):
     along = direction[0]
     for a in range(1, direction.size):
         along += features[a] * direction[a]
+    along *= weight
     image[0] += along
     for a in range(1, direction.size):
         image[a] += along * features[a]
@@ -415,8 +464,7 @@ def _move_gaps(answers, this, other, prior, work, cutpoints_variance, thread, d)
 
 @inlined
 def _add_to_gaps(answers, this, other, work, thread, d):
-    """Add a row's answers to the slope and the system of its log gaps."""
-    column, level, offset = answers
+    column, level, offset, weight = answers
     tile = work.tile[thread]
     at, low, high, at_low, at_high, scale = tile[0], tile[1], tile[2], tile[3], tile[4], tile[5]
     square, variance, others, variances = work.square[thread], this.variance[d], other.mean, other.variance
@@ -432,12 +480,12 @@ def _add_to_gaps(answers, this, other, work, thread, d):
         _expect(some.size, low, high, at_low, at_high, at)
         for e in range(some.size):
             answer, bounds = np.int64(level[first + e]), (low[e], high[e], at_low[e], at_high[e])
-            _add_answer(answer, this.gaps[d], other.gaps[some[e]], scale[e], bounds, work, thread)
+            times = weight[first + e] if weight.size > 0 else np.float32(1.0)
+            _add_answer(answer, times, this.gaps[d], other.gaps[some[e]], scale[e], bounds, work, thread)
 
 
 @inlined
 def _newton(system, slope, diagonal, first, cutpoints, gaps, variance):
-    """Newton's step of one row; system, slope and diagonal are used up."""
     _factorise(system)
     _invert(system, slope, diagonal)
     for g in range(1, diagonal.size):
@@ -449,7 +497,7 @@ def _newton(system, slope, diagonal, first, cutpoints, gaps, variance):
 
 
 @inlined
-def _add_answer(level, gaps, other_gaps, scale, bounds, work, thread):
+def _add_answer(level, times, gaps, other_gaps, scale, bounds, work, thread):
     """Add one answer to a row's slope, and to its curvature without that of the exponential.
 
     The mass between the two bounds is log-concave in them, so that the system stays positive.
@@ -468,9 +516,9 @@ def _add_answer(level, gaps, other_gaps, scale, bounds, work, thread):
             width = gaps[m] * other_gaps[m] * scale
             below[g] += width if m < level else 0.0
             above[g] += 0.0 if last else width
-        slope[g] += at_high * above[g] - at_low * below[g]
+        slope[g] += times * (at_high * above[g] - at_low * below[g])
         for c in range(1, g + 1):
-            system[g, c] += (
+            system[g, c] += times * (
                 curved_low * below[g] * below[c]
                 + curved_high * above[g] * above[c]
                 - at_low * at_high * (below[g] * above[c] + above[g] * below[c])
@@ -525,7 +573,7 @@ def _squared_errors(answers, this, other, values, work, total):
 
 @inlined
 def _squared_error(answers, d, this, other, values, work):
-    column, level, _ = answers_of(answers, d)
+    column, level, _, weight = answers_of(answers, d)
     square = work.square[numba.get_thread_id()]
     _square(this.mean[d], square)
     total = 0.0
@@ -533,7 +581,8 @@ def _squared_error(answers, d, this, other, values, work):
         i = column[e]
         away = values[level[e]] - _cell_mean(this.mean[d], other.mean[i])
         doubt = cell_variance(square, this.variance[d], other.mean[i], other.variance[i])
-        total += np.float64(away) * np.float64(away) + np.float64(doubt)
+        times = np.float64(weight[e]) if weight.size > 0 else 1.0
+        total += times * (np.float64(away) * np.float64(away) + np.float64(doubt))
     return total
 
 
@@ -542,16 +591,16 @@ def _squared_error(answers, d, this, other, values, work):
 
 @compiled(parallel=True)
 def _bin_pulls(answers, bin_of, this, other, work, found):
-    row_start, column, level, offset = answers
+    row_start, column, level, offset, weight = answers
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
-        own = column[entries], level[entries], offset[entries]
+        own = column[entries], level[entries], offset[entries], weight[entries]
         _add_to_bins(own, bin_of[entries], this, other, work, found, np.int64(d))
 
 
 @inlined
 def _add_to_bins(answers, bin_of, this, other, work, found, d):
-    column, level, offset = answers
+    column, level, offset, weight = answers
     tile = work.tile[numba.get_thread_id()]
     at, low, high, pull = tile[0], tile[1], tile[2], tile[5]
     for first in range(0, column.size, _TILE):
@@ -560,7 +609,7 @@ def _add_to_bins(answers, bin_of, this, other, work, found, d):
         _set_bounds(some, level[first : first + _TILE], this, other, d, at, low, high)
         _expect(some.size, low, high, tile[3], tile[4], pull)
         for e in range(some.size):
-            found[bin_of[first + e]] += pull[e]
+            found[bin_of[first + e]] += weight[first + e] * pull[e] if weight.size > 0 else pull[e]
 
 
 # ---- in stages --------------------------------------------------------------------------------
@@ -579,10 +628,10 @@ def _gather_row(answers, d, this, other, precision, values, work, sums, ridge):
 
 
 @compiled(parallel=True)
-def _apply_rows(row_start, column, features, ridge, direction, image):
+def _apply_rows(row_start, column, weight, features, ridge, direction, image):
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
-        _apply(column[entries], features, ridge[d], direction[d], image[d])
+        _apply(column[entries], weight[entries], features, ridge[d], direction[d], image[d])
 
 
 @compiled(parallel=True)
@@ -619,15 +668,17 @@ def _move_rows(system, diagonal, first, cutpoints, gaps, variance):
 
 
 @compiled(parallel=True)
-def _add_products(row_start, column, table, of_rows, found):
+def _add_products(row_start, column, weight, table, of_rows, found):
     for d in prange(row_start.size - 1):
-        _add_products_of_row(column[row_start[d] : row_start[d + 1]], table, of_rows[d], found[d])
+        entries = slice(row_start[d], row_start[d + 1])
+        _add_products_of_row(column[entries], weight[entries], table, of_rows[d], found[d])
 
 
 @inlined
-def _add_products_of_row(column, table, own, total):
+def _add_products_of_row(column, weight, table, own, total):
     for a in range(total.size):
         total[a] = np.float32(0.0)
     for e in range(column.size):
         line = table[column[e]]
-        add_scaled(total, dot(line, own), line)
+        along = dot(line, own)
+        add_scaled(total, weight[e] * along if weight.size > 0 else along, line)

@@ -1,7 +1,5 @@
 """Mean-field: the fixed point of the factors' expectations given a row's answers."""
 
-from __future__ import annotations
-
 import numba
 import numpy as np
 from numba import prange
@@ -119,5 +117,4 @@ def _bound(side, row, active, scratch):
 
 @inlined
 def _log_power(share):
-    """The logarithm of share to the power of itself."""
     return share * np.log(share) if share > 0.0 else 0.0

@@ -6,8 +6,6 @@ what is learnt. How many of these are there at the same time is not seen from th
 that the numbers below are those of measured peaks (`benchmarks/results/memory.txt` has both).
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
@@ -72,15 +70,6 @@ def needed(kind: str, size: Size, *, n_averaged: int = 1, units: int = 1) -> int
 
     ``kind`` is one of `COSTS`; others are taken to cost what Gaussian factors do. Predictions are
     averaged over ``n_averaged`` epochs, and the factors of a survey have so many ``units``.
-
-    Examples
-    --------
-    >>> films = Size(6_000, 4_000, 10**6, levels=5, row_factors=50)
-    >>> 20 < needed("ordinal_mf", films) / 2**20 < 60
-    True
-    >>> survey = Size(100_000, 80, 8 * 10**6, levels=5, row_factors=50)
-    >>> 100 < needed("survey", survey) / 2**20 < 300
-    True
     """
     cost = COSTS.get(kind, _GAUSSIAN)
     if units > 1:
@@ -114,12 +103,6 @@ def on_gpu(size: Size, level_bytes: int = 1) -> int:
     """Bytes that learning Gaussian factors takes on a GPU; factors are those that ratings can tell.
 
     Measured on ratings of Netflix' shape: 6.2 GB at the peak.
-
-    Examples
-    --------
-    >>> films = Size(480_189, 17_770, 100_000_000, levels=5, row_factors=100)
-    >>> 5.5e9 < on_gpu(films) < 6.5e9
-    True
     """
     both, larger = size.rows + size.columns, max(size.rows, size.columns)
     numbers, pieces = 1 + size.row_factors + size.column_factors, size.answers // _PIECE
@@ -146,7 +129,6 @@ def bytes_to_transpose(n_answers: int) -> int:
 
 
 def usable_on_gpu(free: int) -> int:
-    """How much of the free memory of a GPU may be planned with."""
     return int(_USABLE * free)
 
 
@@ -250,7 +232,6 @@ _OF_RATINGS = ("ratings", "users", "items")
 
 
 def size_of(given: Observations, *n_factors: int) -> Size:
-    """What the memory of learning from these depends on."""
     levels = int(given.n_levels.max(initial=1))
     return Size(given.n_rows, given.n_columns, given.n_entries, levels, *n_factors)
 
@@ -281,11 +262,5 @@ def _task(size: Size, words: tuple[str, str, str]) -> str:
 
 
 def format_bytes(n_bytes: int) -> str:
-    """A number of bytes in a unit of its size.
-
-    Examples
-    --------
-    >>> format_bytes(3_400_000), format_bytes(12_345_678_901)
-    ('3 MB', '12.3 GB')
-    """
+    """A number of bytes in a unit of its size."""
     return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:.0f} MB"

@@ -8,8 +8,6 @@ intervals that are not narrow or far out (``is_accurate``); the kernels compute 
 the few others again by the other.
 """
 
-from __future__ import annotations
-
 from collections import namedtuple
 from collections.abc import Callable
 from typing import NamedTuple
@@ -78,8 +76,6 @@ Functions = namedtuple(
 
 
 class _Format(NamedTuple):
-    """What differs between the precisions."""
-
     real: type
     integer: type
     bits_of: Callable  # the bits of a real number as an integer
@@ -208,7 +204,6 @@ def _elementary(form: _Format) -> tuple[Callable, Callable, Callable]:
 
     @inlined
     def log(x):
-        """Natural logarithm of a positive, normal number."""
         bits = bits_of(x)
         # Split so that the mantissa lies around one: x = 2^e · m, m in [1/√2, √2).
         exponent = integer((bits - root_half_bits) >> mantissa_bits)
@@ -254,7 +249,6 @@ def _functions(form: _Format) -> Functions:
 
     @inlined
     def logistic(x):
-        """1/(1 + exp(−x)), exact on both sides."""
         e, _ = exp_and_complement(-abs(x))
         low = e / (one + e)
         return low if x < zero else one - low
@@ -320,7 +314,6 @@ def _functions(form: _Format) -> Functions:
 
     @inlined
     def mass(lower, upper):
-        """Φ(upper) − Φ(lower)."""
         _, a, _, _, _, _, _, scaled = interval(lower, upper)
         start = max(a, zero)
         height, _ = exp_and_complement(-half * start * start)

@@ -48,8 +48,6 @@ _RARE = 1e-3
 OVERRELAXED = 0.85
 _ONE, _OVERRELAXED = np.float32(1.0), np.float32(OVERRELAXED)
 _NOISE_LEFT = np.float32(np.sqrt(1.0 - OVERRELAXED**2))
-# Sums over all rows are made of those of so many parts, in this order, whoever computes them.
-_PARTS = 256
 
 
 class DrawnSide(NamedTuple):
@@ -91,11 +89,11 @@ class _Work(NamedTuple):
 
 
 class ThresholdSums(NamedTuple):
-    """Sums over all answers: their log probability, its slope by thresholds, squares of slopes."""
+    """Of each row: log probability of its answers, its slope by thresholds, squares of slopes."""
 
-    log_likelihood: float
-    slope: np.ndarray  # (scales, L + 1)
-    squares: np.ndarray  # (scales, L + 1, 2): of each bound, and with the one above
+    log_likelihood: np.ndarray  # (n,) float64, on the host like the others
+    slope: np.ndarray  # (n, L + 1)
+    squares: np.ndarray  # (n, L + 1, 2): of each bound, and with the one above
 
 
 class RowSums(NamedTuple):
@@ -148,7 +146,7 @@ class GibbsEngine(ABC):
     def threshold_sums(
         self, answers: Answers, this: DrawnSide, other: DrawnSide, thresholds: Array
     ) -> ThresholdSums:
-        """Sums over all answers for the draw of the thresholds."""
+        """Sums over the answers of each row for draws of thresholds."""
 
     @abstractmethod
     def bin_sums(
@@ -208,11 +206,10 @@ class CpuGibbs(GibbsEngine):
         return taken
 
     def threshold_sums(self, answers, this, other, thresholds):
-        ends = np.linspace(0, answers.n_rows, _PARTS + 1).astype(np.int64)
-        total, slope = np.zeros(_PARTS), np.zeros((_PARTS, *thresholds.shape))
+        total, slope = np.zeros(answers.n_rows), np.zeros((answers.n_rows, thresholds.shape[1]))
         squares, work = np.zeros((*slope.shape, 2)), _work(answers, this)
-        _threshold_sums(row_view(answers), this, other, thresholds, ends, work, total, slope, squares)
-        return ThresholdSums(float(total.sum()), slope.sum(axis=0), squares.sum(axis=0))
+        _threshold_sums(row_view(answers), this, other, thresholds, work, total, slope, squares)
+        return ThresholdSums(total, slope, squares)
 
     def bin_sums(self, answers, this, other, thresholds, bins, sweep):
         work, words, found = _work(answers, this), _words(sweep), np.zeros(bins.bins.n)
@@ -276,16 +273,16 @@ def _work(answers: Observations, this: DrawnSide) -> _Work:
 
 @compiled(parallel=True)
 def _draw_rows(answers, this, other, thresholds, means, precision, words, work):
-    row_start, column, level, offset = answers
+    row_start, column, level, offset, weight = answers
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
-        own = column[entries], level[entries], offset[entries]
+        own = column[entries], level[entries], offset[entries], weight[entries]
         _draw_row(own, this, other, thresholds, means, precision, words, work, np.int64(d))
 
 
 @inlined
 def _draw_row(answers, this, other, thresholds, prior_mean, precision, words, work, d):
-    column, level, shift = answers
+    column, level, shift, weight = answers
     thread = numba.get_thread_id()
     system, right = work.system[thread], work.solution[thread]
     uniform, features = work.uniform[thread], work.features[thread]
@@ -304,6 +301,10 @@ def _draw_row(answers, this, other, thresholds, prior_mean, precision, words, wo
         _gather(some, other.factors, own, shift[first : first + _TILE], features, numbers)
         _set_bounds(some, of_some, this, other, thresholds, d, numbers)
         _draw_utilities(n, uniform[first : first + n], numbers)
+        if weight.size > 0:
+            _weigh(weight[first : first + n], numbers)
+            for e in range(n):
+                features[:, e] *= numbers[4, e]
         _add_answers(features, numbers[5], n, system, right)
     _factorise(system, width)
     philox.fill_uniforms(uniform, width, d, words.sweep, words.factor, words.key0, words.key1)
@@ -365,6 +366,22 @@ def _draw_utilities(n, uniform, numbers):
         drawn[e] += mean[e] - offset[e]
     for e in range(n, -(-n // _AT_A_TIME) * _AT_A_TIME):
         drawn[e] = np.float32(0.0)
+
+
+@kernel_function
+def _weigh(weight, numbers):
+    """Make of each draw that of its answer's weight, which is in the fifth of the numbers as its root.
+
+    An answer that counts w times has as many utilities, whose sum s is all that the row needs. Of that,
+    mean and variance are right: with m the expected utility and u the one that was drawn, it is
+    w m + √w (u − m). What is kept is s / √w, for features that are multiplied by √w.
+    """
+    offset, mean, low, high = numbers[0], numbers[1], numbers[2], numbers[3]
+    root, drawn = numbers[4], numbers[5]
+    for e in range(weight.size):
+        expected = np.float32(double.edge_densities(np.float64(low[e]), np.float64(high[e]))[2])
+        root[e] = np.sqrt(weight[e])
+        drawn[e] += (root[e] - np.float32(1.0)) * (expected + mean[e] - offset[e])
 
 
 @inlined
@@ -455,16 +472,16 @@ def _draw_gaussian(lower, right, uniform, found):
 
 @compiled(parallel=True)
 def _bin_sums(answers, bin_of, this, other, thresholds, words, work, found):
-    row_start, column, level, offset = answers
+    row_start, column, level, offset, weight = answers
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
-        own = column[entries], level[entries], offset[entries]
+        own = column[entries], level[entries], offset[entries], weight[entries]
         _add_to_bins(own, bin_of[entries], this, other, thresholds, words, work, found, np.int64(d))
 
 
 @inlined
 def _add_to_bins(answers, bin_of, this, other, thresholds, words, work, found, d):
-    column, level, shift = answers
+    column, level, shift, weight = answers
     thread = numba.get_thread_id()
     uniform, features, numbers = work.uniform[thread], work.features[thread], work.numbers[thread]
     philox.fill_uniforms(uniform, column.size, d, words.sweep, words.utility, words.key0, words.key1)
@@ -475,8 +492,12 @@ def _add_to_bins(answers, bin_of, this, other, thresholds, words, work, found, d
         _gather(some, other.factors, this.factors[d], shift[first : first + _TILE], features, numbers)
         _set_bounds(some, of_some, this, other, thresholds, d, numbers)
         _draw_utilities(n, uniform[first : first + n], numbers)
+        if weight.size > 0:
+            _weigh(weight[first : first + n], numbers)
         for e in range(n):
-            found[bin_of[first + e]] += drawn[e] - (mean[e] - offset[e]) + shift[first + e]
+            root = numbers[4, e] if weight.size > 0 else np.float32(1.0)
+            left = drawn[e] - root * (mean[e] - offset[e]) + root * shift[first + e]
+            found[bin_of[first + e]] += root * left
 
 
 # ---- widths -----------------------------------------------------------------------------------
@@ -484,28 +505,26 @@ def _add_to_bins(answers, bin_of, this, other, thresholds, words, work, found, d
 
 @compiled(parallel=True)
 def _move_widths(answers, this, other, thresholds, precision, words, work, taken):
-    row_start, column, level, offset = answers
+    row_start, column, level, offset, weight = answers
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
-        own = column[entries], level[entries], offset[entries]
+        own = column[entries], level[entries], offset[entries], weight[entries]
         taken[d] = _move_width(own, this, other, thresholds, precision, words, work, np.int64(d))
 
 
 @inlined
 def _move_width(answers, this, other, thresholds, precision, words, work, d):
-    column, level, shift = answers
-    thread = numba.get_thread_id()
+    column, level, shift, weight = answers
+    thread, own = numba.get_thread_id(), (column, level, weight)
     uniform = work.uniform[thread]
     _set_means(column, this.factors[d], other.factors, shift, work.mean[thread])
     philox.fill_uniforms(uniform, 2, d, words.sweep, words.width, words.key0, words.key1)
     choice, chance = uniform[0], uniform[1]
     here = np.log(np.float64(this.width[d]))
-    at_here, forward, narrow = _of_width(column, level, this, other, thresholds, precision, work, d, here)
+    at_here, forward, narrow = _of_width(own, this, other, thresholds, precision, work, d, here)
     forward *= 0.5
     there = here + forward + double.standard_normal(choice) / np.sqrt(narrow)
-    at_there, backward, narrow_back = _of_width(
-        column, level, this, other, thresholds, precision, work, d, there
-    )
+    at_there, backward, narrow_back = _of_width(own, this, other, thresholds, precision, work, d, there)
     away, back = there - here - forward, here - there - 0.5 * backward
     log_ratio = at_there - at_here
     log_ratio += 0.5 * (np.log(narrow_back) - narrow_back * back * back)
@@ -526,11 +545,12 @@ def _set_means(column, own, factors, shift, mean):
 
 
 @inlined
-def _of_width(column, level, this, other, thresholds, precision, work, d, log_width):
+def _of_width(answers, this, other, thresholds, precision, work, d, log_width):
     """Log posterior at a log width, Newton's step from there, and how narrow it is.
 
     For the curvature stand the squared slopes of the answers, which are never negative.
     """
+    column, level, weight = answers
     thread = numba.get_thread_id()
     numbers, mean = work.numbers[thread], work.mean[thread]
     own, own_scale, scales, widths = np.float32(np.exp(log_width)), this.scale[d], other.scale, other.width
@@ -550,9 +570,10 @@ def _of_width(column, level, this, other, thresholds, precision, work, d, log_wi
                 along += np.float64(numbers[5][e]) * upper[e]
             if lower[e] > -np.inf:
                 along -= np.float64(numbers[4][e]) * lower[e]
-            total += np.float64(numbers[2][e])
-            slope += along
-            squares += along * along
+            times = np.float64(weight[first + e]) if weight.size > 0 else 1.0
+            total += times * np.float64(numbers[2][e])
+            slope += times * along
+            squares += times * along * along
     total -= 0.5 * precision * log_width * log_width
     narrow = precision + squares
     return total, (slope - precision * log_width) / narrow, narrow
@@ -580,18 +601,17 @@ def _measure(n, numbers):
 
 
 @compiled(parallel=True)
-def _threshold_sums(answers, this, other, thresholds, ends, work, total, slope, squares):
-    row_start, column, level, offset = answers
-    for part in prange(ends.size - 1):
-        for d in range(ends[part], ends[part + 1]):
-            entries, sums = slice(row_start[d], row_start[d + 1]), (slope[part], squares[part])
-            own = column[entries], level[entries], offset[entries]
-            total[part] += _add_to_thresholds(own, this, other, thresholds, work, sums, np.int64(d))
+def _threshold_sums(answers, this, other, thresholds, work, total, slope, squares):
+    row_start, column, level, offset, weight = answers
+    for d in prange(row_start.size - 1):
+        entries, sums = slice(row_start[d], row_start[d + 1]), (slope[d], squares[d])
+        own = column[entries], level[entries], offset[entries], weight[entries]
+        total[d] = _add_to_thresholds(own, this, other, thresholds, work, sums, np.int64(d))
 
 
 @inlined
 def _add_to_thresholds(answers, this, other, thresholds, work, sums, d):
-    column, level, shift = answers
+    column, level, shift, weight = answers
     slope, squares = sums
     thread = numba.get_thread_id()
     numbers, mean = work.numbers[thread], work.mean[thread]
@@ -608,13 +628,13 @@ def _add_to_thresholds(answers, this, other, thresholds, work, sums, d):
         _measure(n, numbers)
         for e in range(n):
             i, place = column[first + e], level[first + e]
-            scale = this.scale[d] + other.scale[i]
             width = np.float64(this.width[d]) * other.width[i]
             below, above = width * numbers[4][e], width * numbers[5][e]
-            total += np.float64(numbers[2][e])
-            slope[scale, place] -= below
-            slope[scale, place + 1] += above
-            squares[scale, place, 0] += below * below
-            squares[scale, place + 1, 0] += above * above
-            squares[scale, place, 1] -= below * above
+            times = np.float64(weight[first + e]) if weight.size > 0 else 1.0
+            total += times * np.float64(numbers[2][e])
+            slope[place] -= times * below
+            slope[place + 1] += times * above
+            squares[place, 0] += times * below * below
+            squares[place + 1, 0] += times * above * above
+            squares[place, 1] -= times * below * above
     return total

@@ -8,8 +8,6 @@ on any number of threads, and a run that was interrupted can go on as if it had 
 :data:`compiled_philox`; both give the same 32-bit words.
 """
 
-from __future__ import annotations
-
 import enum
 
 import numpy as np

@@ -61,7 +61,9 @@ def raters_of(
     ``known`` are the ratings of the rows with these ``factors``; a row without ratings is expected at
     their ``average``.
     """
-    columns, place = np.unique(rows.column, return_inverse=True)
+    columns, place = rows.column, np.arange(rows.n_entries)
+    if rows.n_rows > 1:
+        columns, place = np.unique(columns, return_inverse=True)
     of_columns = np.empty((columns.size, factors.shape[1]), dtype=np.float32)
     view = known.column_view
     _set_mean_raters(view.column_start, view.row, columns, factors, average.astype(np.float32), of_columns)

@@ -137,7 +137,6 @@ class Statistics(NamedTuple):
 
 
 def empty_statistics(side: Side) -> Statistics:
-    """Statistics of no rows, in the shapes of a side."""
     parts = (side.weights, side.bias, side.thresholds, side.factor_bias, side.bias)
     found = [np.zeros_like(part) for part in parts]
     for part in (side.bias, side.factor_bias):
@@ -146,13 +145,11 @@ def empty_statistics(side: Side) -> Statistics:
 
 
 def row_view(answers: Observations) -> tuple[np.ndarray, ...]:
-    """Where rows begin, columns, levels and offsets, for kernels that need no more of the answers."""
-    return answers.row_start, answers.column, answers.level, answers.offset
+    return answers.row_start, answers.column, answers.level, answers.offset, answers.weight
 
 
 @inlined
 def answers_of(view, row):
-    """Columns, levels and offsets of a row."""
-    row_start, column, level, offset = view
+    row_start, column, level, offset, weight = view
     entries = slice(row_start[row], row_start[row + 1])
-    return column[entries], level[entries], offset[entries]
+    return column[entries], level[entries], offset[entries], weight[entries]

@@ -5,8 +5,6 @@ Columns with fewer levels leave the rest of their row unused. The bounds of a le
 thresholds below and above it.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np
@@ -50,7 +48,6 @@ def moving_gaps(n_cutpoints: int) -> np.ndarray:
 
 
 def unknown_level(table: np.ndarray) -> int:
-    """The level that stands for an unknown answer: its interval is the whole line."""
     return table.shape[1] - 2
 
 
@@ -79,7 +76,6 @@ def unused(n_levels: np.ndarray, width: int) -> np.ndarray:
 
 
 def n_cutpoints(n_levels: np.ndarray) -> int:
-    """The number of cutpoints per column in a model of columns with these levels."""
     return max(int(n_levels.max()) - 1, 1)
 
 
@@ -184,7 +180,6 @@ def bounds_from_table(column_bounds, row_gaps, level):
 
 @inlined_sum
 def dot(a, b):
-    """Scalar product."""
     total = np.float32(0.0)
     for k in range(a.size):
         total += a[k] * b[k]
@@ -193,6 +188,5 @@ def dot(a, b):
 
 @inlined_sum
 def add_scaled(target, scale, source):
-    """Add a multiple of one array to another."""
     for k in range(target.size):
         target[k] += scale * source[k]

@@ -4,8 +4,6 @@ An estimator that stands in ``ESTIMATORS`` is public, can be saved and loaded, a
 ratings, can be chosen with ``--model``.
 """
 
-from __future__ import annotations
-
 # By the kind of its model files: its module in this package, and its name. Modules are imported when
 # they are first needed, because the libraries behind them take seconds to import.
 ESTIMATORS = {

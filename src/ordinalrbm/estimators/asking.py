@@ -50,8 +50,8 @@ class Interviewing(ReadableFactors):
             The factors that matter, such as "Factor 1", or "all". By default it is the other
             questions that matter: what these would be answered.
         until : float, optional
-            Factors with a standard error of at most this do not count any more; where there are
-            none left, nothing is returned.
+            A standard error that is to be reached: questions are chosen by how far those of the
+            factors are expected to fall towards it. Where all have reached it, nothing is returned.
         rotation, n_factors
             See :meth:`factor_solution`, whose factors these are.
 
@@ -93,14 +93,18 @@ class Interviewing(ReadableFactors):
         while True:
             variance, reduction = asking.expected_reduction(model, styles, targets)
             now = variance if now is None else now
-            left = counts & (variance > (until or 0.0) ** 2)[:, None]
-            worth = np.where(is_open, (reduction * left).sum(axis=0), -np.inf)
-            best = int(worth.argmax())
+            left = counts & (np.sqrt(variance) > (until or 0.0))[:, None]
+            worth = reduction
+            if until is not None:  # standard errors, which need not fall below it
+                after = np.maximum(variance[:, None] - reduction, until**2)
+                worth = np.sqrt(variance)[:, None] - np.sqrt(after)
+            worth = (worth * left).sum(axis=0)
+            best = int(np.where(is_open, worth, -np.inf).argmax())
             whole = (np.ones_like(variance) if factors is None else variance) @ left[:, best]
             if whole <= 0.0 or not is_open[best]:
                 break
             error = np.sqrt(np.mean(variance - reduction[:, best]))
-            found.append((names[best], worth[best] / whole, error))
+            found.append((names[best], reduction[:, best] @ left[:, best] / whole, error))
             if len(found) == k:
                 break
             styles = asking.once_answered(model, styles, best)
@@ -117,7 +121,6 @@ class Interviewing(ReadableFactors):
         return result
 
     def _keys(self) -> list[Any]:
-        """Names of the columns, or their positions."""
         check_is_fitted(self, "model_")
         return list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
 

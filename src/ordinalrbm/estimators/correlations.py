@@ -204,8 +204,7 @@ def polychoric(
     table = read_table(X, scales)
     if table.observations.n_columns < 2:
         raise DataError("Correlations need at least two questions on ordered scales.")
-    weight = check_weights(sample_weight, table.observations.n_rows)
-    answers = by_weight(table.observations, weight)
+    answers = by_weight(table.observations, check_weights(sample_weight, table.observations.n_rows))
     names = pd.Index(table.names or [f"x{i}" for i in range(answers.n_columns)])
     correlation, variance, common = correlated(answers)
     return PolychoricCorrelations(

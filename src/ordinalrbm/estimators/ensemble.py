@@ -1,7 +1,5 @@
 """Several models of ratings together: the mean of their distributions."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 from collections.abc import Iterable
@@ -18,7 +16,7 @@ from ordinalrbm.data.ratings import Catalogue, Ratings
 from ordinalrbm.engine import memory
 from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators.persistence import rating_parameters
-from ordinalrbm.estimators.ratings import RatingModel
+from ordinalrbm.estimators.ratings import Few, RatingModel
 from ordinalrbm.estimators.validation import check_parameters, keep_parameters
 from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.implicit_als import Demand
@@ -116,6 +114,10 @@ class RatingEnsemble(RatingModel):
         shared = set(names) & set(estimator.get_params(deep=False))
         return estimator.set_params(**{name: getattr(self, name) for name in shared})
 
+    def _check_weighs(self) -> None:
+        for member in self.__dict__.get("_members") or self.estimators_:
+            member._check_weighs()
+
     def _takes_features(self) -> bool:
         """Whether any model does; the others only learn of ids."""
         members = self.__dict__.get("_members") or self.estimators_
@@ -198,6 +200,13 @@ class RatingEnsemble(RatingModel):
             each._fold_in(ratings, tables)
         self._collect()
 
+    def _keep_few(self, few: Few) -> None:
+        self.estimators_ = [copy.copy(each) for each in self.estimators_]
+        for each in self.estimators_:
+            each._features, each.item_scales = self._features, self.item_scales
+            each._keep_few(few)
+        self._collect()
+
     # ---- files ----------------------------------------------------------------------------------
 
     def _model_arrays(self) -> dict[str, np.ndarray]:
@@ -268,9 +277,10 @@ def _shares(estimators: list[RatingModel], data: TrainingData) -> np.ndarray:
     held_out = data.by_ids().validation
     assert held_out is not None, "it is there"
     logs = np.array([log_probability(each.models_, held_out) for each in estimators])
-    likelihood = np.exp(logs - logs.max(axis=0))
+    likelihood, weight = np.exp(logs - logs.max(axis=0)), data.validation_weight
     for _ in range(_ROUNDS):
         credit = shares[:, None] * likelihood
         credit /= credit.sum(axis=0)
-        shares = (credit.sum(axis=1) + _PRIOR_RATINGS) / (logs.shape[1] + n * _PRIOR_RATINGS)
+        credit *= 1.0 if weight is None else weight
+        shares = (credit.sum(axis=1) + _PRIOR_RATINGS) / (credit.sum() + n * _PRIOR_RATINGS)
     return shares

@@ -357,10 +357,6 @@ class ReadableFactors:
         questions : dict, optional
             Texts by name of the column; a model of the command line knows them.
 
-        Returns
-        -------
-        FactorReading
-
         Examples
         --------
         >>> import ordinalrbm as orbm
@@ -528,8 +524,7 @@ class ReadableFactors:
         for i, j in enumerate(known.questions):
             scale, first = self.scales_[j], int(plan.first[i])
             levels = () if scale is None else tuple(map(str, scale.labels))
-            number = known.numbers.get(j)
-            one = _Asked(names[j], i, int(plan.kind[i]), first, levels, number)
+            one = _Asked(names[j], i, int(plan.kind[i]), first, levels, known.numbers.get(j))
             if one.kind == NOMINAL:
                 found[one.name] = one._replace(column=-1)
                 for k, level in enumerate(levels):
@@ -648,7 +643,6 @@ class ReadableFactors:
         return mean, np.sqrt(np.maximum(variance, 0.0))
 
     def _questions(self) -> dict[str, str]:
-        """Texts of the questions, if the file that was learnt from had them."""
         schema = getattr(self, "about_", {}).get("schema")
         columns = schema.get("columns", []) if isinstance(schema, dict) else []
         known = [one for one in columns if isinstance(one, dict) and one.get("question")]
@@ -671,8 +665,7 @@ def readable_factors(n_questions: int) -> int:
 
 def number_to_read(model: Any, **solution: Any) -> int:
     """The largest number of a model's factors such that each has questions of its own."""
-    most = min(MOST_COMPARED, *model.model_.weights.shape)
-    for number in range(most, 1, -1):
+    for number in range(min(MOST_COMPARED, *model.model_.weights.shape), 1, -1):
         items = model.factor_solution(n_factors=number, **solution).reliability["items"]
         if items.min() >= FEWEST_ITEMS:
             return number
@@ -715,10 +708,9 @@ def _reliability(
     # Categories of one question exclude each other and are not added up.
     every = [own[kind[own] != NOMINAL] for own in reading.own_items(solution)]
     keys = [np.sign(solution.loadings[own, k]) for k, own in enumerate(every)]
-    explained = (solution.structure * solution.loadings).mean(axis=0)
     found: dict[str, Any] = {
         "items": [len(own) for own in every],
-        "explained": explained,
+        "explained": (solution.structure * solution.loadings).mean(axis=0),
         "omega": [reading.omega(solution, own, key) for own, key in zip(every, keys, strict=True)],
     }
     if solution.n_general:

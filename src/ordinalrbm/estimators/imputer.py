@@ -1,8 +1,6 @@
 """OrdinalImputer: CumulativeRBM as a scikit-learn transformer that fills missing values."""
 
-from __future__ import annotations
-
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
@@ -64,7 +62,7 @@ class OrdinalImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     ) -> None:
         keep_parameters(self, locals())
 
-    def fit(self, X: TableLike, y: object = None, sample_weight: ArrayLike | None = None) -> OrdinalImputer:
+    def fit(self, X: TableLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from a table of answers; see :meth:`CumulativeRBM.fit`."""
         check_choice("rule", self.rule, ("median", "mode"))
         model = CumulativeRBM() if self.estimator is None else clone(self.estimator)

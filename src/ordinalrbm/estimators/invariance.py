@@ -1,7 +1,5 @@
 """Whether questions mean the same in all groups: differential item functioning of a fitted survey."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -131,10 +129,6 @@ class ComparableGroups(ReadableFactors):
         sample_weight : array-like, optional
             Weights of the rows; errors are robust to them.
 
-        Returns
-        -------
-        Invariance
-
         Examples
         --------
         >>> import numpy as np, ordinalrbm as orbm
@@ -250,7 +244,6 @@ def _compared(
 
 
 def _question_lines(batteries: list[_Battery]) -> pd.DataFrame:
-    """A line for each question and group."""
     value, error = (
         np.concatenate([(getattr(one.found, part) / one.spread).reshape(-1, 2) for one in batteries])
         for part in ("value", "error")
@@ -299,7 +292,6 @@ def _effects(one: _Battery, shrunk: np.ndarray) -> np.ndarray:
 
 
 def _mean_lines(batteries: list[_Battery]) -> pd.DataFrame:
-    """A line for each factor and group."""
     lines: list[tuple[Any, ...]] = []
     for one in batteries:
         items, alike = one.found.items, one.found.alike

@@ -1,8 +1,6 @@
 """The paper's model of rating matrices as an estimator."""
 
-from __future__ import annotations
-
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -164,16 +162,15 @@ class MatrixCumulativeRBM(RatingModel):
         keep_parameters(self, locals())
 
     @classmethod
-    def paper(cls, n_user_factors: int = 50, n_item_factors: int = 50, **others: Any) -> MatrixCumulativeRBM:
+    def paper(cls, n_user_factors: int = 50, n_item_factors: int = 50, **others: Any) -> Self:
         """The paper's procedure, as near to it as works.
 
-        Plain stochastic gradient from one contrastive step, thresholds that start evenly spaced,
-        posteriors tracked with η = 0.9, predictions as they are. Not in the paper, and each with a
-        switch: a fixed weight decay (precision K), factors coded around their middle, priors on
-        biases and gaps whose widths are learnt, a learning rate that falls along a cosine (from
-        1.5 / K: the steps of all factors add up), and biases that start where they balance the
-        weights. All departures, also those without a switch, and what they are worth:
-        docs/research-start.md. Other parameters may be given by name.
+        Plain stochastic gradient from one contrastive step, thresholds that start evenly spaced, posteriors
+        tracked with η = 0.9, predictions as they are. Not in the paper, and each with a switch: a fixed
+        weight decay (precision K), factors coded around their middle, priors on biases and gaps whose widths
+        are learnt, a learning rate that falls along a cosine (from 1.5 / K: the steps of all factors add up),
+        and biases that start where they balance the weights. All departures, also those without a switch, and
+        what they are worth: docs/research-start.md. Other parameters may be given by name.
 
         Examples
         --------
@@ -357,8 +354,7 @@ class MatrixCumulativeRBM(RatingModel):
         )
 
     def _positions(self, ids: IdsLike, what: str) -> np.ndarray:
-        everyone = isinstance(ids, str) and ids == "all"
-        if everyone:
+        if isinstance(ids, str) and ids == "all":
             return np.arange(len(self.users_ if what == "user" else self.items_))
         found = self.ratings_.lookup(ids, what)
         if found.size and found.min() < 0:
@@ -402,8 +398,7 @@ class MatrixCumulativeRBM(RatingModel):
     def _in_order(
         self, posterior: MatrixModel, data: TrainingData, known: Ratings, fitted: Fitted
     ) -> MatrixModel:
-        ordered = super()._in_order(posterior, data, known, fitted)
-        return ordered.with_priors(*fitted.precisions)
+        return super()._in_order(posterior, data, known, fitted).with_priors(*fitted.precisions)
 
     @property
     def cold_start_(self) -> list[NewcomerPriors]:

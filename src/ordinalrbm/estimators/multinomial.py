@@ -1,7 +1,5 @@
 """The multinomial RBM as an estimator."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ordinalrbm.data.observations import Observations
@@ -98,6 +96,11 @@ class MultinomialRBM(RatingModel):
         assert isinstance(data.observations, Observations), "of one process"
         settings = settings_of(MultinomialSettings, self, seed=seed)
         return multinomial_learner.fit(data.observations, data.validation, settings, checkpoints)
+
+    def _in_order(
+        self, posterior: MultinomialModel, data: TrainingData, known: Ratings, fitted: Fitted
+    ) -> MultinomialModel:
+        return posterior  # it is learnt in the order of the ids
 
     def _set_ratings(self, known: Ratings) -> None:
         super()._set_ratings(known)

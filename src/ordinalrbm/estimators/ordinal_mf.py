@@ -54,7 +54,7 @@ MIXED = 1.1
 
 
 class _FactorModel(RatingModel):
-    _model_type = GaussianModel
+    _model_type, _weighs = GaussianModel, True
     n_factors: int
     posterior: str
     bias_precision: float
@@ -66,6 +66,7 @@ class _FactorModel(RatingModel):
     calibrate: bool = False
     refit: str = "none"
     _factors_of_points: ClassVar[float]  # their precision, if none is given
+    _can_update = True
     _values: np.ndarray = NO_VALUES  # of the levels, if these stand for any
 
     def _set_ratings(self, known: Ratings) -> None:
@@ -145,7 +146,13 @@ class _FactorModel(RatingModel):
         )
         times = data.times if self._drifts(data) else NO_TIMES
         return variational_learner.fit(
-            data.observations, data.validation, settings, checkpoints, data.tables, times
+            data.observations,
+            data.validation,
+            settings,
+            checkpoints,
+            data.tables,
+            times,
+            data.validation_weight,
         )
 
     def _drifts(self, data: TrainingData) -> bool:
@@ -309,14 +316,14 @@ class OrdinalMF(_FactorModel):
             )
         precisions = Precisions(self.bias_precision, 1.0, self.gap_precision)
         settings = settings_of(SampledSettings, self, precisions=precisions, seed=seed)
-        observations, validation = data.observations, data.validation
+        observations, validation, weight = data.observations, data.validation, data.validation_weight
         times = data.times if self._drifts(data) else NO_TIMES
         if self.refit == "all" and validation is not None:
-            whole = with_cells(observations, validation)
+            whole = with_cells(observations, validation, weight)
             parts = [(observations.cells(), times.ratings), (validation, times.validation)]
             times = RatingTimes(times_with_cells(whole, parts))
             observations, validation = whole, None
-        return gibbs_learner.fit(observations, validation, settings, checkpoints, data.tables, times)
+        return gibbs_learner.fit(observations, validation, settings, checkpoints, data.tables, times, weight)
 
     def _drifts(self, data: TrainingData) -> bool:
         """Whether it is learnt how biases drift; not by processes that share the ratings."""

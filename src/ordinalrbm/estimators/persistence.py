@@ -1,7 +1,5 @@
 """What estimators keep in model files, beside their models: parameters, history, catalogue."""
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 import numpy as np
@@ -53,9 +51,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple | np.ndarray | pd.Index):
         value = list(value)
     return [plain_number(one) for one in value] if isinstance(value, list) else plain_number(value)
-
-
-# ---- ratings ----------------------------------------------------------------------------------
 
 
 def kept_ratings(estimator: Any, catalogue: Catalogue) -> Kept:

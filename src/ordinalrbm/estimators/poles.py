@@ -6,8 +6,6 @@ named with the answer that people high on the factor give, "Police station nearb
 levels have words, and a factor is turned so that more of these answers are affirmative.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,8 +16,7 @@ from ordinalrbm.schema.known_scales import polarity
 from ordinalrbm.schema.vocabulary import without_code
 from ordinalrbm.vector.loadings import Solution
 
-# A question says what a factor is about when it loads at least this much as strongly as the
-# strongest one.
+# A question says what a factor is about when it loads at least this much as strongly as the strongest one.
 WORTH_NAMING = 0.5
 # A stem such as "How much do you trust ..." has so many words and opens so many questions.
 _FEWEST_WORDS, _FEWEST_QUESTIONS = 3, 3
@@ -78,9 +75,6 @@ def naturally_turned(solution: Solution, scales: Sequence[Sequence[str]]) -> Sol
         correlation=solution.correlation * np.outer(sign, sign),
         projection=solution.projection * sign[:, None],
     )
-
-
-# ---- texts ------------------------------------------------------------------------------------
 
 
 def in_short(texts: Mapping[str, str], width: int = 60) -> dict[str, str]:

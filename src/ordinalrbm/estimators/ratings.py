@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 
@@ -19,10 +20,13 @@ from ordinalrbm.data.ratings import (
     Catalogue,
     Ratings,
     RemoteRatings,
+    as_list,
+    between,
     encode,
     gather_on_rank_0,
     merged,
     read_given,
+    taken,
     times_of_cells,
 )
 from ordinalrbm.engine import memory
@@ -34,13 +38,17 @@ from ordinalrbm.estimators.recommendation import Serving, reading
 from ordinalrbm.estimators.side_features import NO_FEATURES, SideFeatures, extended, read_side
 from ordinalrbm.estimators.summaries import Summary, of_ratings
 from ordinalrbm.estimators.validation import check_choice, check_device, check_parameters, check_whole
+from ordinalrbm.evaluate.ranking import lowest_liked
 from ordinalrbm.matrix import implicit_als
 from ordinalrbm.matrix.backends import backend_for, single_backend
 from ordinalrbm.matrix.cold_start import (
     WORTH_FOR_UNKNOWN_COLUMNS,
     WORTH_FOR_UNKNOWN_ROWS,
     blend_with_frequencies,
+    level_ratios,
+    with_ratios,
 )
+from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.demand_choice import Settings, chosen
 from ordinalrbm.matrix.drift import PlacedCells, RowDrift
 from ordinalrbm.matrix.explain import Explanation, largest
@@ -63,10 +71,37 @@ from ordinalrbm.training.loop import Callback, Calls
 Population = Literal["choosers", "everyone"]  # whose ratings are predicted
 
 _ROUNDING = 1e-3
-# What is kept for the next call, and follows from the rest; and the lock of those who update.
 # Cells that are predicted together for other times than now, where each has a row of its own.
 _CELLS_AT_A_TIME = 20_000
-_KEPT = ("_on_device", "_worths", "_kept_others", "_kept_unknown", "_kept_vectors", "_updating")
+# Users by whom it is seen what models predict for items without ratings.
+_ROWS_FOR_RATIOS = 2_000
+# What is kept for the next call, and follows from the rest; and the lock of those who update.
+_KEPT = (
+    "_on_device",
+    "_worths",
+    "_kept_others",
+    "_kept_ratios",
+    "_kept_unknown",
+    "_kept_vectors",
+    "_updating",
+)
+
+
+class Few(NamedTuple):
+    """Users and items that are left when others are forgotten."""
+
+    before: Ratings
+    left: Ratings  # of the same users and items
+    ratings: Ratings  # the same, of those that are left
+    rows: np.ndarray  # their positions before
+    columns: np.ndarray
+    tables: Tables  # features of all before
+
+    def changed(self, ratings: Observations) -> ChangedRatings:
+        """Ratings that are left, and which of the rows and columns that stay have fewer."""
+        before, left = self.before.observations, self.left.observations
+        lost = left.row_counts < before.row_counts, left.column_counts < before.column_counts
+        return ChangedRatings(ratings, self.rows[lost[0][self.rows]], self.columns[lost[1][self.columns]])
 
 
 class ReadRatings(NamedTuple):
@@ -77,6 +112,7 @@ class ReadRatings(NamedTuple):
     among: process_group.Group | process_group.Alone  # processes that share the ratings
     seed: int
     given_time: np.ndarray | None  # of validation ratings
+    given_weight: np.ndarray | None = None  # of the same
 
 
 def _some(cells: Cells, which: np.ndarray) -> Cells:
@@ -109,8 +145,8 @@ class RatingModel(Serving, BaseEstimator):
     validation_fraction : float, default=0.05
         Share of the ratings that is held out to watch learning when ``fit`` is given no validation
         ratings (200,000 at most, and never all ratings of a user or an item). 0 holds out none.
-        As many choices, or the last of each user where there are times, are held out to choose the
-        settings of the demand by.
+        Of some users a tenth of the choices (more where this share is larger), or the last one
+        that is liked where there are times, are held out to choose what the demand is made of.
     demand_factors : int, default=64
         Factors of the demand: how likely it is that a user chooses an item at all, which is learnt
         from who has rated what, beside the model of the ratings, and which :meth:`recommend` makes
@@ -159,6 +195,8 @@ class RatingModel(Serving, BaseEstimator):
     _kind: ClassVar[str]  # of a model file
     _model_type: ClassVar[Any]
     _in_processes: ClassVar[bool] = False  # whether several may learn it together
+    _weighs: ClassVar[bool] = False  # whether ratings may have weights
+    _can_update: ClassVar[bool] = False  # whether new ratings place users and items anew
 
     scale: Any
     item_scales: Any
@@ -241,6 +279,7 @@ class RatingModel(Serving, BaseEstimator):
         ratings: Any,
         validation: Any = None,
         *,
+        sample_weight: Any = None,
         user_features: Any = None,
         item_features: Any = None,
         checkpoint: str | os.PathLike | None = None,
@@ -257,11 +296,17 @@ class RatingModel(Serving, BaseEstimator):
             as customer_id, movieId and stars; from a column timestamp, if there is one, it is
             learnt what users choose next. Arrays come as user, item, rating; of a sparse matrix
             rows are users, columns items, and the stored entries ratings. Without ratings, give the
-            two columns (and times) or the two arrays of who chose what: demand is learnt. Ids are integers or
-            text. Inside a process group of several processes also a :class:`RatingsPart`.
+            two columns (and times) or the two arrays of who chose what: demand is learnt, and what comes
+            several times, as in a log of clicks, counts as often. Ids are integers or text. Inside a
+            process group of several processes also a :class:`RatingsPart`.
         validation : of the same kinds, optional
             Ratings to watch learning by. Users and items that are not in ``ratings`` are predicted
             like any unknown one. Without it, a few of the ratings are held out.
+        sample_weight : array-like of a number per rating, or name of a column of the frame, optional
+            How many times each rating, or each choice where there are no ratings, counts: one of
+            weight 2 as if it were there twice, one of weight 0 not at all. For :class:`OrdinalMF` and
+            :class:`GaussianMF`, and without ratings for all models. See "Weights and counts" in the
+            guide.
         user_features, item_features : DataFrame (pandas or polars), optional
             What is known of users and items beside their ratings, for models that make use of it
             (:class:`OrdinalMF`): a line for each, with the id in the column user or item. All
@@ -288,12 +333,16 @@ class RatingModel(Serving, BaseEstimator):
         >>> ratings = (users, items, 1 + (users + items) % 3)
         >>> orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings).n_iter_
         2
+        >>> trust = np.arange(60) % 4  # a rating of weight 0 does not count
+        >>> orbm.OrdinalMF(2, n_epochs=2).fit(ratings, sample_weight=trust).ratings_.n_ratings
+        45
         """
         check_parameters(self)
         self.__dict__.pop("_on_device", None)  # the device has better uses for its memory
         group = self._group()
         with Calls(callback) as calls, Checkpoints(checkpoint, every, resume, group) as checkpoints:
-            read = self._read(ratings, validation, (user_features, item_features), checkpoints)
+            given = (ratings, validation, sample_weight)
+            read = self._read(given, (user_features, item_features), checkpoints)
             trained = self._train(read, checkpoints)
             self._finish(read, trained)
         if trained.fitted.interrupted and not calls.has_stopped:
@@ -301,26 +350,39 @@ class RatingModel(Serving, BaseEstimator):
         return self
 
     def _read(
-        self, ratings: Any, validation: Any, features: tuple[Any, Any], checkpoints: Checkpoints
+        self, data: tuple[Any, Any, Any], features: tuple[Any, Any], checkpoints: Checkpoints
     ) -> ReadRatings:
         """Ratings and features as numbers; whatever is wrong with them is raised here."""
+        ratings, validation, sample_weight = data
+        how = {"scale": self.scale, "item_scales": self.item_scales, "sample_weight": sample_weight}
         with initialising_device(self.device):
-            known, given, among = read_given(
-                ratings, validation, scale=self.scale, item_scales=self.item_scales
-            )
+            known, given, among, weight = read_given(ratings, validation, **how)
         self._read_scales(known)
+        if sample_weight is not None and known.level_counts().max() > 1:
+            self._check_weighs()
         known = self._read_features(known, *features, among)
         own_seed = seed_from(self.random_state, stored=checkpoints.seed)
         seed = self._group().broadcast_object(lambda: own_seed)
         if checkpoints.are_kept:
             whole, tables = gather_on_rank_0(known, among), self._features.tables
             checkpoints.require_identity(
-                among.broadcast_object(lambda: identity_of_ratings(self, seed, whole, given, tables))
+                among.broadcast_object(
+                    lambda: identity_of_ratings(
+                        self, seed, whole, None if given is None else (*given, weight), tables
+                    )
+                )
             )
         with among.raise_on_all_ranks():
             memory.check_ratings(known.observations, *self._fit_sizes())
         time = None if validation is None else times_of_cells(known, validation)
-        return ReadRatings(known, given, among, seed, time)
+        return ReadRatings(known, given, among, seed, time, weight)
+
+    def _check_weighs(self) -> None:
+        if not self._weighs:
+            raise DataError(
+                f"{type(self).__name__} learns from ratings that count alike; leave out sample_weight, or "
+                "use OrdinalMF or GaussianMF."
+            )
 
     def _train(self, read: ReadRatings, checkpoints: Checkpoints) -> _Trained:
         known, given, among, seed = read[:4]
@@ -328,6 +390,7 @@ class RatingModel(Serving, BaseEstimator):
             with stage("held out and in random order"):
                 data = prepare(known, given, self._held_out(), seed, among)
                 data = data.with_tables(self._features.tables).with_times(known, given, read.given_time)
+                data = data.with_weights(known, given, read.given_weight)
             choices = data if known.observations.n_levels.min() > 1 else as_choices(data, known)
             with ThreadPoolExecutor(1) as aside:  # many random numbers take their time
                 first = aside.submit(self._first_demand, choices, seed)
@@ -347,7 +410,8 @@ class RatingModel(Serving, BaseEstimator):
         self.demand_ = trained.demand
         if not isinstance(known, RemoteRatings):
             with threads(self.n_jobs), stage("demand"):
-                blend = trained.settings.blend(Past(known.observations, known.age), read.seed)
+                past, liked = Past(known.observations, known.age), lowest_liked(known)[:-1]
+                blend = trained.settings.blend(past, liked, read.seed)
                 self.demand_ = trained.demand.after_learning(known.observations)._replace(blend=blend)
 
     def _group(self) -> process_group.Group | process_group.Alone:
@@ -370,7 +434,8 @@ class RatingModel(Serving, BaseEstimator):
             return Settings()
         past = Past(read.known.observations, read.known.age)
         try:
-            return chosen(past, n_factors, self.validation_fraction, read.seed)
+            liked = lowest_liked(read.known)[:-1]
+            return chosen(past, liked, n_factors, self.validation_fraction, read.seed)
         except KeyboardInterrupt:
             return Settings()
 
@@ -385,7 +450,7 @@ class RatingModel(Serving, BaseEstimator):
         try:
             backend, counted, views = loaded or self._load(data, n_factors)
             with backend.working():
-                ridge = settings.ridge * implicit_als.ridge_of(counted)
+                ridge = implicit_als.ridge_of(counted)
                 found = backend.to_host(implicit_als.learn(views, backend.to_device(first), ridge))
         except KeyboardInterrupt:
             if process_group.current() is not None:
@@ -397,7 +462,7 @@ class RatingModel(Serving, BaseEstimator):
         """All ratings, with what was held out, where so many factors of them can be learnt."""
         backend, observations = backend_for(self.device), data.observations
         if data.validation is not None and not data.is_given:
-            observations = backend.with_cells(observations, data.validation)
+            observations = backend.with_cells(observations, data.validation, data.validation_weight)
         with backend.working():
             return Loaded(backend, observations, backend.data(observations, n_factors))
 
@@ -588,7 +653,12 @@ class RatingModel(Serving, BaseEstimator):
 
     @reading
     def fold_in(
-        self, new_ratings: Any = None, *, user_features: Any = None, item_features: Any = None
+        self,
+        new_ratings: Any = None,
+        *,
+        user_features: Any = None,
+        item_features: Any = None,
+        sample_weight: Any = None,
     ) -> Self:
         """A model that also knows new users and new items, without learning anew.
 
@@ -603,6 +673,7 @@ class RatingModel(Serving, BaseEstimator):
         user_features, item_features : DataFrame, optional
             Features of new users and items, rated or not, in the columns that :meth:`fit` was
             given; those of known ones stay as they were.
+        sample_weight : as in :meth:`fit`, of the new ratings
 
         Returns
         -------
@@ -623,7 +694,7 @@ class RatingModel(Serving, BaseEstimator):
             raise DataError("There is nothing to fold in; give ratings or features of new users or items.")
         ratings = self.ratings_
         if new_ratings is not None:
-            ratings, _, _ = merged(ratings, new_ratings, "refuse")
+            ratings = self._merged(new_ratings, "refuse", sample_weight)[0]
         wider = copy.copy(self)
         ratings, wider._features = extended(self._features, ratings, (user_features, item_features))
         with threads(self.n_jobs):
@@ -632,7 +703,15 @@ class RatingModel(Serving, BaseEstimator):
         wider._set_ratings(ratings)
         return wider
 
-    def update(self, ratings: Any) -> Self:
+    def _merged(
+        self, ratings: Any, policy: Literal["refuse", "replace"], sample_weight: Any
+    ) -> tuple[Ratings, np.ndarray, np.ndarray]:
+        known = self.ratings_
+        if sample_weight is not None and known.level_counts().max() > 1:
+            self._check_weighs()
+        return merged(known, ratings, policy, sample_weight)
+
+    def update(self, ratings: Any, *, sample_weight: Any = None) -> Self:
         """Learn from new and changed ratings without learning anew.
 
         Users and items that have new ratings are placed anew by all of theirs, given the others,
@@ -645,7 +724,9 @@ class RatingModel(Serving, BaseEstimator):
         ratings : as in :meth:`fit`
             By anybody, of anything. A rating of an item that the user has rated before takes the
             place of the old one; one that is known already changes nothing, so that a batch may
-            come twice. Without a time, a changed rating was given now.
+            come twice. Without a time, a changed rating was given now. Choices without ratings
+            count as often as they are in ``ratings``, or as before if that is more.
+        sample_weight : as in :meth:`fit`, of these ratings
 
         Returns
         -------
@@ -663,17 +744,105 @@ class RatingModel(Serving, BaseEstimator):
         [1, 5]
         """
         check_is_fitted(self, "models_")
+        return self._after(lambda model: model._learn_more(ratings, sample_weight))
+
+    def _after(self, change: Callable[[Self], None]) -> Self:
+        """The model, changed, while others read it."""
         with self.__dict__.setdefault("_updating", threading.Lock()):
-            renewed_model = copy.copy(self)  # which shares all arrays, and changes none
-            renewed_model._learn_more(ratings)
-            renewed_model.__dict__["_updating"] = self.__dict__["_updating"]
+            renewed = copy.copy(self)  # which shares all arrays, and changes none
+            change(renewed)
+            renewed.__dict__["_updating"] = self.__dict__["_updating"]
             # At once: whoever reads has the attributes of before or those of after.
-            self.__dict__ = renewed_model.__dict__
+            self.__dict__ = renewed.__dict__
         return self
 
-    def _learn_more(self, ratings: Any) -> None:
+    def forget(self, users: Any = None, items: Any = None) -> Self:
+        """Forget users and items: their ids, ratings, factors and features.
+
+        Models with Gaussian factors (:class:`OrdinalMF`, :class:`GaussianMF`) place those anew who have
+        rated the items, or whom the users have rated, by the ratings that are left; in other models
+        they stay where they were. So does what is learnt of all together, such as priors and
+        weights between items, until the next :meth:`fit`.
+
+        Parameters
+        ----------
+        users, items : id or array-like of ids, optional
+            All of them known.
+
+        Returns
+        -------
+        self, changed. Other threads may go on reading it, as during :meth:`update`. A file holds what
+        was forgotten until the model is saved to it again.
+
+        Examples
+        --------
+        >>> import numpy as np, ordinalrbm as orbm
+        >>> users, items = np.divmod(np.arange(60), 6)
+        >>> ratings = (users, items, np.where(items < 3, 1, 5))
+        >>> model = orbm.OrdinalMF(2, n_epochs=5, random_state=0).fit(ratings)
+        >>> model.forget(users=[3, 7]).users_.labels.tolist()
+        [0, 1, 2, 4, 5, 6, 8, 9]
+        """
+        check_is_fitted(self, "models_")
+        if users is None and items is None:
+            raise DataError("There is nothing to forget; give users or items.")
+        return self._after(lambda model: model._leave_out(users, items))
+
+    def _leave_out(self, users: Any, items: Any) -> None:
         known = self.ratings_
-        whole, rows, columns = merged(known, ratings, "replace")
+        rows, columns = self._all_but(users, "user"), self._all_but(items, "item")
+        left = between(known, rows, columns)
+        n_levels = known.level_counts()
+        if not left.n_ratings or n_levels[columns].max() < n_levels.max():
+            raise DataError(
+                "Without these there would be no rating, or none on the longest scale; fit() a model of "
+                "the others instead."
+            )
+        whole = taken(left, rows, columns)
+        few = Few(known, left, whole, rows, columns, self._features.tables)
+        self.demand_ = self.demand_.updated(few.changed(left.observations))
+        self.demand_ = self.demand_.taken(rows, columns, whole.observations)
+        self._features = self._features.taken(rows, columns)
+        kept = [label for label in self.item_scales or () if label in whole.items]
+        self.item_scales = {label: self.item_scales[label] for label in kept} or None
+        with threads(self.n_jobs):
+            self._keep_few(few)
+        self._set_ratings(whole)
+
+    def _all_but(self, ids: Any, what: str) -> np.ndarray:
+        known = self.ratings_
+        every = np.arange(known.n_users if what == "user" else known.n_items)
+        if ids is None:
+            return every
+        labels = as_list(ids)
+        position = known.lookup(labels, what)
+        if (position < 0).any():
+            unknown = list(labels)[int((position < 0).argmax())]
+            raise DataError(
+                f"The {what} {unknown!r} is not known, so there is nothing to forget; leave it out."
+            )
+        return np.delete(every, position)
+
+    def _keep_few(self, few: Few) -> None:
+        """Only some users and items, after those that lost ratings have been placed without them."""
+        ratings = few.ratings.observations
+        rows, columns = (
+            np.where(counts > 0, which, -1)  # of the others nothing is known any more
+            for which, counts in ((few.rows, ratings.row_counts), (few.columns, ratings.column_counts))
+        )
+        before, changed = self._with_drift(few.before), few.changed(self._with_drift(few.left))
+        found = []
+        for posterior in self._posteriors:
+            own = posterior.updated(before, changed, few.tables, CPU) if self._can_update else posterior
+            own = own.reordered(rows, columns, ratings.n_levels)
+            if self._features.tables.are_any and self._takes_features():
+                own = own.with_feature_priors(ratings, self._features.tables)
+            found.append(own)
+        self._keep_posteriors(found)
+
+    def _learn_more(self, ratings: Any, sample_weight: Any) -> None:
+        known = self.ratings_
+        whole, rows, columns = self._merged(ratings, "replace", sample_weight)
         whole, self._features = extended(self._features, whole, (None, None))
         touched = ChangedRatings(self._with_drift(whole), rows, columns)
         with threads(self.n_jobs):
@@ -730,13 +899,16 @@ class RatingModel(Serving, BaseEstimator):
         check_is_fitted(self, "models_")
         check_whole("n", n, 1)
         row, column = self._known(user, "user"), self._known(item, "item")
-        items, levels = self.ratings_.observations.row(row)
-        others = items != column
+        seen = self.ratings_.observations
+        items, levels = seen.row(row)
+        others, weight = items != column, seen.weight[seen.row_start[row] :][: items.size]
         items, levels = items[others], levels[others]
         worth = self.ratings_.scale_of(column).values
         with threads(self.n_jobs):
             line, is_rated = self._features.line_of_user(row), not others.all()
-            expected, effect = self._effects(ExplainedCell(row, column, items, levels, worth, line, is_rated))
+            times = weight[others] if weight.size else 1.0
+            cell = ExplainedCell(row, column, items, levels, worth, line, is_rated, times)
+            expected, effect = self._effects(cell)
             baseline = self._baseline(row, column)
         first = np.argsort(-np.abs(effect), kind="stable")[:n]
         ratings = pd.DataFrame(
@@ -823,25 +995,26 @@ class RatingModel(Serving, BaseEstimator):
             found[~drifts] = self._distribution(_some(cells, ~drifts))
             found[drifts] = self._distribution_at(_some(cells, drifts), bins[drifts])[:, :width]
             return found
+        found = self._of_models(cells)[:, :width]
+        self._blend_with_frequencies(cells, found)
+        return found
+
+    def _of_models(self, cells: Cells) -> np.ndarray:
+        """Distributions as the models have them, wherever they are."""
         some_unknown = min(cells.row.min(), cells.column.min()) < 0
-        asked = cells
         if some_unknown:
             cells = self._at_the_end(cells)
         if self._is_on_gpu():
-            found = self._on_gpu().probabilities(cells)[:, :width]
-        else:
-            with threads(self.n_jobs):
-                models = self._models_with_unknown() if some_unknown else self.models_
-                found = probabilities(models, cells)[:, :width]
-        self._blend_with_frequencies(asked, found)
-        return found
+            return self._on_gpu().probabilities(cells)
+        with threads(self.n_jobs):
+            return probabilities(self._models_with_unknown() if some_unknown else self.models_, cells)
 
     def _bins_at(self, cells: Cells, time: np.ndarray) -> np.ndarray | None:
         """The bin of the user's drift at each time, −1 where it makes no difference; None without."""
         drift = self._drift()
         if drift is None:
             return None
-        known = (cells.row >= 0) & (cells.column >= 0)
+        known = cells.row >= 0
         bins = np.full(known.size, -1)
         bins[known] = drift.at(cells.row[known], time[known])
         bins[known] = np.where(bins[known] == drift.start[cells.row[known] + 1] - 1, -1, bins[known])
@@ -865,9 +1038,12 @@ class RatingModel(Serving, BaseEstimator):
             for some in np.array_split(order, -(-order.size // _CELLS_AT_A_TIME)):
                 placed = PlacedCells.of(_some(cells, some), bins[some])
                 models = [model for posterior in self._posteriors for model in posterior.at(placed)]
-                parts.append(probabilities(models, placed.cells))
+                if placed.cells.column.min() < 0:
+                    models = self._with_unknown(models)
+                parts.append(probabilities(models, self._at_the_end(placed.cells)))
         found = np.concatenate(parts)
         found[order] = found.copy()
+        self._blend_with_frequencies(cells, found)
         return found
 
     def _blend_with_frequencies(self, cells: Cells, found: np.ndarray) -> None:
@@ -882,13 +1058,37 @@ class RatingModel(Serving, BaseEstimator):
         if not by_user.any() or isinstance(self.ratings_, RemoteRatings):
             return
         levels = np.append(self.ratings_.level_counts(), self.ratings_.cold_start_scale().n_levels)
-        on_scale = levels[cells.column]  # an unknown item is at -1
-        for n_levels in np.unique(on_scale[by_user]):
-            chosen = by_user & (on_scale == n_levels)
+        # An unknown item is at −1; one that is known, but has no ratings, is on a scale of its own.
+        kind = np.where(cells.column < 0, -1, levels[cells.column])
+        for each in np.unique(kind[by_user]):
+            chosen = by_user & (kind == each)
+            column = int(cells.column[chosen][0])
+            n_levels = int(levels[column])
+            found[chosen, :n_levels] = with_ratios(
+                found[chosen, :n_levels], self._level_ratios(column, n_levels)
+            )
             counts = self.ratings_.observations.levels_of_rows(cells.row[chosen], n_levels)
             found[chosen] = blend_with_frequencies(
                 found[chosen], counts[:, : found.shape[1]], WORTH_FOR_UNKNOWN_COLUMNS
             )
+
+    def _level_ratios(self, column: int, n_levels: int) -> np.ndarray:
+        """By how much levels are likelier among ratings than predicted for an item without any."""
+        kept: Any = self.__dict__.get("_kept_ratios")
+        if kept is None or kept[0] is not self._posteriors or kept[1] is not self.ratings_:
+            kept = self.__dict__["_kept_ratios"] = (self._posteriors, self.ratings_, {})
+        key = min(column, 0), n_levels
+        if key not in kept[2]:
+            seen = self.ratings_.observations
+            counts = seen.row_counts
+            if seen.weight.size:
+                counts = np.bincount(seen.cells().row, seen.weight, minlength=seen.n_rows)
+            rows = np.flatnonzero(counts > 0)
+            rows = rows[:: -(-rows.size // _ROWS_FOR_RATIOS)]
+            cells = Cells(rows, np.full(rows.size, column), np.zeros(rows.size, np.int8))
+            expected = self._of_models(cells)[:, :n_levels]
+            kept[2][key] = level_ratios(expected, counts[rows], seen.level_counts(n_levels))
+        return kept[2][key]
 
     def _unknown_users(self, rows: np.ndarray) -> np.ndarray:
         """Whether nothing is known of each user: no rating, and no feature."""
@@ -923,12 +1123,15 @@ class RatingModel(Serving, BaseEstimator):
         return {name: part for name, part in super().__getstate__().items() if name not in _KEPT}
 
     def _models_with_unknown(self) -> list[Any]:
-        """The models with an unknown user and item at the end, on the scale of unknown items."""
+        return self._with_unknown(self.models_)
+
+    def _with_unknown(self, models: list[Any]) -> list[Any]:
+        """Models with an unknown user and item at the end, on the scale of unknown items."""
         n_levels = self.ratings_.cold_start_scale().n_levels
         counts = None
         if not isinstance(self.ratings_, RemoteRatings):
             counts = self.ratings_.observations.column_counts
-        return [model.with_unknown(counts, n_levels) for model in self.models_]
+        return [model.with_unknown(counts, n_levels) for model in models]
 
     def _at_the_end(self, cells: Cells) -> Cells:
         """The cells with unknown users and items where open models have them."""

@@ -13,18 +13,20 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data import frames
-from ordinalrbm.data.observations import Cells, Observations, starts
+from ordinalrbm.data.columns import Ids
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings, as_list, encode_with_new_users
-from ordinalrbm.data.recency import ages
+from ordinalrbm.data.recency import NOW, ages
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.side_features import SideFeatures, lines_or_none
 from ordinalrbm.estimators.validation import check_choice, check_whole
 from ordinalrbm.evaluate.ranking import lowest_liked
 from ordinalrbm.matrix import asking
 from ordinalrbm.matrix import top_n as recommending
+from ordinalrbm.matrix.blend import LEAST_DEMAND
 from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.drift import PlacedCells, RowDrift
-from ordinalrbm.matrix.implicit_als import LEAST_DEMAND, Demand
+from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.matrix.item_weights import Past
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.top_n import Vectors
@@ -37,6 +39,7 @@ RatingsLike = Any  # a frame, three arrays, or a sparse matrix
 Score = Literal["expected", "liked", "rating", "demand"]
 _FEW = 4
 _TINY = 1e-12
+_NOBODY = np.full(1, -1)
 _COLUMNS = pd.Index(["user", "item", "rank", "score"])
 _SCORES = ("expected", "liked", "rating", "demand")
 
@@ -140,10 +143,11 @@ class Serving:
             Only these are recommended; by default all. Items that are not known are passed over.
         exclude : id or array-like of ids, optional
             These are not recommended to anybody.
-        ratings : as in :meth:`fit`, optional
+        ratings : as in :meth:`fit`, or dict from item to rating, optional
             New ratings of known or unknown users, who are inferred by them (and by what was known
             of them before) for this call; the model does not change. Of items that are not known
-            they tell nothing.
+            they tell nothing. A dict has the ratings of one person, who needs no id; items with
+            None have not been rated.
         score : {"expected", "liked", "rating", "demand"}, default="expected"
             What items are ranked by. "demand": how likely it is that the user chooses the item
             (next, if the ratings have times), from who has rated what; of a user's scores only the
@@ -171,7 +175,8 @@ class Serving:
         -------
         DataFrame
             Columns user, item, rank (from 1) and score, in the order of ``users``; of the library
-            that the ids or ratings given are of. Ties go to the item whose id comes first.
+            that the ids or ratings given are of. Ties go to the item whose id comes first. If
+            ``ratings`` are a dict, there is no column user.
 
         Examples
         --------
@@ -183,6 +188,8 @@ class Serving:
         [[3, 1], [3, 2], [4, 1], [4, 2]]
         >>> model.recommend(ratings=([77], [2], [3]), n=1)["user"].tolist()
         [77]
+        >>> model.recommend(ratings={2: 3, 4: 1}, n=1).columns.tolist()
+        ['item', 'rank', 'score']
         """
         if not hasattr(self, "models_"):
             check_is_fitted(self, "models_")  # which says so; it takes its time
@@ -192,12 +199,10 @@ class Serving:
         labels, position, index, new = self._asked(users, ratings)
         time = self._time_of_lists(at, new)
         best = self._best(position, index, new, wanted, exclude_seen=exclude_seen, time=time)
-        items_found = self.ratings_.items.take(best.item)
-        # Half the time of one user's call would be to give columns their names one by one.
-        columns = (labels[best.query], items_found, best.rank, best.score)
-        found = pd.DataFrame(dict(enumerate(columns)), copy=False)
-        found.columns = _COLUMNS
-        return frames.like(found, users, ratings)
+        columns = (labels[best.query], self.ratings_.items.labels[best.item], best.rank, best.score)
+        if isinstance(ratings, Mapping):
+            return frames.of_columns(columns[1:], _COLUMNS[1:])
+        return frames.like(frames.of_columns(columns, _COLUMNS), users, ratings)
 
     def _wanted(self, n: int, score: str, liked: Any, items: IdsLike, exclude: IdsLike) -> _Query:
         if score == "expected" and not self.demand_.n_factors:
@@ -256,6 +261,14 @@ class Serving:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, _NewRatings | None]:
         """Labels of users, their positions, and their indices among users with new ratings, or −1."""
         own, new = self.ratings_, None if ratings is None else _new_ratings(self.ratings_, ratings)
+        if isinstance(ratings, Mapping) and new is not None:
+            if users is not None:
+                raise DataError(
+                    "A dict of ratings is of one person without an id, but users= is given; leave it out, or "
+                    "give ratings with their users, such as (users, items, ratings)."
+                )
+            if not new.who.size:
+                return _NOBODY, _NOBODY, _NOBODY, None
         if users is None:
             if new is None:
                 raise DataError("No users given: pass `users=` or `ratings=`.")
@@ -289,6 +302,8 @@ class Serving:
             seen = past.answers if exclude_seen else None
             rows = QueryRows(models, demand, index[is_new], past, seen, False)
             parts.append((is_new, self._best_of(rows, wanted)))
+            if is_new.all():
+                return parts[0][1]
         unknown = self._unknown_users(position) & ~is_new
         known = ~unknown & ~is_new
         if known.any():
@@ -374,12 +389,10 @@ class Serving:
         if not place:
             raise DataError(f"{type(self).__name__} does not say what it does not know; use OrdinalMF.")
         known, given = self.ratings_, dict(ratings or {})
-        column = known.lookup(list(given), "item")
+        column, level = _read_person(known, given)
         if (column < 0).any():
             unknown = list(given)[int((column < 0).argmax())]
             raise DataError(f"The item {unknown!r} is not known; give ratings of items that were learnt.")
-        pairs = zip(column, given.items(), strict=True)
-        level = np.array([known.scale_of(j).encode([r], str(item))[0] for j, (item, r) in pairs], dtype=int)
         rated, model, n_items = level >= 0, self.models_[place[0]], len(known.items)
         row = np.zeros(int(rated.sum()), dtype=int)
         answers = Observations.from_triples(row, column[rated], level[rated], 1, n_items, model.n_levels)
@@ -524,6 +537,11 @@ class Serving:
         self, rows: QueryRows, wanted: _Query, left_out: recommending.LeftOut
     ) -> recommending.Best:
         n_rows, n_items = rows.row.size, len(self.ratings_.items)
+        if wanted.score == "expected" and len(rows.models) == 1:
+            liking = rows.models[0].liking(wanted.lowest)
+            if liking is not None:
+                query = rows.demand, rows.past, rows.row, wanted.n
+                return recommending.best_liked(self.demand_.arrays(), *query, liking, left_out)
 
         def most_wanted(place: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
             row = rows.row[place]
@@ -535,8 +553,8 @@ class Serving:
 
         if wanted.score == "demand":
             return recommending.to_records(*most_wanted(np.arange(n_rows), wanted.n))
-        choose = _choose(rows, wanted)
-        return recommending.best_wanted(most_wanted, choose, n_rows, n_items, wanted.n)
+        chance = partial(_chance, rows, wanted)
+        return recommending.best_wanted(most_wanted, chance, n_rows, n_items, wanted.n)
 
     def _scores_for_unknown(self, wanted: _Query) -> np.ndarray:
         """(items,) for users of whom nothing is known: what is popular, and liked by others."""
@@ -598,11 +616,6 @@ def _with_lowest(worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return worth, np.where(counts.any(axis=1), counts.argmax(axis=1), worth.shape[1])
 
 
-def _choose(rows: QueryRows, wanted: _Query) -> recommending.Choose:
-    quick = rows.models[0].chooser(wanted.lowest, rows.row) if len(rows.models) == 1 else None
-    return quick or partial(recommending.choose_by_chance, partial(_chance, rows, wanted))
-
-
 def _chance(rows: QueryRows, wanted: _Query, place: np.ndarray, column: np.ndarray) -> np.ndarray:
     cells = Cells(rows.row[place], column.astype(np.intp), np.zeros(column.size, np.int8))
     found, width = probabilities(rows.models, cells), wanted.worth.shape[1]
@@ -613,27 +626,51 @@ def _labels(given: Any) -> np.ndarray:
     return np.asarray(given.to_numpy() if hasattr(given, "to_numpy") else given)
 
 
+def _read_person(known: Ratings, given: Mapping[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of items, −1 if unknown, and levels of one person's ratings, −1 if not rated."""
+    column = known.lookup(list(given), "item")
+    scales = [known.scale_of(j) if j >= 0 else known.cold_start_scale() for j in column]
+    pairs = zip(scales, given.items(), strict=True)
+    level = [
+        scale.labels.index(rating)
+        if type(rating) in (int, float, str) and rating in scale.labels
+        else scale.encode([rating], str(item))[0]
+        for scale, (item, rating) in pairs
+    ]
+    return column, np.array(level, dtype=np.int16)
+
+
 def _new_ratings(known: Ratings, data: RatingsLike) -> _NewRatings:
     """A new rating of an item replaces an old one; items that are not known are left out."""
-    cells, new_users, time = encode_with_new_users(known, data)
-    who, index = np.unique(cells.row, return_inverse=True)
-    old = np.flatnonzero(who < len(known.users))
-    earlier = known.observations.take_rows(who[old])
-    row = np.concatenate([index, np.repeat(old, earlier.row_counts)])
-    column = np.concatenate([cells.column, earlier.column])
-    level = np.concatenate([cells.level, earlier.level])
+    if isinstance(data, Mapping):
+        column, level = _read_person(known, data)
+        column, level = column[level >= 0], level[level >= 0]
+        cells, new_users = Cells(np.full(column.size, len(known.users)), column, level), Ids(_NOBODY)
+        time = np.full(column.size, NOW)
+    else:
+        cells, new_users, time = encode_with_new_users(known, data)
+    who = np.unique(cells.row)
+    old = who[who < len(known.users)]
+    (row, column, level), times, seen = cells, known.times, known.observations
+    if old.size:
+        earlier = seen.take_rows(old)
+        row = np.concatenate([row, np.repeat(old, earlier.row_counts)])
+        column, level = np.concatenate([column, earlier.column]), np.concatenate([level, earlier.level])
+        if times is not None:
+            entries = [slice(*seen.row_start[d : d + 2]) for d in old]
+            time = np.concatenate([time, *(times.value[own] for own in entries)])
     # The first of each pair is the new one; a column of −1 must not be taken for the last of the row before.
     key = row.astype(np.int64) * (len(known.items) + 1) + column
     _, first = np.unique(key, return_index=True)
     first = first[column[first] >= 0]
     # Sorted by now, and checked when they were read.
-    answers = column[first].astype(earlier.column.dtype), level[first].astype(earlier.level.dtype)
-    row_start = starts(np.bincount(row[first], minlength=who.size))
-    observations = Observations(row_start, *answers, earlier.n_levels)
-    new_labels = new_users.labels[who[old.size :] - len(known.users)]
-    labels = np.concatenate([known.users.labels[who[old]], new_labels])
-    if known.times is None:
-        return _NewRatings(who, labels, observations, None)
-    entries = [slice(*known.observations.row_start[d : d + 2]) for d in who[old]]
-    every = np.concatenate([time, *(known.times.value[own] for own in entries)])
-    return _NewRatings(who, labels, observations, ages(observations.row_start, every[first]))
+    answers = column[first].astype(seen.column.dtype), level[first].astype(seen.level.dtype)
+    row_start = np.append(np.searchsorted(row[first], who), first.size)
+    observations = Observations(row_start, *answers, seen.n_levels)
+    if old.size and seen.weight.size:  # new ratings count once
+        observations = observations.with_weight(np.append(np.ones(cells.row.size), earlier.weight)[first])
+    labels = new_users.labels[who[old.size :] - len(known.users)]
+    if old.size:
+        labels = np.concatenate([known.users.labels[old], labels])
+    age = None if times is None else ages(row_start, time[first])
+    return _NewRatings(who, labels, observations, age)

@@ -5,10 +5,8 @@ of cells in less demand and v_l levels from −1/2 to 1/2: a and b by ratings he
 items these are of, beside items that the user has not rated (docs/mathematics-matrix.md).
 """
 
-from __future__ import annotations
-
 import warnings
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import minimize
@@ -49,7 +47,7 @@ class Selection(NamedTuple):
         return _tilted(found, _values(model, cells.column, found.shape[1]), strength)
 
     @classmethod
-    def from_stored(cls, stored: Stored) -> Selection:
+    def from_stored(cls, stored: Stored) -> Self:
         """Of a model file."""
         quantiles = stored.parameter("quantiles", np.float64, (_QUANTILES,))
         if (np.diff(quantiles) < 0).any():

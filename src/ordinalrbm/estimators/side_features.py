@@ -30,6 +30,15 @@ class SideFeatures(NamedTuple):
         """(1, features) those of one user."""
         return None if self.users is None else self.users.table[[position]]
 
+    def taken(self, users: np.ndarray, items: np.ndarray) -> SideFeatures:
+        """Those of some users and items."""
+        return SideFeatures(
+            *(
+                part and Features(Ids(part.ids.labels[which]), part.table[which], part.coding)
+                for part, which in zip(self, (users, items), strict=True)
+            )
+        )
+
 
 NO_FEATURES = SideFeatures()
 _WHAT: tuple[What, What] = ("user", "item")
@@ -44,10 +53,9 @@ def read_side(known: Ratings, frames: tuple[Any, Any]) -> tuple[Ratings, SideFea
     for part, ids, what in zip((users, items), (known.users, known.items), _WHAT, strict=True):
         if part is not None and (ids.match(part.ids, what) < 0).all():
             raise DataError(
-                f"None of the {len(part.ids):,} {what}s with features, such as "
-                f"{shown(part.ids.labels[0])}, is among the {len(ids):,} of the ratings, such as "
-                f"{shown(ids.labels[0])}, so that nothing can be learnt of features; give the same "
-                "ids in both."
+                f"None of the {len(part.ids):,} {what}s with features, such as {shown(part.ids.labels[0])}, "
+                f"is among the {len(ids):,} of the ratings, such as {shown(ids.labels[0])}, so that nothing "
+                "can be learnt of features; give the same ids in both."
             )
     return _joined(known, SideFeatures(users, items))
 
@@ -83,9 +91,6 @@ def _joined(
             for part, ids, what in zip(found, both, _WHAT, strict=True)
         )
     )
-
-
-# ---- files ------------------------------------------------------------------------------------
 
 
 def to_arrays(features: SideFeatures) -> dict[str, np.ndarray]:

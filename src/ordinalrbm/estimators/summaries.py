@@ -1,7 +1,5 @@
 """Summaries of fitted models: what they were learnt from, how that went, and what they found."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -1,13 +1,11 @@
 """CumulativeRBM: the scikit-learn estimator for surveys, tables of ordered answers."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -34,21 +32,13 @@ from ordinalrbm.engine.philox import Purpose, uniforms
 from ordinalrbm.engine.side import Side
 from ordinalrbm.engine.thresholds import FirstThresholds
 from ordinalrbm.errors import DataError, user_stacklevel
+from ordinalrbm.estimators import validation
 from ordinalrbm.estimators.asking import Interviewing
 from ordinalrbm.estimators.factor_analysis import column_names
 from ordinalrbm.estimators.invariance import ComparableGroups
 from ordinalrbm.estimators.model_fit import ModelFit
 from ordinalrbm.estimators.persistence import kept_learning, plain_parameters, restored
 from ordinalrbm.estimators.summaries import Summary, of_survey
-from ordinalrbm.estimators.validation import (
-    check_choice,
-    check_parameters,
-    check_weights,
-    check_whole,
-    keep_parameters,
-    settings_of,
-    to_arviz,
-)
 from ordinalrbm.files.survey import Survey
 from ordinalrbm.runtime.threads import report_interruption, seed_from, threads
 from ordinalrbm.stats.point_estimates import Rule
@@ -255,17 +245,16 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
         biases: FirstBiases = "balanced",
         thresholds: FirstThresholds = "marginal",
     ) -> None:
-        keep_parameters(self, locals())
+        validation.keep_parameters(self, locals())
 
     # Learning
 
     @classmethod
-    def binary(cls, n_factors: int = 50, **others: Any) -> CumulativeRBM:
+    def binary(cls, n_factors: int = 50, **others: Any) -> Self:
         """The plain model of the paper, with binary factors, learnt by the default procedure.
 
-        A factor is one unit, all rows use the scales alike, and missing answers are not part of
-        the model. With ``n_factors <= 16``, likelihoods are exact. Other parameters may be given
-        by name.
+        A factor is one unit, all rows use the scales alike, and missing answers are not part of the model.
+        With ``n_factors <= 16``, likelihoods are exact. Other parameters may be given by name.
 
         Examples
         --------
@@ -285,7 +274,7 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
         return cls(n_factors, **(own | others))
 
     @classmethod
-    def paper(cls, n_factors: int = 50, **others: Any) -> CumulativeRBM:
+    def paper(cls, n_factors: int = 50, **others: Any) -> Self:
         """The paper's model, :meth:`binary`, learnt by (nearly) the paper's procedure.
 
         Plain stochastic gradient with a constant rate from one contrastive step, without a prior on
@@ -323,7 +312,7 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
         every: str | int = "5 min",
         resume: bool = True,
         callback: Callback | None = None,
-    ) -> CumulativeRBM:
+    ) -> Self:
         """Learn the parameters from a table of answers.
 
         Parameters
@@ -351,10 +340,6 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
             the held-out answers), ``learning_rate`` and ``seconds`` so far. When it returns True,
             learning ends and the best epoch so far is kept, as with Ctrl-C.
 
-        Returns
-        -------
-        self
-
         Examples
         --------
         >>> import tempfile, numpy as np, ordinalrbm as orbm
@@ -368,7 +353,7 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
         >>> model.fit(X, callback=lambda line: line.epoch == 1).n_iter_
         1
         """
-        check_parameters(self)
+        validation.check_parameters(self)
         kinds: dict[str, Any] = {name: getattr(self, name) for name in ("nominal", "numeric", "background")}
         about: dict[str, Any] = {}
         if isinstance(X, Survey):
@@ -418,7 +403,9 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
         if checkpoints.are_kept:
             weights = ("sample_weight", () if weight is None else (weight,))
             checkpoints.require_identity(identity_of(self, seed, observations, answers.scales, weights))
-        settings = settings_of(Settings, self, n_factors=n_factors, units=self.units_per_factor, seed=seed)
+        settings = validation.settings_of(
+            Settings, self, n_factors=n_factors, units=self.units_per_factor, seed=seed
+        )
         with threads(self.n_jobs):
             return fit(observations, weight, settings, checkpoints)
 
@@ -457,8 +444,7 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
 
         Parameters
         ----------
-        X : table
-            As in :meth:`fit`.
+        X : table, as in :meth:`fit`
         return_std : bool, default=False
             Whether to return posterior standard deviations of the factors as well, as shares of a
             factor's units.
@@ -535,7 +521,7 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
             the most likely one; for numbers it is the mean, or the median with the other rules
             (they differ if numbers are skewed). Background is returned as it is.
         """
-        check_choice("rule", rule, ("median", "mode", "mean"))
+        validation.check_choice("rule", rule, ("median", "mode", "mean"))
         table = self._widened(self._given(X))
         observations = self._read(table)
         points = np.empty((observations.n_rows, observations.n_columns))
@@ -613,10 +599,10 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
         >>> len(model.impute(X, n_draws=5, random_state=1))
         5
         """
-        check_choice("rule", rule, ("median", "mode"))
-        check_choice("parameters", parameters, ("drawn", "fixed"))
+        validation.check_choice("rule", rule, ("median", "mode"))
+        validation.check_choice("parameters", parameters, ("drawn", "fixed"))
         if n_draws is not None:
-            check_whole("n_draws", n_draws, 1)
+            validation.check_whole("n_draws", n_draws, 1)
         elif stacked:
             raise DataError("Only draws can be stacked; give n_draws, for example 20, or leave it out.")
         own = self._given(X)
@@ -649,13 +635,11 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
             if n_draws is None:
                 points = [np.zeros(0)]
                 for rows, part in self._distributions(self._side(observations), cells, shifted):
-                    question = cells.of_rows(rows.start, rows.stop).column
-                    points.append(known.points(part, question, rule))
+                    points.append(known.points(part, cells.of_rows(rows.start, rows.stop).column, rule))
                 return filled(np.concatenate(points))
             seed = seed_from(random_state)
             if parameters == "fixed":
-                this = self._side(observations)
-                draws = sampling.gaps(self.model_, this, cells, n_draws, seed, shifted)
+                draws = sampling.gaps(self.model_, self._side(observations), cells, n_draws, seed, shifted)
             else:
                 names = [table.name(j) for j in known.questions]
                 weight = _weights_to_draw_by(observations, sample_weight, names)
@@ -695,11 +679,10 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
     def score(self, X: TableLike, y: object = None) -> float:
         """Mean log P(answer | the row's other answers); larger is better.
 
-        Each answer is predicted from nine tenths of the others of its row, in ten rounds. A level
-        of the battery that nobody chose in a question when the model was fitted counts as the
-        nearest level of that question, with a warning, unless ``scales`` were given. Numbers
-        count with the logarithm of their density, on the scale of standard deviations (or of the
-        normal scores of skewed ones).
+        Each answer is predicted from nine tenths of the others of its row, in ten rounds. A level of the
+        battery that nobody chose in a question when the model was fitted counts as the nearest level of that
+        question, with a warning, unless ``scales`` were given. Numbers count with the logarithm of their
+        density, on the scale of standard deviations (or of the normal scores of skewed ones).
         """
         observations = self._read(X)
         if observations.n_entries == 0:
@@ -718,8 +701,7 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
         with threads(self.n_jobs):
             for hidden in (fold == f for f in range(_SCORE_FOLDS)):
                 cells = prediction.cells_of(observations.select(hidden))
-                shown = self._side(observations.select(~hidden))
-                for rows, found in self._distributions(shown, cells):
+                for rows, found in self._distributions(self._side(observations.select(~hidden)), cells):
                     yield rows, cells.of_rows(rows.start, rows.stop), found
 
     def log_likelihood(
@@ -736,8 +718,7 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
 
         Parameters
         ----------
-        X : table
-            As in :meth:`fit`.
+        X : table, as in :meth:`fit`
         method : {"exact", "ais"}, default="exact"
             Enumeration of all states of the factors (n_factors <= 16), or an estimate by annealed
             importance sampling.
@@ -752,9 +733,9 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
         -------
         value : (n,) array, or (value, standard_error)
         """
-        check_choice("method", method, ("exact", "ais"))
-        check_whole("n_temperatures", n_temperatures, 1)
-        check_whole("n_chains", n_chains, 2)
+        validation.check_choice("method", method, ("exact", "ais"))
+        validation.check_whole("n_temperatures", n_temperatures, 1)
+        validation.check_whole("n_chains", n_chains, 2)
         this = self._side(self._read(X))
         with threads(self.n_jobs):
             if method == "exact":
@@ -785,8 +766,8 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
             Seed of the draws.
         """
         check_is_fitted(self, "model_")
-        check_whole("n", n, 1)
-        check_whole("n_steps", n_steps, 1, 2**16)
+        validation.check_whole("n", n, 1)
+        validation.check_whole("n_steps", n_steps, 1, 2**16)
         seed = seed_from(random_state)
         with threads(self.n_jobs):
             levels = sampling.rows(self.model_, n, seed, n_steps)
@@ -807,13 +788,11 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
     ) -> Any:
         """Posterior draws of the factors as an ArviZ object, to diagnose the chains.
 
-        Needs ArviZ: ``pip install 'ordinalrbm[diagnostics]'``. Give few rows: all draws are kept in
-        memory.
+        Needs ArviZ: ``pip install 'ordinalrbm[diagnostics]'``. Give few rows: all draws are kept in memory.
 
         Parameters
         ----------
-        X : table
-            As in :meth:`fit`.
+        X : table, as in :meth:`fit`
         n_chains, n_draws : int, default=4 and 500
             Number of chains, and of draws from each.
         random_state : int, RandomState or None, default=None
@@ -825,19 +804,19 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
             Variable ``factors`` with dimensions chain, draw, row, factor.
         """
         this = self._side(self._read(X))
-        check_whole("n_chains", n_chains, 1)
-        check_whole("n_draws", n_draws, 1)
+        validation.check_whole("n_chains", n_chains, 1)
+        validation.check_whole("n_draws", n_draws, 1)
         seed = seed_from(random_state)
         with threads(self.n_jobs):
             draws = posterior.chains(self.model_, this, n_chains, n_draws, seed)
-        return to_arviz({"factors": draws}, {"factors": ["row", "factor"]})
+        return validation.to_arviz({"factors": draws}, {"factors": ["row", "factor"]})
 
     # Files
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the model to a file, which contains no code; :func:`ordinalrbm.load` reads it."""
         check_is_fitted(self, "model_")
-        check_parameters(self)
+        validation.check_parameters(self)
         arrays, learning = kept_learning(self)
         arrays |= {
             name: getattr(self.model_, name)
@@ -864,7 +843,7 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
         model_file.save(path, arrays, header)
 
     @classmethod
-    def _from_file(cls, stored: Stored) -> CumulativeRBM:
+    def _from_file(cls, stored: Stored) -> Self:
         estimator = restored(cls, stored)
         estimator.questionnaire_ = known = Questionnaire.from_stored(stored)
         estimator.scales_ = list(known.scales)
@@ -897,21 +876,28 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
         """X as a table, for which a lazy frame is collected; a survey with the columns of the model."""
         check_is_fitted(self, "model_")
         if isinstance(X, Survey):
-            chosen = X.aligned_to(column_names(self), self.questionnaire_)
-            X = chosen.table.to_frame(X.background.index)
+            X = X.aligned_to(column_names(self), self.questionnaire_).table.to_frame(X.background.index)
         return as_table(X)
 
     def _widened(self, table: Table) -> Table:
         """A data frame that has only some columns of the model with the others, which are empty."""
-        names = list(getattr(self, "feature_names_in_", ()))
-        if table.kind == "frame" and set(table.names or names) < set(names):
-            return as_table(table.source.with_names(names))
-        return table
+        names, there = list(getattr(self, "feature_names_in_", ())), set(table.names or ())
+        if table.kind != "frame" or not there or not there < set(names):
+            return table
+        of_background = np.array(self.questionnaire_.kinds) == "background"
+        lacking = [name for name in np.array(names, dtype=object)[of_background] if name not in there]
+        if lacking:
+            warnings.warn(
+                f"X lacks the background column {lacking[0]!r}, by which answers and factors differ: "
+                "everybody counts as average in it; add it, empty where nothing is known.",
+                stacklevel=user_stacklevel(),
+            )
+        return as_table(table.source.with_names(names))
 
     def _read(self, X: TableLike, *, exactly: bool = False) -> Observations:
         """Answers of a table that must have columns of the model, and no others."""
         table = self._widened(self._given(X))
-        check_parameters(self)  # some are read here, and may have been set after learning
+        validation.check_parameters(self)  # some are read here, and may have been set after learning
         try:
             _check_feature_names(self, pd.DataFrame(columns=table.names), reset=False)
         except ValueError as error:  # in scikit-learn's words, which its estimator checks expect
@@ -936,7 +922,6 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
         return factors
 
     def _blocks(self, this: Side) -> Iterator[tuple[slice, Side]]:
-        """Blocks of rows, so that results for each cell do not fill the memory."""
         per_row = max(1, self.model_.bias.size * int(self.model_.n_levels.max(initial=1)))
         size = min(_ROWS_AT_ONCE, max(1, _NUMBERS_AT_ONCE // per_row))
         for start in range(0, this.n_rows, size):
@@ -993,7 +978,7 @@ def _in_random_order(
     often sorted.
     """
     observations = answers.observations
-    weight = check_weights(sample_weight, observations.n_rows)
+    weight = validation.check_weights(sample_weight, observations.n_rows)
     order = np.random.default_rng(seed).permutation(observations.n_rows)
     if weight is not None:
         order = order[weight[order] > 0]  # a row without weight does not count
@@ -1023,7 +1008,7 @@ def _weights_to_draw_by(
     observations: Observations, sample_weight: ArrayLike | None, names: Sequence[str | int]
 ) -> np.ndarray | None:
     """Row weights for drawing parameters; raises where a table has too few answers for that."""
-    weight = check_weights(sample_weight, observations.n_rows)
+    weight = validation.check_weights(sample_weight, observations.n_rows)
     counts = observations.row_counts > 0
     n_rows = int((counts if weight is None else counts & (weight > 0)).sum())
     remedy = "give the table that the model was fitted on, or parameters='fixed'."

@@ -1,7 +1,5 @@
 """Checks of what a user sets by hand: each failure is one sentence with the remedy."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from numbers import Integral, Real
@@ -17,21 +15,14 @@ from ordinalrbm.vector.model import MOST_STYLES, MOST_UNITS
 Settings = TypeVar("Settings")
 # Whole numbers, from and to.
 _WHOLE: dict[str, tuple[int, int | None]] = {
-    "n_factors": (1, None),
-    "n_user_factors": (1, None),
-    "n_item_factors": (0, None),
+    **dict.fromkeys(("n_factors", "n_user_factors", "n_epochs", "patience", "n_draws"), (1, None)),
+    **dict.fromkeys(("n_averaged", "averaged_epochs"), (1, None)),
+    **dict.fromkeys(("n_item_factors", "epochs_per_step"), (0, None)),
     "units_per_factor": (1, MOST_UNITS),
     "response_styles": (1, MOST_STYLES),
-    "n_epochs": (1, None),
-    "epochs_per_step": (0, None),
-    "patience": (1, None),
     "gibbs_steps": (1, 2**16),
     # Sums over a batch are float32: beyond this they lose digits, and nothing is gained.
-    "batch_size": (1, 10_000),
-    "n_chains": (1, 10_000),
-    "n_draws": (1, None),
-    "n_averaged": (1, None),
-    "averaged_epochs": (1, None),
+    **dict.fromkeys(("batch_size", "n_chains"), (1, 10_000)),
 }
 # Precisions of priors: beyond this nothing is left to learn, and squares of gradients overflow.
 _LARGEST_PRECISION = 1e15
@@ -151,9 +142,6 @@ def _check_real(name: str, value: Any, high: float | None, open_below: bool = Fa
 
 def _refuse(name: str, value: Any, wanted: str) -> None:
     raise DataError(f"The '{name}' parameter must be {wanted}. Got {value!r} instead.")
-
-
-# ---- chains for ArviZ: effective sample size, R-hat, traces --------------------------------------
 
 
 def to_arviz(draws: dict[str, np.ndarray], dims: dict[str, list[str]]) -> Any:

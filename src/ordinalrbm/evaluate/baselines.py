@@ -3,8 +3,6 @@
 All of it is computed from training ratings alone.
 """
 
-from __future__ import annotations
-
 import numbers
 from typing import Any, Self
 

@@ -1,7 +1,5 @@
 """Answers and ratings that are hidden from learning, and how well they are predicted."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any, NamedTuple, Protocol
 
@@ -85,8 +83,7 @@ def hide_ratings(ratings: pd.DataFrame, share: float, seed: int) -> tuple[pd.Dat
     """Return the ratings to learn from, and a few hidden ones of users and items that have others."""
     chosen = np.random.default_rng(seed).random(len(ratings)) < share
     left = ratings[~chosen]
-    known = ratings["user"].isin(left["user"]) & ratings["item"].isin(left["item"])
-    chosen &= known.to_numpy()
+    chosen &= (ratings["user"].isin(left["user"]) & ratings["item"].isin(left["item"])).to_numpy()
     return ratings[~chosen], ratings[chosen]
 
 
@@ -151,17 +148,7 @@ def without(answers: Encoded, hidden: Cells) -> Encoded:
 
 def restored(answers: Encoded, hidden: Cells) -> Encoded:
     """The answers with the hidden ones."""
-    rest = without(answers, hidden).observations
-    return answers.with_observations(
-        Observations.from_triples(
-            np.concatenate([rows_of(rest), hidden.row]),
-            np.concatenate([rest.column, hidden.column]),
-            np.concatenate([rest.level, hidden.level]),
-            rest.n_rows,
-            rest.n_columns,
-            rest.n_levels,
-        )
-    )
+    return answers.with_observations(without(answers, hidden).observations.insert(hidden))
 
 
 def score_hidden(model: Predictor, answers: Encoded, hidden: Cells) -> HiddenScores:

@@ -1,7 +1,5 @@
 """Scores of predicted distributions over ordered levels, and of predicted numbers."""
 
-from __future__ import annotations
-
 import numbers
 
 import numpy as np
@@ -151,8 +149,7 @@ def reliability(
     """
     check_whole(n_bins, "n_bins")
     distribution = _distributions(probabilities)
-    levels = _level_values(values, distribution.shape[1])
-    answer = _positions(truth, levels, len(distribution))
+    answer = _positions(truth, _level_values(values, distribution.shape[1]), len(distribution))
     count, predicted, observed = _bins(distribution, answer, int(n_bins))
     with np.errstate(invalid="ignore"):  # empty bins
         predicted, observed = predicted / count, observed / count

@@ -1,7 +1,5 @@
 """Whole evaluations: a model of ratings against baselines, and numbers of factors for a survey."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -94,10 +92,6 @@ def score_model(
     k, liked
         Length of the lists and lowest liked rating, see :func:`ranking`.
 
-    Returns
-    -------
-    ModelScores
-
     Examples
     --------
     >>> import ordinalrbm as orbm
@@ -141,15 +135,9 @@ def _rankings(model: RatingPredictor, task: RankingTask, validation: Any) -> dic
         "popularity": popular(task.known, users, n=task.k + more),
     }
     if watched is not None:
-        lists = {name: _without(found, watched) for name, found in lists.items()}
+        for name, found in lists.items():
+            lists[name] = found[~pd.MultiIndex.from_frame(found[["user", "item"]]).isin(watched)]
     return {name: task.judge(found) for name, found in lists.items()}
-
-
-def _without(recommended: pd.DataFrame, pairs: pd.MultiIndex) -> pd.DataFrame:
-    return recommended[~pd.MultiIndex.from_frame(recommended[["user", "item"]]).isin(pairs)]
-
-
-# ---- two models -------------------------------------------------------------------------------
 
 
 def paired_differences(
@@ -182,9 +170,6 @@ def _losses(found: np.ndarray, level: np.ndarray, values: np.ndarray) -> dict[st
         "accuracy": (mode == level).astype(float),
         "nll": -log_of_level(found, level),
     }
-
-
-# ---- numbers of factors -----------------------------------------------------------------------
 
 
 class FactorNumbers(NamedTuple):
@@ -237,10 +222,6 @@ def compare_factor_numbers(
         As ``fit`` takes it.
     tell : callable, optional
         Called with each number before it is fitted.
-
-    Returns
-    -------
-    FactorNumbers
 
     Examples
     --------

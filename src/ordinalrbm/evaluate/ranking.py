@@ -65,10 +65,9 @@ class RankingScores:
         """What was compared, in words."""
         return (
             "All items that a user has not rated in training are candidates. Liked means rated "
-            f"{in_words(self.liked)}. NDCG and recall are means over the {self.n_users:,} users "
-            f"who liked at least one test item; {self.n_users_without_liked:,} who liked none are "
-            f"not counted. Coverage is the share of the {self.n_items:,} items that are in "
-            f"somebody's top {self.k}."
+            f"{in_words(self.liked)}. NDCG and recall are means over the {self.n_users:,} users who liked at "
+            f"least one test item; {self.n_users_without_liked:,} who liked none are not counted. Coverage "
+            f"is the share of the {self.n_items:,} items that are in somebody's top {self.k}."
         )
 
 
@@ -102,10 +101,6 @@ def ranking(
         from the lowest to the highest: 4 of 1 to 5, 8 of 1 to 10.
     scale : list of labels from lowest to highest, optional
         The scale of all ratings; by default the distinct numbers in `train` and `test`.
-
-    Returns
-    -------
-    RankingScores
 
     Examples
     --------
@@ -214,8 +209,7 @@ class _Lists(NamedTuple):
 
 def lowest_liked(known: Catalogue, liked: Any = None) -> np.ndarray:
     """(items + 1,): the lowest level of each item that counts as liked; last, of unknown items."""
-    of_unknown = known.default_scale or known.cold_start_scale()
-    scales, of_item = known.distinct(of_unknown)
+    scales, of_item = known.distinct(known.default_scale or known.cold_start_scale())
     return np.array([_lowest_on(scale, liked) for scale in scales])[
         np.append(of_item[: known.n_items], of_item[-1])
     ]

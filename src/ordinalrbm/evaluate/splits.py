@@ -1,7 +1,5 @@
 """Training, validation and test ratings: per user, by time or at random."""
 
-from __future__ import annotations
-
 from typing import Literal, TypeVar, get_args
 
 import numpy as np
@@ -33,11 +31,10 @@ def split(
 ) -> tuple[Table, Table, Table]:
     """Split ratings into training, validation and test, user by user.
 
-    Of each user with `min_ratings` ratings or more, the last `n_test` are test, the `n_validation`
-    before them validation, the rest training. With ``protocol="random"`` they are drawn at random
-    instead of by time. Users with fewer ratings are not tested; all that they rated is training.
-    An item that has only validation or test ratings stays there: that it is new is part of the
-    task.
+    Of each user with `min_ratings` ratings or more, the last `n_test` are test, the `n_validation` before
+    them validation, the rest training. With ``protocol="random"`` they are drawn at random instead of by
+    time. Users with fewer ratings are not tested; all that they rated is training. An item that has only
+    validation or test ratings stays there: that it is new is part of the task.
 
     Parameters
     ----------
@@ -105,7 +102,6 @@ def split(
 
 
 def _parts(n_ratings: np.ndarray, is_tested: np.ndarray, n_validation: int, n_test: int) -> np.ndarray:
-    """The part of each rating when they are sorted by user and time."""
     part = np.full(int(n_ratings.sum()), _TRAIN, dtype=np.int8)
     end = np.cumsum(n_ratings)[is_tested]
     for back in range(1, n_test + n_validation + 1):
@@ -126,11 +122,7 @@ def _order_by_user_and_time(user: np.ndarray, time: np.ndarray) -> np.ndarray:
     return np.lexsort((time, user))
 
 
-# ---- checks -----------------------------------------------------------------------------------
-
-
 def _columns_of(ratings: Frame, protocol: str) -> dict[str, int]:
-    """Where the columns are that are users, items, ratings and times."""
     columns = found_columns(ratings.names)
     times = candidates(ratings.names, _TIME)
     if protocol == "chronological" and not times:

@@ -3,8 +3,6 @@
 Sheets of a workbook are read as text, too, and become a source in the same way.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io
@@ -44,7 +42,6 @@ _BLANKS = [bytes([code]) for code in (*b'" \t\v\f', *range(0x1C, 0x20))]
 
 
 def read(path: Path, kind: Format) -> Source:
-    """Read a CSV or TSV file, packed with gzip or not; `formats.read` explains."""
     content, remarks = _utf8(path, _unpacked(path))
     # Excel may write the delimiter into a line of its own.
     said = re.match(rb"(?i)\"?sep=([,;|\t])\"?\r?\n", content)
@@ -185,18 +182,10 @@ def _table(path: Path, content: bytes, delimiter: str) -> pa.Table:
             raise _bad_line(path, str(error)) from error
     names = [(column[0].as_py() or "").strip() for column in table.columns]
     columns = [column.slice(1) for column in table.columns]
-    if _may_have_blanks(content, delimiter):
-        columns = each(_trimmed, columns, len(content))
+    # Whether there may be blanks around cells: a look that is much faster than trimming.
+    if not content.isascii() or any(blank in content for blank in _BLANKS if blank != delimiter.encode()):
+        columns = each(lambda cells: _without(pc.utf8_trim_whitespace(cells), [""]), columns, len(content))
     return pa.table(columns, names=names)
-
-
-def _may_have_blanks(content: bytes, delimiter: str) -> bool:
-    """Whether cells may have blanks around them: a look that is much faster than trimming."""
-    return not content.isascii() or any(blank in content for blank in _BLANKS if blank != delimiter.encode())
-
-
-def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return _without(pc.utf8_trim_whitespace(column), [""])
 
 
 def _without(column: pa.ChunkedArray, texts: list[str]) -> pa.ChunkedArray:

@@ -5,8 +5,6 @@ does, and there is little else that has an order, rows are ratings; to learn fro
 as a survey of one question would be of no use to anybody.
 """
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import NamedTuple
 
@@ -47,17 +45,7 @@ def refuse_likely_ratings(source: Source, schema: Schema, layout: Layout) -> Non
 
 
 def guess_ratings(source: Source, schema: Schema) -> Guess | None:
-    """Which columns are ids and a rating, if it looks as if they were.
-
-    Examples
-    --------
-    >>> from ordinalrbm.files.formats import from_frame
-    >>> from ordinalrbm.schema.infer import propose
-    >>> cells = [(f"k{k}", f"w{w}", 1 + k * w % 5) for k in range(20) for w in range(15)]
-    >>> source = from_frame(pd.DataFrame(cells, columns=["kunde", "ware", "note"]))
-    >>> guess_ratings(source, propose(source))
-    Guess(user='kunde', item='ware', rating='note')
-    """
+    """Which columns are ids and a rating, if it looks as if they were."""
     questions = [name for name in schema.names("ordinal") if not _is_named_as_id(name)]
     if len(questions) > _MOST_QUESTIONS:
         return None

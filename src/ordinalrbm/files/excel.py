@@ -1,7 +1,5 @@
 """Sheets of Excel workbooks (.xlsx) as tables; the first row has the names of the columns."""
 
-from __future__ import annotations
-
 import re
 import zipfile
 from collections.abc import Iterator
@@ -23,7 +21,6 @@ _ERRORS, _FORMULA = "e", "f"  # types of cells
 
 
 def read(path: Path, sheet: str | None = None) -> Source:
-    """Read a sheet, by default the first one; `formats.read` explains."""
     check_library(path)
     has_formulas = _look_into(path)
     rows = [_until_empty(row) for row in _rows(path, sheet)]
@@ -107,7 +104,6 @@ def _source(path: Path, head: tuple[Any, ...], lines: list[tuple[Any, ...]]) -> 
 
 
 def _text(cell: Any) -> Any:
-    """What a CSV file would hold; None in an empty cell."""
     value = cell.value
     if value is None or cell.data_type == _ERRORS:
         return None

@@ -4,8 +4,6 @@ Codes stay as they are stored, user-missing ones too; `schema.infer` proposes wh
 `survey` applies it.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -50,10 +48,6 @@ def read(path: StrPath) -> Source:
         ``.sav``, ``.zsav``, ``.por`` (SPSS), ``.dta`` (Stata), ``.xpt`` (SAS), ``.xlsx`` (the first
         sheet, or that of ``file.xlsx:Sheet``), ``.csv``, ``.tsv`` (also with ``.gz``), or
         ``.parquet``; or a folder of Parquet files, partitioned or not.
-
-    Returns
-    -------
-    Source
 
     Raises
     ------
@@ -121,7 +115,6 @@ def from_frame(frame: TableLike, name: str = "table") -> Source:
 
 
 def format_on_disk(path: Path) -> Format:
-    """The format of an existing file; Parquet if it is a folder of such files."""
     with reading(path):
         if path.is_dir():
             if not parquet_files(path):
@@ -162,9 +155,6 @@ def refuse_twice(names: list[str], where: str) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise DataError(f"{where} has more than one column named {twice[0]!r}; rename all but one.")
-
-
-# ---- Parquet ----------------------------------------------------------------------------------
 
 
 def _read_parquet(path: Path) -> Source:
@@ -209,7 +199,6 @@ def refuse_wrong_text(table: pa.Table, path: Path) -> None:
 
 
 def _folder_table(folder: Path) -> pa.Table:
-    """All Parquet files of a folder one after the other."""
     files = parquet_files(folder)
     size = sum(file.stat().st_size for file in files)
     tables = each(lambda file: with_partitions(_file_table(file), file, folder), files, size)
@@ -230,14 +219,10 @@ def with_partitions(table: pa.Table, file: Path, folder: Path) -> pa.Table:
     return table
 
 
-# ---- frames -----------------------------------------------------------------------------------
-
-
 def plain_frame(frame: pd.DataFrame) -> pd.DataFrame:
     """With text as names, rows numbered from 0, and a named index as columns."""
     named = any(name is not None for name in frame.index.names)
-    only_numbers = pd.api.types.is_integer_dtype(frame.index.dtype)
-    frame = frame.reset_index(drop=not named and only_numbers)
+    frame = frame.reset_index(drop=not named and pd.api.types.is_integer_dtype(frame.index.dtype))
     frame.columns = [  # of several levels, joined
         " ".join(map(str, name)) if isinstance(name, tuple) else str(name) for name in frame.columns
     ]

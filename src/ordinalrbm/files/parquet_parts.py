@@ -1,11 +1,9 @@
 """Ratings that several processes bring together, each some of them, perhaps of the same Parquet files."""
 
-from __future__ import annotations
-
 import os
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import pandas as pd
 import pyarrow as pa
@@ -14,15 +12,7 @@ import pyarrow.parquet as pq
 from ordinalrbm.data.frames import with_exact_integers
 from ordinalrbm.data.triples import COLUMNS, Part
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.formats import (
-    format_on_disk,
-    parquet_files,
-    plain_frame,
-    reading,
-    refuse_twice,
-    refuse_wrong_text,
-    with_partitions,
-)
+from ordinalrbm.files import formats
 from ordinalrbm.files.ratings import AS_IT_IS, Layout, columns_of
 from ordinalrbm.runtime import process_group
 from ordinalrbm.schema.source import Source, StrPath, name_of, what
@@ -41,24 +31,11 @@ class ParquetRatings:
 
     What is in it, and in which order, is what `ordinalrbm.files.formats.read` finds. Its ``source``
     has the names of the columns, and no row.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp()) / "films.parquet"
-    >>> films = pd.DataFrame({"userId": [1, 2, 3], "movieId": [7, 7, 8], "rating": [4, 5, 3]})
-    >>> films.to_parquet(file, row_group_size=1)
-    >>> ratings = ParquetRatings(file)
-    >>> ratings.n_ratings
-    3
-    >>> ratings.part(rank=1, size=3)
-       user  item  rating
-    0     2     7       5
     """
 
     def __init__(self, path: StrPath, layout: Layout = AS_IT_IS) -> None:
         self.path = Path(path)
-        if format_on_disk(self.path) != "parquet":
+        if formats.format_on_disk(self.path) != "parquet":
             raise DataError(
                 f"File '{path}' is no Parquet file, which alone can be read in parts; convert it "
                 "or give the ratings as a table."
@@ -66,12 +43,11 @@ class ParquetRatings:
         self._folder = self.path if self.path.is_dir() else self.path.parent
         self._row_groups: list[_RowGroup] = []
         self.n_ratings = 0
-        with reading(self.path):
-            files = parquet_files(self.path) if self.path.is_dir() else [self.path]
+        with formats.reading(self.path):
+            files = formats.parquet_files(self.path) if self.path.is_dir() else [self.path]
             outlines = [self._outline(file) for file in files]
             names = list(dict.fromkeys(name for outline in outlines for name in outline.names))
-            empty = pd.DataFrame(columns=names)
-            self.source = Source(self.path, "parquet", name_of(self.path), empty)
+            self.source = Source(self.path, "parquet", name_of(self.path), pd.DataFrame(columns=names))
             self._columns = columns_of(self.source, layout=layout)
             # Types that suit all files, so that all processes have the same.
             self._types = pa.concat_tables(
@@ -86,8 +62,8 @@ class ParquetRatings:
                 self._row_groups.append(_RowGroup(file, number, 2 * self.n_ratings + n_rows))
                 self.n_ratings += n_rows
             schema = opened.schema_arrow.remove_metadata()
-        refuse_twice(schema.names, what(file))
-        return with_partitions(schema.empty_table(), file, self._folder).schema
+        formats.refuse_twice(schema.names, what(file))
+        return formats.with_partitions(schema.empty_table(), file, self._folder).schema
 
     def _chosen(self, table: pa.Table) -> pa.Table:
         return table.select([name for name in self._columns if name in table.column_names])
@@ -99,21 +75,21 @@ class ParquetRatings:
         """
         twice = max(2 * self.n_ratings, 1)
         own = [group for group in self._row_groups if group.twice_middle * size // twice == rank]
-        with reading(self.path):
+        with formats.reading(self.path):
             groups = groupby(own, key=lambda group: group.file)
             read = [self._read(file, [group.number for group in some]) for file, some in groups]
             table = pa.concat_tables([self._types, *read], promote_options="permissive")
             table = table.select(self._columns)
-            frame = plain_frame(with_exact_integers(table.to_pandas(), table))
+            frame = formats.plain_frame(with_exact_integers(table.to_pandas(), table))
         return frame.set_axis(list(COLUMNS), axis=1)
 
     def _read(self, file: Path, numbers: list[int]) -> pa.Table:
         with pq.ParquetFile(file) as opened:
             there = [name for name in self._columns if name in opened.schema_arrow.names]
             table = opened.read_row_groups(numbers, columns=there)
-        refuse_wrong_text(table, file)
+        formats.refuse_wrong_text(table, file)
         table = table.replace_schema_metadata()
-        return self._chosen(with_partitions(table, file, self._folder))
+        return self._chosen(formats.with_partitions(table, file, self._folder))
 
 
 class RatingsPart(Part):
@@ -148,7 +124,7 @@ class RatingsPart(Part):
         self._ratings = ratings
 
     @classmethod
-    def from_parquet(cls, path: str | os.PathLike) -> RatingsPart:
+    def from_parquet(cls, path: str | os.PathLike) -> Self:
         """The part of this process of a Parquet file, or of a folder of such files.
 
         All processes give the same path. Each reads only its share of the row groups of the files,
@@ -177,7 +153,6 @@ class RatingsPart(Part):
         return cls(ParquetRatings(path))
 
     def table(self) -> Any:
-        """The ratings of this process."""
         if not isinstance(self._ratings, ParquetRatings):
             return self._ratings
         here = process_group.current() or process_group.ALONE

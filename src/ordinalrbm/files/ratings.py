@@ -1,10 +1,8 @@
 """Files that hold ratings, and tables of users and items: their columns under the names used here."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -20,7 +18,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.files.formats import read
 from ordinalrbm.schema.source import Source, StrPath
 
-TIME = "timestamp"
+TIME, WEIGHT = "timestamp", "weight"
 Duplicates = Literal["error", "last", "mean"]
 
 
@@ -34,6 +32,7 @@ class Layout:
     needs_times: bool = True  # if not, times are left out where they make no sense
     # What the command line calls the arguments of `read_rating_file`.
     options: Mapping[str, str] = field(default_factory=dict)
+    weight: str | None = None  # name of the column of weights, if there is one
     has_own_scales: bool = False  # whether items have scales of their own: ratings are not checked here then
 
     @property
@@ -112,30 +111,25 @@ def read_rating_file(
 
 
 def is_ratings(source: Source) -> bool:
-    """Whether a file is a list of ratings, with columns of users, items and ratings."""
     return all(candidates(source.frame.columns, name) for name in COLUMNS)
 
 
 def ratings_of(source: Source, layout: Layout = AS_IT_IS) -> pd.DataFrame:
-    """The columns user, item and rating, and timestamp where there is one, as they are.
-
-    Examples
-    --------
-    >>> from ordinalrbm.files.formats import from_frame
-    >>> ratings_of(from_frame(pd.DataFrame({"score": [4], "user_id": ["u"], "item": ["i"]})))
-      user item  rating
-    0    u    i       4
-    """
+    """The columns user, item and rating, and timestamp and weight where there are such, as they are."""
     ratings = _named(source, COLUMNS, layout)
-    time = _time_column(source, layout)
-    return ratings if time is None else ratings.assign(timestamp=source.frame[time])
+    if layout.weight is not None:
+        column = column_of(source, WEIGHT, replace(layout, columns={WEIGHT: layout.weight}))
+        ratings = ratings.assign(weight=source.frame[column])
+    found = candidates(source.frame.columns, TIME)
+    if TIME in layout.columns or len(found) == 1 or (layout.needs_times and found):
+        return ratings.assign(timestamp=source.frame[column_of(source, TIME, layout)])
+    return ratings
 
 
 def pairs_of(source: Source, layout: Layout = AS_IT_IS) -> pd.DataFrame:
-    """The columns user and item, for which a rating is asked."""
     pairs = _named(source, ("user", "item"), layout)
     for name in pairs:
-        _refuse_gaps(source, pairs, name, layout)
+        _refuse_gaps(source, column_of(source, name, layout), pairs[name], name)
     return pairs
 
 
@@ -159,9 +153,8 @@ def refuse_nested(source: Source, column: str, name: str) -> None:
     if row is None or pd.api.types.is_hashable(values[row]):
         return
     raise DataError(
-        f"{source.where}, column {column!r}, row {row} (counted from 0): the {name} is "
-        f"{shown(values[row])}, a list or struct; give a column with one number or text in each "
-        "row."
+        f"{source.where}, column {column!r}, row {row} (counted from 0): the {name} is {shown(values[row])}, "
+        "a list or struct; give a column with one number or text in each row."
     )
 
 
@@ -177,7 +170,6 @@ def columns_of(source: Source, names: tuple[str, ...] = COLUMNS, layout: Layout 
 
 
 def column_of(source: Source, name: str, layout: Layout = AS_IT_IS) -> str:
-    """The file's own name of a column that must be there: as given, or else by its role."""
     there = list(source.frame.columns)
     said = layout.columns.get(name)
     if said is not None:
@@ -203,13 +195,6 @@ def _argument(name: str) -> str:
     return "time" if name == TIME else name
 
 
-def _time_column(source: Source, layout: Layout) -> str | None:
-    found = candidates(source.frame.columns, TIME)
-    if TIME in layout.columns or len(found) == 1 or (layout.needs_times and found):
-        return column_of(source, TIME, layout)
-    return None
-
-
 # ---- checks, with the location in the file -----------------------------------------------------
 
 
@@ -217,7 +202,7 @@ def checked_ratings(source: Source, layout: Layout = AS_IT_IS) -> pd.DataFrame:
     """The ratings of a file as `ratings_of` has them, complete, on their scale, each pair once."""
     ratings = ratings_of(source, layout)
     for name in COLUMNS:
-        _refuse_gaps(source, ratings, name, layout)
+        _refuse_gaps(source, column_of(source, name, layout), ratings[name], name)
     ratings = ratings.assign(rating=_on_scale(source, ratings["rating"], layout))
     if TIME in ratings:
         ratings = _with_times(source, ratings, layout)
@@ -229,10 +214,10 @@ def _location(source: Source, name: str, row: int, layout: Layout) -> str:
     return f"{source.where}, column {column!r}, row {row} (counted from 0)"
 
 
-def _refuse_gaps(source: Source, ratings: pd.DataFrame, name: str, layout: Layout) -> None:
-    missing = ratings[name].isna().to_numpy()
+def _refuse_gaps(source: Source, column: str, values: pd.Series, name: str) -> None:
+    missing = values.isna().to_numpy()
     if missing.any():
-        where = _location(source, name, int(missing.argmax()), layout)
+        where = f"{source.where}, column {column!r}, row {int(missing.argmax())} (counted from 0)"
         raise DataError(f"{where}: the {name} is missing; fill it in or remove the row.")
 
 
@@ -265,7 +250,6 @@ def _or_whole_scale(layout: Layout) -> str:
 
 
 def _as_numbers(source: Source, values: pd.Series, layout: Layout) -> pd.Series:
-    """Text as numbers; refused if some is none, in words that suit one typing error or all text."""
     numbers = pd.to_numeric(values, errors="coerce")
     unread = numbers.isna().to_numpy()
     if not unread.any():
@@ -290,7 +274,6 @@ def _as_numbers(source: Source, values: pd.Series, layout: Layout) -> pd.Series:
 
 
 def _with_times(source: Source, ratings: pd.DataFrame, layout: Layout) -> pd.DataFrame:
-    """With dates in text as dates; numbers and dates are left as they are."""
     where = f"{source.where}, column {column_of(source, TIME, layout)!r}, row"
     try:
         return ratings.assign(timestamp=as_times(ratings[TIME], where, "leave the column out"))
@@ -301,8 +284,7 @@ def _with_times(source: Source, ratings: pd.DataFrame, layout: Layout) -> pd.Dat
 
 
 def _without_repeats(source: Source, ratings: pd.DataFrame, layout: Layout) -> pd.DataFrame:
-    cells = _cells(ratings)
-    repeat = repeated_cell(*cells)
+    repeat = repeated_cell(*_cells(ratings))
     if repeat is None:
         return ratings
     if layout.duplicates == "error":
@@ -325,16 +307,6 @@ def one_of_each(
 
     With labels, its rating is the label nearest to the mean of all ratings of the pair, of two that
     are equally near the higher one.
-
-    Examples
-    --------
-    >>> ratings = pd.DataFrame({"user": [1, 2, 1], "item": ["a", "a", "a"], "rating": [3, 4, 5]})
-    >>> one_of_each(ratings, None)["rating"].tolist()
-    [4, 5]
-    >>> one_of_each(ratings, np.array([9, 1, 2]))["rating"].tolist()
-    [3, 4]
-    >>> one_of_each(ratings, None, np.array([1, 2, 3, 4, 5]))["rating"].tolist()
-    [4, 4]
     """
     user, item = _cells(ratings)
     cell = user.astype(np.int64) * (int(item.max(initial=0)) + 1) + item
@@ -359,7 +331,6 @@ def _nearest(values: np.ndarray, ascending: np.ndarray) -> np.ndarray:
 
 
 def _labels(source: Source, ratings: pd.Series, layout: Layout) -> np.ndarray:
-    """What a mean is rounded to: the labels of the scale, or else the ratings that there are."""
     is_numeric = pd.api.types.is_numeric_dtype(ratings) and ratings.dtype != bool
     if not is_numeric or (layout.scale is not None and not layout.scale.is_numeric):
         raise DataError(
@@ -377,19 +348,11 @@ def read_side_table(path: StrPath, what: str, rated: pd.Series, layout: Layout =
 
     Ids are in the column that ratings have them in, or in one with a usual name, and get the type of
     those that are rated. Codes that have labels in SPSS or Stata become these.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> file = pathlib.Path(tempfile.mkdtemp()) / "people.csv"
-    >>> _ = file.write_text("customer_id,age\n1,20\n2,30\n")
-    >>> read_side_table(file, "user", pd.Series(["1", "007"]))
-      user  age
-    0    1   20
-    1    2   30
     """
     source = read(path)
-    column = _id_column(source, what, layout)
+    column = layout.columns.get(what, "")
+    if column not in source.frame:  # then ratings have the ids in another one, and the name must say so
+        column = column_of(source, what, Layout(options=layout.options))
     ids = source.frame[column]
     _check_ids(source, column, ids, what)
     if what in source.frame and column != what:
@@ -398,32 +361,20 @@ def read_side_table(path: StrPath, what: str, rated: pd.Series, layout: Layout =
             "rename or remove one."
         )
     frame = _with_labels(source).rename(columns={column: what})
-    return frame.assign(**{what: as_text_like(_is_text(rated), ids)})
-
-
-def _id_column(source: Source, what: str, layout: Layout) -> str:
-    """The column that ratings have the ids in, if there is one, else one whose name says so."""
-    said = layout.columns.get(what)
-    if said is not None and said in source.frame:
-        return said
-    return column_of(source, what, Layout(options=layout.options))
+    are_text = pd.api.types.is_string_dtype(rated) or rated.dtype == object
+    return frame.assign(**{what: as_text_like(are_text, ids)})
 
 
 def _check_ids(source: Source, column: str, ids: pd.Series, what: str) -> None:
     refuse_nested(source, column, what)
-    where = f"{source.where}, column {column!r}, row"
-    missing, repeated = ids.isna().to_numpy(), ids.duplicated().to_numpy()
-    if missing.any():
-        raise DataError(
-            f"{where} {int(missing.argmax())} (counted from 0): the {what} is missing; fill it in "
-            "or remove the row."
-        )
+    _refuse_gaps(source, column, ids, what)
+    repeated = ids.duplicated().to_numpy()
     if repeated.any():
         row = int(repeated.argmax())
         first = int((ids == ids.iloc[row]).to_numpy().argmax())
         raise DataError(
-            f"{where} {row} (counted from 0): the {what} {shown(ids.iloc[row])} is there before, "
-            f"in row {first}; remove one of them."
+            f"{source.where}, column {column!r}, row {row} (counted from 0): the {what} "
+            f"{shown(ids.iloc[row])} is there before, in row {first}; remove one of them."
         )
 
 
@@ -439,7 +390,3 @@ def _with_labels(source: Source) -> pd.DataFrame:
 def as_text_like(wants_text: bool, ids: pd.Series) -> pd.Series:
     """Whole numbers as text, where others of the same ids are text; else as they are."""
     return ids.astype(str) if wants_text and pd.api.types.is_integer_dtype(ids) else ids
-
-
-def _is_text(ids: pd.Series) -> bool:
-    return bool(pd.api.types.is_string_dtype(ids) or ids.dtype == object)

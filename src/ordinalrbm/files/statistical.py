@@ -1,7 +1,5 @@
 """SPSS, Stata and SAS transport files, with labels, missing values and formats."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from pathlib import Path
@@ -31,7 +29,6 @@ _DATES = {"dta": _STATA_DATES, "xpt": _SAS_DATES}
 
 
 def read(path: Path, kind: Format) -> Source:
-    """Read an SPSS, Stata or SAS file; `formats.read` explains."""
     with path.open("rb"):
         pass  # pyreadstat would not say why it cannot open a file
     frame, meta, remarks = _parsed(path, kind)
@@ -100,8 +97,7 @@ def _untagged(path: Path, frame: pd.DataFrame, meta: Any) -> tuple[pd.DataFrame,
     again, _ = pyreadstat.read_dta(str(path), usecols=tagged, disable_datetime_conversion=True)
     tags = {}
     for name in tagged:
-        letters = [f".{v}" if isinstance(v, str) else "" for v in frame[name]]
-        tags[name] = np.array(letters, dtype=object)
+        tags[name] = np.array([f".{v}" if isinstance(v, str) else "" for v in frame[name]], dtype=object)
         frame[name] = pd.to_numeric(again[name])
     return frame, tags
 

@@ -1,14 +1,12 @@
 """A survey that is ready to be learnt from: its answers, and the background of its respondents."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -64,7 +62,6 @@ class Chosen(NamedTuple):
 
     @property
     def asked(self) -> list[str]:
-        """The columns that are questions."""
         return [*self.nominal, *self.numeric]
 
     @property
@@ -82,8 +79,7 @@ class Chosen(NamedTuple):
         return {kind: names for kind, names in every.items() if names}
 
     @classmethod
-    def of_kinds(cls, kinds: Mapping[str, str]) -> Chosen:
-        """The columns of a fitted model, by their kinds."""
+    def of_kinds(cls, kinds: Mapping[str, str]) -> Self:
         return cls(*(tuple(name for name in kinds if kinds[name] == kind) for kind in cls._fields[:3]))
 
 
@@ -177,7 +173,7 @@ class Survey(Readable):
             "notes": list(self.notes),
         }
 
-    def choosing(self, include: Sequence[str] = (), background: Sequence[str] = ()) -> Survey:
+    def choosing(self, include: Sequence[str] = (), background: Sequence[str] = ()) -> Self:
         """The same survey with more columns to learn from than the ordinal questions.
 
         Parameters
@@ -196,8 +192,7 @@ class Survey(Readable):
         """
         return replace(self, chosen=choose(self.schema, self.background, include, background))
 
-    def aligned_to(self, names: Iterable[str], known: Questionnaire) -> Survey:
-        """The same survey with the columns of a fitted model, all of which it must have."""
+    def aligned_to(self, names: Iterable[str], known: Questionnaire) -> Self:
         kinds = dict(zip(names, known.kinds, strict=True))
         for (name, kind), scale in zip(kinds.items(), known.scales, strict=True):
             if kind != "ordinal" and name not in self.background:
@@ -216,14 +211,12 @@ class Survey(Readable):
         if unknown:
             row = int((self.background[name] == unknown[0]).to_numpy(bool).argmax())
             raise DataError(
-                f"{self.name!r}, column {name!r}, row {row} (counted from 0): the model knows no "
-                f"category {unknown[0]!r}, only {shorten(scale.labels)}; correct it or leave it "
-                "empty."
+                f"{self.name!r}, column {name!r}, row {row} (counted from 0): the model knows no category "
+                f"{unknown[0]!r}, only {shorten(scale.labels)}; correct it or leave it empty."
             )
 
     @property
     def table(self) -> Encoded:
-        """The table for models: answers, and the chosen columns."""
         return self._with_extra(self.chosen.columns)
 
     @property
@@ -245,8 +238,7 @@ class Survey(Readable):
         One of "not asked", "not applicable", "don't know", "refused", "no answer" and "empty".
         """
         if self.no_answers is None:
-            known = ~self.answers.isna().to_numpy()
-            codes = np.where(known, -1, REASONS.index(EMPTY))
+            codes = np.where(~self.answers.isna().to_numpy(), -1, REASONS.index(EMPTY))
         else:
             codes = self.no_answers
         columns = {
@@ -280,10 +272,6 @@ def read_survey(
     design : dict, optional
         Arguments of :class:`SurveyDesign`, with names of columns for ``weights``, ``strata`` and
         ``clusters``, and for ``replicates`` a list of names or patterns with ``*``.
-
-    Returns
-    -------
-    Survey
 
     Examples
     --------
@@ -419,8 +407,7 @@ def _is_used(source: Source, column: Column, out: list[LeftOut]) -> bool:
     if is_there and is_ignored:
         out.append(LeftOut(f"Column {column.name!r}", column.reason or "the schema says so"))
     if not is_there and not is_ignored:
-        why = f"is {column.role}, but the data lacks it"
-        out.append(LeftOut(f"Column {column.name!r}", why))
+        out.append(LeftOut(f"Column {column.name!r}", f"is {column.role}, but the data lacks it"))
     return is_there and not is_ignored
 
 
@@ -479,7 +466,7 @@ class Held(NamedTuple):
     codes: list[Code]
 
     @classmethod
-    def of(cls, source: Source, column: Column) -> Held:
+    def of(cls, source: Source, column: Column) -> Self:
         position, codes = factorise_codes(source.frame[column.name])
         find = position_finder(column.levels)
         # One more entry than codes, so that position -1 finds the level of an empty cell.
@@ -501,8 +488,7 @@ def _reasons(
 
     # Where people tick or leave blank, an empty cell is no gap that could be filled.
     empty: Reason = "not asked" if BLANK in column.levels else EMPTY
-    of_code = np.array([*map(reason, codes), REASONS.index(empty)], dtype=np.int8)
-    reasons = of_code[position]
+    reasons = np.array([*map(reason, codes), REASONS.index(empty)], dtype=np.int8)[position]
     tags = source.tags.get(column.name)
     if tags is not None:
         for tag in set(tags.tolist()) - {""}:
@@ -512,7 +498,6 @@ def _reasons(
 
 
 def missing_codes(source: Source, column: Column, codes: Iterable[Code]) -> set[Code]:
-    """Which of some codes of a column are no answer."""
     declared = source.missing.get(column.name, ())
     find_stated = position_finder(column.missing)
     return {code for code in codes if find_stated(code) >= 0 or is_among(code, declared)}

@@ -43,20 +43,13 @@ class PrintedTable(NamedTuple):
     note: str = ""
 
     def texts(self) -> list[list[str]]:
-        """The cells as they are printed."""
         return [
             [printed(cell, how) for cell, how in zip(row, self.formats, strict=True)] for row in self.rows
         ]
 
 
 def printed(value: Any, how: str) -> str:
-    """A number as the APA has it, without a zero that says nothing; or words.
-
-    Examples
-    --------
-    >>> printed(-0.457, "r"), printed(0.0004, "p"), printed(1.0, "r"), printed(None, ".2f")
-    ('−.46', '< .001', '1.00', '')
-    """
+    """A number as the APA has it, without a zero that says nothing; or words."""
     if value is None or value != value:  # NaN
         return ""
     if not how or isinstance(value, str):  # words, labels with a code, or HTML
@@ -68,20 +61,15 @@ def printed(value: Any, how: str) -> str:
 
 
 def is_printed(path: Path) -> bool:
-    """Whether a file is one for print, which has no plain table."""
     return path.suffix.lower() in (".docx", ".tex")
 
 
 def check_library(path: Path) -> None:
-    """Refuse a file whose library is not installed, before any work is done for it."""
     module, package, extra = _LIBRARIES.get(path.suffix.lower(), ("json", "", ""))
     if find_spec(module) is None:
         raise DataError(
             f"File '{path}' needs {package}, which is not installed; pip install 'ordinalrbm[{extra}]'."
         )
-
-
-# ---- tables of factors ------------------------------------------------------------------------
 
 
 def write_reading(path: str | Path, reading: Any, more: Iterable[PrintedTable] = ()) -> None:
@@ -148,11 +136,7 @@ def _note(reading: Any) -> str:
     )
 
 
-# ---- files ------------------------------------------------------------------------------------
-
-
 def write_tables(path: str | Path, tables: Sequence[PrintedTable]) -> None:
-    """Write tables to one file, whose ending is .xlsx, .docx or .tex."""
     target = Path(path)
     writers: dict[str, Callable[[Path, Sequence[PrintedTable]], None]]
     writers = {".xlsx": write_workbook, ".docx": _write_word, ".tex": _write_latex}
@@ -249,8 +233,7 @@ def _rule(cell: Any, sides: list[str]) -> None:
     from docx.oxml.ns import nsdecls
 
     lines = "".join(f'<w:{side} w:val="single" w:sz="6"/>' for side in sides)
-    borders = parse_xml(f"<w:tcBorders {nsdecls('w')}>{lines}</w:tcBorders>")
-    cell._tc.get_or_add_tcPr().append(borders)
+    cell._tc.get_or_add_tcPr().append(parse_xml(f"<w:tcBorders {nsdecls('w')}>{lines}</w:tcBorders>"))
 
 
 def _write_latex(file: Path, tables: Sequence[PrintedTable]) -> None:

@@ -36,18 +36,7 @@ from pyreadstat import PyreadstatError, ReadstatError
 
 from ordinalrbm.data.tables import IMPUTATION, Encoded
 from ordinalrbm.errors import DataError, user_stacklevel
-from ordinalrbm.files import tables_out
-from ordinalrbm.files.survey import (
-    EMPTY,
-    OF_PEOPLE,
-    REASONS,
-    Held,
-    Reason,
-    Survey,
-    as_whole,
-    missing_codes,
-    with_all_codes,
-)
+from ordinalrbm.files import survey, tables_out
 from ordinalrbm.schema.schema import BLANK, Code, Column, Schema
 from ordinalrbm.schema.source import (
     Format,
@@ -81,19 +70,19 @@ _STATA_CLOCK = (rb"<timestamp>\x11(.{17})</timestamp>", b"01 Jan 1970 00:00")
 
 
 # Filled by default. Cells that were not to be answered are no gaps.
-NON_RESPONSE: tuple[Reason, ...] = ("empty", "no answer", "don't know", "refused")
+NON_RESPONSE: tuple[survey.Reason, ...] = ("empty", "no answer", "don't know", "refused")
 
 
 @dataclass(frozen=True)
 class FilledCells:
     """Number of cells without an answer that were filled and that were kept, by reason."""
 
-    filled: dict[Reason, int] = field(default_factory=dict)
-    kept: dict[Reason, int] = field(default_factory=dict)
+    filled: dict[survey.Reason, int] = field(default_factory=dict)
+    kept: dict[survey.Reason, int] = field(default_factory=dict)
 
     @property
     def empty_filled(self) -> int:
-        return self.filled.get(EMPTY, 0)
+        return self.filled.get(survey.EMPTY, 0)
 
     @property
     def codes_filled(self) -> int:
@@ -102,29 +91,28 @@ class FilledCells:
 
     @property
     def codes_kept(self) -> int:
-        return sum(self.kept.values()) - self.kept.get(EMPTY, 0)
+        return sum(self.kept.values()) - self.kept.get(survey.EMPTY, 0)
 
     def __add__(self, other: FilledCells) -> FilledCells:
         return FilledCells(_sums(self.filled, other.filled), _sums(self.kept, other.kept))
 
 
-def _sums(one: dict[Reason, int], other: dict[Reason, int]) -> dict[Reason, int]:
-    sums = {reason: one.get(reason, 0) + other.get(reason, 0) for reason in REASONS}
+def _sums(one: dict[survey.Reason, int], other: dict[survey.Reason, int]) -> dict[survey.Reason, int]:
+    sums = {reason: one.get(reason, 0) + other.get(reason, 0) for reason in survey.REASONS}
     return {reason: count for reason, count in sums.items() if count}
 
 
 def write_answers(
     path: StrPath,
-    answers: Survey | Encoded | pd.DataFrame,
+    answers: survey.Survey | Encoded | pd.DataFrame,
     source: Source,
     schema: Schema,
-    fill: Collection[Reason] = NON_RESPONSE,
+    fill: Collection[survey.Reason] = NON_RESPONSE,
 ) -> FilledCells:
     r"""Write the original file with answers in place of its gaps, as codes.
 
-    Cells without an answer, if `fill` includes their reason, and cells that hold another level get
-    the code of the level in `answers`; all others stay as they were. Numbers only replace cells
-    without an answer.
+    Cells without an answer, if `fill` includes their reason, and cells that hold another level get the code
+    of the level in `answers`; all others stay as they were. Numbers only replace cells without an answer.
 
     Parameters
     ----------
@@ -142,11 +130,6 @@ def write_answers(
         answer", "don't know", "refused", "not applicable" or "not asked". The last two are left by
         default. User-missing codes and Stata's .a to .z count by their labels, and as "no answer"
         where they have none.
-
-    Returns
-    -------
-    FilledCells
-        Number of cells that were filled and that were kept, by reason.
 
     Raises
     ------
@@ -176,10 +159,10 @@ def write_answers(
 @contextmanager
 def answers_written(
     path: StrPath,
-    answers: Survey | Encoded | pd.DataFrame,
+    answers: survey.Survey | Encoded | pd.DataFrame,
     source: Source,
     schema: Schema,
-    fill: Collection[Reason] = NON_RESPONSE,
+    fill: Collection[survey.Reason] = NON_RESPONSE,
     escape_formulas: bool = False,
 ) -> Iterator[FilledCells]:
     """As `write_answers`, but the file replaces its target only when the block ends without an error.
@@ -195,10 +178,10 @@ def answers_written(
 @contextmanager
 def imputations_written(
     path: StrPath,
-    imputations: Sequence[Survey | Encoded | pd.DataFrame],
+    imputations: Sequence[survey.Survey | Encoded | pd.DataFrame],
     source: Source,
     schema: Schema,
-    fill: Collection[Reason] = NON_RESPONSE,
+    fill: Collection[survey.Reason] = NON_RESPONSE,
     escape_formulas: bool = False,
 ) -> Iterator[FilledCells]:
     """Write the original and several imputations of it below each other, in one file.
@@ -216,8 +199,8 @@ def imputations_written(
         yield parts[0][2]
 
 
-def _as_frame(answers: Survey | Encoded | pd.DataFrame) -> pd.DataFrame:
-    if isinstance(answers, Survey):
+def _as_frame(answers: survey.Survey | Encoded | pd.DataFrame) -> pd.DataFrame:
+    if isinstance(answers, survey.Survey):
         answers = answers.encoded
     return answers.to_frame() if isinstance(answers, Encoded) else answers
 
@@ -331,7 +314,7 @@ def _table_writer(target: Path, frame: pd.DataFrame, escape_formulas: bool) -> C
     kind = check_table_format(target)
     if kind == "parquet":
         return lambda file: frame.to_parquet(file, index=False)
-    plain = pd.DataFrame({name: as_whole(frame[name]) for name in frame.columns}, index=frame.index)
+    plain = pd.DataFrame({name: survey.as_whole(frame[name]) for name in frame.columns}, index=frame.index)
     if kind == "xlsx":
         sheet = tables_out.of_frame(target.stem, plain, floats="")
         return lambda file: tables_out.write_workbook(file, [sheet])
@@ -345,8 +328,7 @@ def _table_writer(target: Path, frame: pd.DataFrame, escape_formulas: bool) -> C
                 # Without name and time, so that equal tables are equal files.
                 to = gzip.GzipFile("", "wb", fileobj=opened, mtime=0)
             with to:
-                separator = "\t" if kind == "tsv" else ","
-                plain.to_csv(to, sep=separator, index=False, lineterminator="\n")
+                plain.to_csv(to, sep="\t" if kind == "tsv" else ",", index=False, lineterminator="\n")
 
     return write
 
@@ -375,7 +357,6 @@ def _no_formula(cell: Any) -> Any:
 
 
 def check_table_format(path: Path) -> Format:
-    """The format of a plain table at this path; raises a DataError when it has none."""
     kind = format_of(path)
     if kind not in ("csv", "tsv", "xlsx", "parquet"):
         raise DataError(
@@ -389,7 +370,7 @@ def check_table_format(path: Path) -> Format:
 
 
 def _filled(
-    answers: pd.DataFrame, source: Source, schema: Schema, fill: Collection[Reason]
+    answers: pd.DataFrame, source: Source, schema: Schema, fill: Collection[survey.Reason]
 ) -> tuple[pd.DataFrame, dict[str, np.ndarray], FilledCells]:
     """The source's table with answers as codes, the filled cells of each column, and counts."""
     if len(answers) != len(source.frame):
@@ -398,14 +379,13 @@ def _filled(
             f"{source.name!r}; give one for each."
         )
     frame, filled, cells = source.frame.copy(), {}, FilledCells()
-    known = set(schema.names("ordinal", *OF_PEOPLE))
+    known = set(schema.names("ordinal", *survey.OF_PEOPLE))
     for name in answers.columns:
         if name not in known or name not in frame:
             raise DataError(
                 f"The answers have a column {name!r}, which is no question of {source.name!r}; leave it out."
             )
-        column = schema.column(name)
-        values, filled[name], counted = _new_values(answers[name], source, column, fill)
+        values, filled[name], counted = _new_values(answers[name], source, schema.column(name), fill)
         cells += counted
         if filled[name].any():  # else even the column's type stays
             frame[name] = _put(frame[name], filled[name], values)
@@ -413,25 +393,24 @@ def _filled(
 
 
 def _new_values(
-    answers: pd.Series, source: Source, column: Column, fill: Collection[Reason]
+    answers: pd.Series, source: Source, column: Column, fill: Collection[survey.Reason]
 ) -> tuple[np.ndarray, np.ndarray, FilledCells]:
     """For each row the code or number, and whether it is written; and counts."""
-    is_number = pd.api.types.is_numeric_dtype(answers.dtype)
-    if is_number and column.role in ("numeric", "background"):
+    if pd.api.types.is_numeric_dtype(answers.dtype) and column.role in ("numeric", "background"):
         return _new_numbers(answers, source, column, fill)
     if column.role != "ordinal":
         column = _with_categories(answers, source, column)
         answers = answers.astype(object).map(_as_name, na_action="ignore")
     level = _levels(answers, column)
-    to_fill, counted = _to_fill(level, Held.of(source, column), fill)
+    to_fill, counted = _to_fill(level, survey.Held.of(source, column), fill)
     codes = np.array([*_like(source.frame[column.name], column.levels), None], dtype=object)
     return codes[level], to_fill, counted
 
 
 def _new_numbers(
-    answers: pd.Series, source: Source, column: Column, fill: Collection[Reason]
+    answers: pd.Series, source: Source, column: Column, fill: Collection[survey.Reason]
 ) -> tuple[np.ndarray, np.ndarray, FilledCells]:
-    held = Held.of(source, _with_categories(answers.iloc[:0], source, column))
+    held = survey.Held.of(source, _with_categories(answers.iloc[:0], source, column))
     numbers = answers.to_numpy(dtype=np.float64, na_value=np.nan)
     # A number in the file always stays.
     level = np.where(np.isnan(numbers), -1, np.maximum(held.level, 0))
@@ -444,13 +423,13 @@ def _new_numbers(
 def _with_categories(answers: pd.Series, source: Source, column: Column) -> Column:
     """A column with the codes in the file as levels, and those that only the answers have."""
     _, codes = factorise_codes(source.frame[column.name])
-    missing = missing_codes(source, column, [*codes, *column.levels])
+    missing = survey.missing_codes(source, column, [*codes, *column.levels])
     pairs = zip(column.levels, column.names, strict=True)
     named = {level: name for level, name in pairs if level not in missing}
     known = replace(column, levels=tuple(named), names=tuple(named.values()))
-    full = with_all_codes(known, [code for code in codes if code not in missing])
+    full = survey.with_all_codes(known, [code for code in codes if code not in missing])
     names = [_as_name(answer) for answer in answers.dropna().unique().tolist()]
-    return with_all_codes(full, [name for name in names if name not in full.names])
+    return survey.with_all_codes(full, [name for name in names if name not in full.names])
 
 
 def _as_name(answer: Any) -> str:
@@ -505,33 +484,32 @@ def _levels(answers: pd.Series, column: Column) -> np.ndarray:
 
 
 def cells_to_fill(
-    source: Source, schema: Schema, names: Sequence[str], fill: Collection[Reason] = NON_RESPONSE
+    source: Source, schema: Schema, names: Sequence[str], fill: Collection[survey.Reason] = NON_RESPONSE
 ) -> tuple[np.ndarray, FilledCells]:
-    """(rows, names) which cells are to be filled, and counts by reason."""
-    parts = [_to_fill_in(source, schema.column(name), fill) for name in names]
+    parts = []
+    for column in map(schema.column, names):
+        if column.role != "ordinal":
+            column = _with_categories(source.frame[column.name].iloc[:0], source, column)
+        held = survey.Held.of(source, column)
+        parts.append(_to_fill(np.maximum(held.level, 0), held, fill))
     return np.column_stack([where for where, _ in parts]), sum((n for _, n in parts), FilledCells())
 
 
-def _to_fill_in(source: Source, column: Column, fill: Collection[Reason]) -> tuple[np.ndarray, FilledCells]:
-    if column.role != "ordinal":
-        column = _with_categories(source.frame[column.name].iloc[:0], source, column)
-    held = Held.of(source, column)
-    return _to_fill(np.maximum(held.level, 0), held, fill)
-
-
-def _to_fill(level: np.ndarray, held: Held, fill: Collection[Reason]) -> tuple[np.ndarray, FilledCells]:
+def _to_fill(
+    level: np.ndarray, held: survey.Held, fill: Collection[survey.Reason]
+) -> tuple[np.ndarray, FilledCells]:
     """Which cells get their level, and counts of those without an answer."""
     given = level >= 0
-    is_filled = np.isin(held.reason, [REASONS.index(reason) for reason in fill])
+    is_filled = np.isin(held.reason, [survey.REASONS.index(reason) for reason in fill])
     filled, kept = given & is_filled, given & (held.reason >= 0) & ~is_filled
     counts = FilledCells(_count(held.reason[filled]), _count(held.reason[kept]))
     to_fill = given & (held.level != level) & ((held.level >= 0) | is_filled)
     return to_fill, counts
 
 
-def _count(reasons: np.ndarray) -> dict[Reason, int]:
-    counts = np.bincount(reasons, minlength=len(REASONS)).tolist()
-    return {reason: n for reason, n in zip(REASONS, counts, strict=True) if n}
+def _count(reasons: np.ndarray) -> dict[survey.Reason, int]:
+    counts = np.bincount(reasons, minlength=len(survey.REASONS)).tolist()
+    return {reason: n for reason, n in zip(survey.REASONS, counts, strict=True) if n}
 
 
 def _is_text(values: pd.Series) -> bool:

@@ -4,8 +4,6 @@ A backend holds ratings and what moves in its own form. What an epoch does is th
 :mod:`ordinalrbm.matrix.variational`, and :mod:`ordinalrbm.matrix.binary_learner` for one process.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Protocol, Self, TypeVar
 
@@ -51,25 +49,27 @@ class Distributed:
         return self.own.to_device(tree.with_rows(lambda part: part[self.rows]))
 
     def to_host(self, tree: SharedTree) -> SharedTree:
-        """The rows of all ranks; all must ask for them."""
         return self.own.to_host(tree).with_rows(self.group.all_gather)
 
-    def mean_log_probability(self, model: GaussianModel, cells: Cells) -> float:
+    def mean_log_probability(
+        self, model: GaussianModel, cells: Cells, weight: np.ndarray | None = None
+    ) -> float:
         """Each by the rank that has the row; one number goes between the ranks.
 
         Unknown rows are like the average of all, whom rank 0 brings together to judge theirs.
         """
         here, unknown = 0.0, (cells.row < 0) | (cells.column < 0)
+        weight = np.ones(cells.row.size) if weight is None else weight
         if unknown.any():
             whole = self.to_host(model)
             if self.group.rank == 0:
-                here += CPU.log_probability(whole, _some(cells, unknown)).sum()
+                here += (weight[unknown] * CPU.log_probability(whole, _some(cells, unknown))).sum()
         mine = self._own_cells(cells)
         known = ~unknown & (mine.row >= 0)
         if known.any():
-            here += self.own.log_probability(model, _some(mine, known)).sum()
+            here += (weight[known] * self.own.log_probability(model, _some(mine, known))).sum()
         (total,) = sums_over_ranks(self.group, here)
-        return total / cells.row.size
+        return total / weight.sum(dtype=np.float64)
 
     def _own_cells(self, cells: Cells) -> Cells:
         """Cells with rows counted from the first of this rank; -1 for those of others."""
@@ -96,9 +96,11 @@ class Distributed:
             scales,
         )
 
-    def with_cells(self, observations: Observations | SharedRows, cells: Cells) -> Any:
+    def with_cells(
+        self, observations: Observations | SharedRows, cells: Cells, weight: np.ndarray | None = None
+    ) -> Any:
         if isinstance(observations, Observations):
-            return with_cells(observations, cells)
+            return with_cells(observations, cells, weight)
         group = self.group
         self.rows = group.share(observations.n_rows)
         own = with_cells(observations.own, self._own_cells(cells))
@@ -106,14 +108,13 @@ class Distributed:
         return SharedRows(own, group.all_gather(own.row_counts), group.summed(own.column_counts), by_level)
 
     def data_with(
-        self, data: Data, observations: Any, cells: Cells, n_factors: int
+        self, data: Data, observations: Any, cells: Cells, n_factors: int, weight: np.ndarray | None = None
     ) -> tuple[Data, Counted | Counts]:
-        whole = self.with_cells(observations, cells)
+        whole = self.with_cells(observations, cells, weight)
         return self.data(whole, n_factors), whole
 
     def own_rows(self, tables: Tables) -> Tables:
-        rows = None if tables.rows is None else tables.rows[self.rows]
-        return tables._replace(rows=rows)
+        return tables._replace(rows=None if tables.rows is None else tables.rows[self.rows])
 
 
 def _some(cells: Cells, chosen: np.ndarray) -> Cells:
@@ -122,7 +123,7 @@ def _some(cells: Cells, chosen: np.ndarray) -> Cells:
 
 def refuse_different_ratings(group: process_group.Group, observations: Observations) -> None:
     seen = observations
-    if not group.agree(digest(seen.row_start, seen.column, seen.level, seen.n_levels)):
+    if not group.agree(digest(seen.row_start, seen.column, seen.level, seen.n_levels, seen.weight)):
         raise DataError(
             "The processes of this run were given different ratings; give all of them the same "
             "file or table, and each takes its part; or give each its own as a RatingsPart."

@@ -1,13 +1,10 @@
 """New rows of the matrix model with binary factors, from their answers, while all columns stay.
 
-A new row has factors h, and parameters of its own: weights ω and a bias β for the columns' factors
-and gaps κ. They are found in turns. Given the parameters, h is a fixed point of mean-field. Given
-h, what is left is an ordered probit regression of the answers on the columns' expected factors with
-Gaussian priors, whose logarithm is concave in ω and β: Newton's method. The gaps follow by damped
-steps.
+A new row has factors h, and parameters of its own: weights ω and a bias β for the columns' factors and gaps
+κ. They are found in turns. Given the parameters, h is a fixed point of mean-field. Given h, what is left is
+an ordered probit regression of the answers on the columns' expected factors with Gaussian priors, whose
+logarithm is concave in ω and β: Newton's method. The gaps follow by damped steps.
 """
-
-from __future__ import annotations
 
 from typing import Any, NamedTuple
 

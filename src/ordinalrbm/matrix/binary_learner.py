@@ -5,8 +5,6 @@ expected values, which only shift the mean of each answer; then the other way ro
 are :func:`_pass`, called with the roles swapped.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -108,7 +106,6 @@ def fit(
     settings: BinarySettings,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> Fitted:
-    """Learn a model; rows and columns must already be in random order."""
     model = start(
         observations,
         settings.n_row_factors,

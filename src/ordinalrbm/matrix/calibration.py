@@ -64,6 +64,7 @@ class Judge(NamedTuple):
     utilities: Utilities
     bounds: tuple[np.ndarray, np.ndarray]
     activity: np.ndarray  # (2, ratings): of the row, of the column
+    weight: np.ndarray | float = 1.0
 
     def loss(self, found: np.ndarray) -> tuple[float, np.ndarray]:
         """Mean negative log probability, with the priors, and its slope."""
@@ -74,7 +75,8 @@ class Judge(NamedTuple):
         low, high = ((bound - mean) / deviation for bound in self.bounds)
         at_low, at_high = edge_densities(low, high)
         by_mean = (at_low - at_high) / deviation
-        by_spread = at_low * _finite(low) - at_high * _finite(high)
+        by_mean *= self.weight
+        by_spread = self.weight * (at_low * _finite(low) - at_high * _finite(high))
         slope = np.array(
             [
                 gains[0] * (by_mean @ parts.by_rows),
@@ -84,8 +86,10 @@ class Judge(NamedTuple):
             ]
         )
         drawn = _PRIOR_RATINGS * found
-        value = float(-log_mass(low, high).sum() + drawn @ found)
-        return value / mean.size, (2.0 * drawn - slope) / mean.size
+        value, n = float(-(self.weight * log_mass(low, high)).sum() + drawn @ found), mean.size
+        if isinstance(self.weight, np.ndarray):
+            n = self.weight.sum(dtype=np.float64)
+        return value / n, (2.0 * drawn - slope) / n
 
     def best(self, free: list[int]) -> tuple[float, np.ndarray]:
         """The most likely values of those that are free, and their loss."""
@@ -102,7 +106,7 @@ class Judge(NamedTuple):
 
 
 def calibration(
-    model: AnyModel, cells: Cells, observations: Counted, validation: Cells
+    model: AnyModel, cells: Cells, observations: Counted, validation: Cells, weight: np.ndarray | None = None
 ) -> Callable[[], np.ndarray | None]:
     """What finds the numbers that suit the validation ratings, or None.
 
@@ -112,7 +116,9 @@ def calibration(
     some, own = (Cells(*(part[:_ENOUGH] for part in each)) for each in (cells, validation))
     if some.row.size == 0:
         return lambda: None
-    judge = Judge(utilities(model, some), bounds(model, some), _activity_of(own, observations))
+    judge = Judge(
+        utilities(model, some), bounds(model, some), _activity_of(own, observations), _some_of(weight)
+    )
 
     def find() -> np.ndarray | None:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -128,8 +134,16 @@ def _activity_of(cells: Cells, observations: Counted) -> np.ndarray:
     return np.stack([np.append(row, 0.0)[cells.row], np.append(column, 0.0)[cells.column]])
 
 
+def _some_of(weight: np.ndarray | None) -> np.ndarray | float:
+    return 1.0 if weight is None else weight[:_ENOUGH].astype(np.float64)
+
+
 def shifts_of_draws(
-    models: Sequence[UtilityModel], cells: Cells, observations: Counted, validation: Cells
+    models: Sequence[UtilityModel],
+    cells: Cells,
+    observations: Counted,
+    validation: Cells,
+    weight: np.ndarray | None = None,
 ) -> np.ndarray:
     """Shifts of the biases of rows and of columns in every draw, for the same reason.
 
@@ -147,7 +161,7 @@ def shifts_of_draws(
     n, nothing = len(models), np.zeros(some.row.size)
     deviation = np.sqrt(np.maximum(squares / n - (base / n) ** 2, 1.0))
     parts = Utilities(nothing, nothing, nothing, deviation)
-    judge = Judge(parts, (low / n, high / n), _activity_of(own, observations))
+    judge = Judge(parts, (low / n, high / n), _activity_of(own, observations), _some_of(weight))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         _, found = judge.best(SHIFTS)
     return shifts_by(found, observations) if np.isfinite(found).all() else NO_SHIFTS

@@ -5,8 +5,6 @@ order: that u_di lies between two thresholds has added w_ik (E[u_di] − μ_di) 
 row's factor k, and ω_ds (E[u_di] − μ_di) to those of the column's factor s.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import expit, logit
 

@@ -4,8 +4,6 @@ An unknown row is like the average of the known ones, and may be as far from it 
 Arrays are NumPy's or torch's: the same functions serve on cores and on a GPU.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -65,11 +63,31 @@ def blend_with_frequencies(distribution: np.ndarray, counts: np.ndarray, worth: 
     Both are (cells, L). ``counts`` are the answers of the column whose row is unknown, since
     its raters came to it as the others did, or those of the row whose column is unknown.
     """
-    total = counts.sum(axis=1, keepdims=True)
-    return (worth * distribution + counts) / (worth + total)
+    return (worth * distribution + counts) / (worth + counts.sum(axis=1, keepdims=True))
 
 
-# ---- more rows and columns ---------------------------------------------------------------------
+# Of each level, so many more ratings: one that is hardly ever given has no ratio to speak of.
+_PRIOR_COUNT, _MOST_RATIO, _FITTING_STEPS = 1.0, 100.0, 20
+
+
+def with_ratios(distribution: np.ndarray, ratios: np.ndarray) -> np.ndarray:
+    found = distribution * ratios
+    return found / np.maximum(found.sum(axis=1, keepdims=True), 1e-12)
+
+
+def level_ratios(expected: np.ndarray, counts: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
+    """(L,) what distributions of rows for an unknown column are multiplied by.
+
+    An unknown column is expected to be like the average of the known ones, as if anybody had come to
+    it. But rows choose columns that they like: with these ratios the rows, each of which counts as
+    often as it has answers, give levels as often as they were given (iterative proportional fitting).
+    """
+    share = (frequencies + _PRIOR_COUNT) / (frequencies + _PRIOR_COUNT).sum()
+    ratios = np.ones(share.size)
+    for _ in range(_FITTING_STEPS):
+        found = np.average(with_ratios(expected, ratios), axis=0, weights=counts)
+        ratios = np.clip(ratios * share / np.maximum(found, 1e-12), 1.0 / _MOST_RATIO, _MOST_RATIO)
+    return ratios
 
 
 def wide(cutpoints: np.ndarray, width: int) -> np.ndarray:
@@ -93,8 +111,7 @@ def in_turns(
     on_known = rows.select(rows.column < n_columns) if has_new_columns else rows
     infer_new_rows(on_known)
     if has_new_columns:
-        transposed = observations.transpose()
-        infer_new_columns(transposed.take_rows(np.arange(n_columns, observations.n_columns)))
+        infer_new_columns(observations.transpose().take_rows(np.arange(n_columns, observations.n_columns)))
         if on_known.n_entries < rows.n_entries:
             infer_new_rows(rows)
 

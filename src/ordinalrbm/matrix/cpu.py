@@ -1,7 +1,5 @@
 """What learners of matrices see of the cores of this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
@@ -32,7 +30,7 @@ class Cpu:
     """The cores of this machine: arrays are NumPy's, the engine is Numba's."""
 
     group: process_group.Group | None = None  # the processes that learn together, if any
-    half_sweep: Callable[..., Array] = staticmethod(CPU_ENGINE.half_sweep)
+    settle: Callable[..., None] = staticmethod(CPU_ENGINE.settle)
     steps_up = staticmethod(ascend)
 
     def working(self) -> AbstractContextManager:
@@ -40,7 +38,6 @@ class Cpu:
         return nullcontext()
 
     def to_device(self, tree: Tree) -> Tree:
-        """The backend's form of what the host has; may be the same arrays."""
         return tree
 
     def to_host(self, tree: Tree) -> Tree:
@@ -54,14 +51,13 @@ class Cpu:
         """(cells,) log probability of the true levels, on the host."""
         return log_probability([model], cells)
 
-    def mean_log_probability(self, model: Model, cells: Cells) -> float:
-        return float(self.log_probability(model, cells).mean())
+    def mean_log_probability(self, model: Model, cells: Cells, weight: np.ndarray | None = None) -> float:
+        return float(np.average(self.log_probability(model, cells), weights=weight))
 
     def log_pseudo_likelihood(self, model: MatrixModel, cells: Cells) -> np.ndarray:
         """(cells,) log probability of the true levels given all other ratings, on the host."""
         apart, own = cavity.of_cells(model, cells)
-        unseen = cavity.without_own_rating(self.to_host(apart), own)
-        return log_probability([unseen], own)
+        return log_probability([cavity.without_own_rating(self.to_host(apart), own)], own)
 
     def answers(self, observations: Observations) -> Any:
         return observations
@@ -87,15 +83,15 @@ class Cpu:
         return self.data(observations, n_factors)._replace(bins=sampled.bins)
 
     def data_with(
-        self, data: Data, observations: Any, cells: Cells, n_factors: int
+        self, data: Data, observations: Any, cells: Cells, n_factors: int, weight: np.ndarray | None = None
     ) -> tuple[Data, Counted | Counts]:
         """Ratings with those of some cells, as `with_cells` has them, and how many there are."""
-        whole = self.with_cells(observations, cells)
+        whole = self.with_cells(observations, cells, weight)
         return self.data(whole, n_factors), whole
 
-    def with_cells(self, observations: Any, cells: Cells) -> Any:
+    def with_cells(self, observations: Any, cells: Cells, weight: np.ndarray | None = None) -> Any:
         """The ratings with those of some cells, if they are of known rows and columns and new."""
-        return with_cells(observations, cells)
+        return with_cells(observations, cells, weight)
 
     def own_rows(self, tables: Tables) -> Tables:
         """Features of the rows that this process has."""
@@ -119,13 +115,11 @@ class Cpu:
 
         They are written over those of the other process.
         """
-        make = column_side if process.number else row_side
-        return make(state.model, *process.answers)
+        return (column_side if process.number else row_side)(state.model, *process.answers)
 
     def phases(
         self, process: Process, side: Any, state: BinaryState, batch: Batch, how: Sampling
     ) -> tuple[Statistics, Statistics]:
-        """Sample a batch of rows, clamped and free; moves its chains and expected factors."""
         half, chains = state.half(process), state.chains[process.number]
         side = side._replace(thresholds=thresholds.table(half.cutpoints, process.n_levels))
         clamped = gibbs.clamped_phase(side, chains.clamped, batch, half.factors, how.memory)

@@ -27,7 +27,7 @@ from ordinalrbm.matrix.cold_start import in_turns
 from ordinalrbm.matrix.drift import NO_DRIFT, PlacedCells, RowDrift
 from ordinalrbm.matrix.feature_priors import CutSets, FactorPrior, Tables, TrainedRows, Weights
 from ordinalrbm.matrix.gaussian_model import GaussianModel
-from ordinalrbm.matrix.gibbs_sampler import Hyper, SampledState, bounds_of
+from ordinalrbm.matrix.gibbs_sampler import Hyper, SampledState, Scales, bounds_of, own_cutpoints
 from ordinalrbm.matrix.protocol import Backend, ChangedRatings, ExplainedCell
 from ordinalrbm.matrix.top_n import Curves
 from ordinalrbm.matrix.variational import posterior_of
@@ -224,24 +224,22 @@ class Draws:
     cutpoints: np.ndarray  # (S, scales, L − 1) float64
     scale_levels: np.ndarray  # (scales,) int32, levels of each scale
     scale: np.ndarray  # (columns,) int32, which scale
+    gaps: np.ndarray  # (S, columns, L − 2) float16, by which log gaps of a column are larger
     shifts: np.ndarray = field(default_factory=NO_SHIFTS.copy)  # (2, 2), by calibration
     drift: RowDrift = NO_DRIFT
     share: ClassVar[float] = 1.0
 
     @classmethod
     def of_states(
-        cls,
-        states: list[SampledState],
-        weights: list[BlockWeights],
-        scale_levels: np.ndarray,
-        bins: Bins | None = None,
+        cls, states: list[SampledState], weights: list[BlockWeights], scales: Scales, bins: Bins | None = None
     ) -> Draws:
         rows = _stacked([(state.rows, state.row_hyper) for state in states], [part.rows for part in weights])
         columns = _stacked(
             [(state.columns, state.column_hyper) for state in states], [part.columns for part in weights]
         )
         cutpoints = np.stack([state.cutpoints for state in states])
-        found = cls(rows, columns, cutpoints, scale_levels.astype(np.int32), states[0].columns.scale)
+        gaps = np.stack([state.gaps.astype(np.float16) for state in states])
+        found = cls(rows, columns, cutpoints, scales.n_levels.astype(np.int32), scales.of_columns, gaps)
         if bins is None:
             return found
         level = np.stack([state.drift.level.astype(np.float16) for state in states])
@@ -264,6 +262,7 @@ class Draws:
             rows=DrawnSides.joined([chain.rows for chain in chains]),
             columns=DrawnSides.joined([chain.columns for chain in chains]),
             cutpoints=np.concatenate([chain.cutpoints for chain in chains]),
+            gaps=np.concatenate([chain.gaps for chain in chains]),
             drift=RowDrift.joined([chain.drift for chain in chains]),
         )
 
@@ -278,17 +277,21 @@ class Draws:
             rows=self.rows.gathered(group),
             columns=self.columns.gathered(group),
             cutpoints=group.all_gather(self.cutpoints),
+            gaps=group.all_gather(self.gaps),
             drift=self.drift.gathered(group),
         )
 
     def reordered(self, rows: np.ndarray, columns: np.ndarray, n_levels: np.ndarray) -> Draws:
         scale_levels, cutpoints = self._with_scales(np.unique(n_levels))
+        gaps = np.zeros((self.n_draws, columns.size, cutpoints.shape[2] - 1), dtype=np.float16)
+        gaps[:, columns >= 0, : self.gaps.shape[2]] = self.gaps[:, columns[columns >= 0]]
         return Draws(
             self.rows.ordered(rows, columns),
             self.columns.ordered(columns, rows),
             cutpoints,
             scale_levels,
             np.searchsorted(scale_levels, n_levels).astype(np.int32),
+            gaps,
             self.shifts,
             self.drift.ordered(rows),
         )
@@ -320,7 +323,7 @@ class Draws:
         Bounds are the widths times the thresholds, w_d w_i θ_l, and models have a first threshold
         that is added and gaps that are multiplied: w_d w_i θ_1 is a product, like that of factors.
         """
-        cutpoints, levels = self.cutpoints[k][self.scale], self.scale_levels[self.scale]
+        cutpoints, levels = self._own_cutpoints(k), self.scale_levels[self.scale]
         most = np.full(len(self.rows.is_known), self.scale_levels.max())
         no_gaps = np.zeros((most.size, cutpoints.shape[1]))
         rows = _posterior(self.rows, k, np.float32(1.0), no_gaps, most)
@@ -336,16 +339,12 @@ class Draws:
         facing = self.columns.factors[k, columns].astype(np.float64)
         mean = own[0] + facing[:, 0] + facing[:, 1:] @ own[1:]
         width = self.rows.width[k, row].astype(np.float64) * self.columns.width[k, columns]
-        return mean, width[:, None] * self._bounds(k)[self.scale[columns]]
+        return mean, width[:, None] * self._bounds(k)[columns]
 
     def curves(self, worth: np.ndarray) -> Curves:
         """How expected ratings rise with the mean utility, by the average of thresholds."""
         bounds = np.mean(
-            [
-                self.columns.width[k][:, None] * self._bounds(k)[self.scale][:, 1:-1]
-                for k in range(self.n_draws)
-            ],
-            axis=0,
+            [self.columns.width[k][:, None] * self._bounds(k)[:, 1:-1] for k in range(self.n_draws)], axis=0
         )
         doubt = self.columns.factors[:, :, 0].astype(np.float64).var(axis=0)
         gains = np.where(np.isfinite(bounds), np.diff(worth, axis=1)[:, : bounds.shape[1]], 0.0)
@@ -546,7 +545,8 @@ class Draws:
     ) -> Iterator[int]:
         """So many Gibbs steps of rows given the k-th draw of the other side; changes ``this``."""
         own, facing = self._sides(rows.turn)
-        scale = np.zeros(len(facing.is_known), np.int32) if rows.turn == 1 else self.scale
+        n_facing = len(facing.is_known)
+        scale = np.zeros(n_facing, np.int32) if rows.turn == 1 else np.arange(n_facing, dtype=np.int32)
         other = DrawnSide(facing.factors[k].astype(np.float32), facing.width[k], scale)
         bounds, answers = self._bounds(k), rows.answers
         for step in range(n):
@@ -556,10 +556,13 @@ class Draws:
             yield step
 
     def _scales(self, rows: _Drawn) -> np.ndarray:
-        return self.scale[rows.which] if rows.turn == 1 else np.zeros(rows.which.size, np.int32)
+        return rows.which.astype(np.int32) if rows.turn == 1 else np.zeros(rows.which.size, np.int32)
+
+    def _own_cutpoints(self, k: int) -> np.ndarray:
+        return own_cutpoints(self.cutpoints[k], self.gaps[k], self.scale, self.scale_levels)
 
     def _bounds(self, k: int) -> np.ndarray:
-        return bounds_of(self.cutpoints[k], self.scale_levels)
+        return bounds_of(self._own_cutpoints(k), self.scale_levels[self.scale])
 
     # ---- reasons ------------------------------------------------------------------------------
 
@@ -597,8 +600,9 @@ class Draws:
             for end in (0, 1)
         )
         utility = mean + truncated_mean(low, high) - biases
-        system = precision + features.T @ features
-        weight = features @ linalg.solve(system, target[0], assume_a="pos")
+        weighted = features * np.reshape(cell.weight, (-1, 1))
+        system = precision + weighted.T @ features
+        weight = weighted @ linalg.solve(system, target[0], assume_a="pos")
         return weight * (utility - features @ prior)
 
     # ---- files --------------------------------------------------------------------------------
@@ -609,6 +613,7 @@ class Draws:
             **self.columns.to_arrays("columns"),
             "cutpoints": self.cutpoints,
             "scale_levels": self.scale_levels,
+            **({"gaps": self.gaps} if self.gaps.any() else {}),
             **self.drift.to_arrays(),
             **({"shifts": self.shifts} if self.shifts.any() else {}),
         }
@@ -631,7 +636,10 @@ class Draws:
         )
         scale = np.searchsorted(scale_levels, n_levels).astype(np.int32)
         drift = RowDrift.from_stored(stored, n_rows, len(cutpoints), np.float16)
-        return cls(rows, columns, cutpoints, scale_levels, scale, read_shifts(stored), drift)
+        gaps = np.zeros((len(cutpoints), n_columns, width - 1), dtype=np.float16)
+        if "gaps" in stored:  # older files have none
+            gaps = stored.parameter("gaps", np.float16, gaps.shape, -most, most)
+        return cls(rows, columns, cutpoints, scale_levels, scale, gaps, read_shifts(stored), drift)
 
     # ---- on the whole -------------------------------------------------------------------------
 

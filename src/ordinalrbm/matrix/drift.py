@@ -38,8 +38,7 @@ class RowDrift(NamedTuple):
         known = rows < self.start.size - 1
         found = np.zeros(rows.size, dtype=np.float32)
         level = self.level.mean(axis=0, dtype=np.float32)
-        bins = self.at(rows[known], time[known])
-        found[known] = _away(level, self._last_bins(rows[known]), bins)
+        found[known] = _away(level, self._last_bins(rows[known]), self.at(rows[known], time[known]))
         return found
 
     def now(self, k: int, rows: np.ndarray) -> np.ndarray:

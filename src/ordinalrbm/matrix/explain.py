@@ -1,10 +1,7 @@
 """What speaks for an item: the user's ratings, and the factors of both.
 
-Every kind of model says itself what they add (:meth:`Posterior.rating_effects`); here is what they
-share.
+Every kind of model says itself what they add (:meth:`Posterior.rating_effects`); here is what they share.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -171,8 +171,7 @@ class _Features:
         view, centred = self.view, of_rows - self.there(self._average(of_rows))
         found = []
         if self.rated_sets:
-            scaled = view.lengths * centred
-            found.append(self.other.engine.rated_sums(self.other.answers, scaled))
+            found.append(self.other.engine.rated_sums(self.other.answers, view.lengths * centred))
         if self.has_table:
             found.append(view.engine.table_sums(view.table, centred))
         return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,33 +17,11 @@ from ordinalrbm.engine.drift import Bins
 from ordinalrbm.engine.normal_reference import truncated_mean
 from ordinalrbm.engine.rated_sets import FEW
 from ordinalrbm.engine.side import Array
-from ordinalrbm.matrix import calibration, predict, top_n, update
+from ordinalrbm.matrix import calibration, cold_start, predict, protocol, top_n, update
 from ordinalrbm.matrix.calibration import NO_SHIFTS, read_shifts, shift_of
-from ordinalrbm.matrix.cold_start import (
-    append,
-    average,
-    cutpoints_by_levels,
-    in_turns,
-    library,
-    set_mean_cutpoints,
-    wide,
-    with_last_on,
-    with_more,
-)
 from ordinalrbm.matrix.drift import NO_DRIFT, PlacedCells, RowDrift
 from ordinalrbm.matrix.explain import NEXT_TO, cells_of, contributions, repeated
 from ordinalrbm.matrix.feature_priors import NO_WEIGHTS, FactorPrior, Tables, TrainedRows, Weights
-from ordinalrbm.matrix.protocol import (
-    AddScores,
-    Backend,
-    CellTerms,
-    ChangedRatings,
-    Choose,
-    ExplainedCell,
-    Product,
-    TableTerms,
-    Utilities,
-)
 from ordinalrbm.matrix.top_n import Curves, mean_deviation
 from ordinalrbm.matrix.update import InferOptions, infer_rows
 from ordinalrbm.matrix.variational import GaussianState, posterior_of, swapped
@@ -199,8 +176,8 @@ class GaussianModel(NamedTuple):
 
     # ---- predictions ----------------------------------------------------------------------------
 
-    def utilities(self, cells: Cells) -> Utilities:
-        found = Utilities(*np.zeros((len(Utilities._fields), cells.row.size)))
+    def utilities(self, cells: Cells) -> protocol.Utilities:
+        found = protocol.Utilities(*np.zeros((len(protocol.Utilities._fields), cells.row.size)))
         rows, columns, where = self.rows, self.columns, (cells.row, cells.column)
         if not self.is_draw:
             predict.set_gaussian(rows, columns, *where, found)
@@ -221,12 +198,12 @@ class GaussianModel(NamedTuple):
         gaps, share = (self.rows.gaps, self.columns.gaps), float(self.share)
         predict.add_drawn(*self.moments(cells), *gaps, self.n_levels, share, cells.row, cells.column, total)
 
-    def scorer(self, worth: np.ndarray) -> AddScores:
+    def scorer(self, worth: np.ndarray) -> protocol.AddScores:
         return top_n.scorer_by_utility(self, worth)
 
-    def chooser(self, lowest: np.ndarray, rows: np.ndarray) -> Choose | None:
+    def liking(self, lowest: np.ndarray) -> top_n.Liking | None:
         """One draw of many is not asked alone."""
-        return None if self.is_draw else partial(top_n.choose_by_gaussian, self, lowest, rows)
+        return None if self.is_draw else top_n.Liking(self.rows, self.columns, float(self.spread), lowest)
 
     def means_above(self, rows: np.ndarray, first: np.ndarray) -> np.ndarray:
         own, other = self.rows.mean[rows], self.columns.mean[: first.size]
@@ -250,7 +227,7 @@ class GaussianModel(NamedTuple):
         variance *= np.float32(self.spread)
         return np.divide(np.float32(1.0), variance, out=variance)
 
-    def cell_terms(self, row: Array, column: Array) -> CellTerms:
+    def cell_terms(self, row: Array, column: Array) -> protocol.CellTerms:
         rows, columns = self.rows, self.columns
         one = 0.0 * rows.cutpoints[0, :1] + 1.0  # in float64
         p, q = one * rows.mean[row, 0], one * columns.mean[column, 0]
@@ -258,20 +235,22 @@ class GaussianModel(NamedTuple):
         # Products of whole rows of the tables: biases are among them, and are taken out again.
         mean = p + q - p * q
         variance = 1.0 + of_p + of_q - (of_q * (p * p + of_p) + q * q * of_p)
-        products = Product(
+        products = protocol.Product(
             columns.mean, rows.mean, columns.variance, rows.variance, one, 0.0, is_of_rows=True
         )
-        return CellTerms(mean, variance, [products], self.spread)
+        return protocol.CellTerms(mean, variance, [products], self.spread)
 
-    def row_terms(self, rows: Array) -> TableTerms:
+    def row_terms(self, rows: Array) -> protocol.TableTerms:
         mean, variance = self.rows.mean[rows], self.rows.variance[rows]
         one, bias = 0.0 * mean[:, :1] + 1.0, 1.0 + variance[:, :1]
-        return TableTerms([mean[:, 1:], mean[:, :1], one], [variance[:, 1:], mean[:, 1:] ** 2, bias, one])
+        return protocol.TableTerms(
+            [mean[:, 1:], mean[:, :1], one], [variance[:, 1:], mean[:, 1:] ** 2, bias, one]
+        )
 
-    def column_terms(self, n_columns: int, first: Array) -> TableTerms:
+    def column_terms(self, n_columns: int, first: Array) -> protocol.TableTerms:
         mean, variance = self.columns.mean[:n_columns], self.columns.variance[:n_columns]
         one, squares = 0.0 * mean[:, :1] + 1.0, mean[:, 1:] ** 2 + variance[:, 1:]
-        return TableTerms(
+        return protocol.TableTerms(
             [mean[:, 1:], one, mean[:, :1] - first[:, None]], [squares, variance[:, 1:], one, variance[:, :1]]
         )
 
@@ -299,7 +278,7 @@ class GaussianModel(NamedTuple):
         )
         if n_levels is None:
             return known
-        return known._on_scales(*with_last_on(known.n_levels, known.column_cutpoints, n_levels))
+        return known._on_scales(*cold_start.with_last_on(known.n_levels, known.column_cutpoints, n_levels))
 
     def _on_scales(self, n_levels: np.ndarray, cutpoints: np.ndarray) -> GaussianModel:
         known = self.columns
@@ -318,7 +297,7 @@ class GaussianModel(NamedTuple):
             drift=known.drift.ordered(rows),
         )
         cutpoints = ordered.column_cutpoints
-        set_mean_cutpoints(cutpoints, n_levels, columns >= 0)
+        cold_start.set_mean_cutpoints(cutpoints, n_levels, columns >= 0)
         return ordered._on_scales(n_levels, cutpoints)
 
     def with_feature_priors(self, ratings: Observations, tables: Tables) -> GaussianModel:
@@ -331,10 +310,10 @@ class GaussianModel(NamedTuple):
     # ---- new ratings ----------------------------------------------------------------------------
 
     def with_newcomers(
-        self, known: Observations, ratings: Observations, tables: Tables, backend: Backend
+        self, known: Observations, ratings: Observations, tables: Tables, backend: protocol.Backend
     ) -> GaussianModel:
         wider = self.longer(ratings)
-        in_turns(
+        cold_start.in_turns(
             ratings,
             self.n_rows,
             self.n_columns,
@@ -361,7 +340,7 @@ class GaussianModel(NamedTuple):
         rows: Observations,
         known: Observations,
         table: csr_array | None,
-        backend: Backend,
+        backend: protocol.Backend,
         facing: np.ndarray | None = None,
     ) -> None:
         """Fill in the rows after those known, in place, if there is anything to infer them from."""
@@ -376,7 +355,9 @@ class GaussianModel(NamedTuple):
         of_others = None if table is None else table[:n_known]
         others = TrainedRows.of(self.rows.mean[:n_known], known, of_others, facing=facing)
         # Those of new rows are the common ones still, or have been found from fewer answers.
-        cutpoints = cutpoints_by_levels(self.rows.cutpoints[:n_known], self.rows.n_levels[:n_known])
+        cutpoints = cold_start.cutpoints_by_levels(
+            self.rows.cutpoints[:n_known], self.rows.n_levels[:n_known]
+        )
         levels, until = new.n_levels, InferOptions(_SETTLED)
         found = infer_rows(self, rows, lines, others, cutpoints[levels], levels, until, backend)
         for part, own in zip(new, found, strict=True):
@@ -387,15 +368,15 @@ class GaussianModel(NamedTuple):
         return TrainedRows.of(self.rows.mean, known, table)._replace(cutpoints=cutpoints)
 
     def infer_rows(
-        self, ratings: Observations, lines: csr_array | None, others: TrainedRows, backend: Backend
+        self, ratings: Observations, lines: csr_array | None, others: TrainedRows, backend: protocol.Backend
     ) -> list[GaussianModel]:
         most = np.full(ratings.n_rows, self.most_levels)
-        cutpoints = np.tile(others.cutpoints, (ratings.n_rows, 1))
+        cutpoints = np.repeat(others.cutpoints[None], ratings.n_rows, axis=0)
         until = InferOptions(_SETTLED)
         return [self._replace(rows=infer_rows(self, ratings, lines, others, cutpoints, most, until, backend))]
 
     def updated(
-        self, known: Observations, touched: ChangedRatings, tables: Tables, backend: Backend
+        self, known: Observations, touched: protocol.ChangedRatings, tables: Tables, backend: protocol.Backend
     ) -> GaussianModel:
         return update.updated(self, known, touched, tables, backend)
 
@@ -414,7 +395,7 @@ class GaussianModel(NamedTuple):
 
     # ---- reasons --------------------------------------------------------------------------------
 
-    def rating_effects(self, cell: ExplainedCell) -> tuple[float, np.ndarray]:
+    def rating_effects(self, cell: protocol.ExplainedCell) -> tuple[float, np.ndarray]:
         """The row's bias and factors are a regression of its utilities, which answers add up in.
 
         All of them together move the mean utility of the cell from what features alone expect, and
@@ -437,21 +418,24 @@ class GaussianModel(NamedTuple):
             slope = (near[1] - near[0]) / (2.0 * NEXT_TO)
         return float(expected), slope * parts
 
-    def _utility_parts(self, cell: ExplainedCell, target: np.ndarray, before: np.ndarray) -> np.ndarray:
+    def _utility_parts(
+        self, cell: protocol.ExplainedCell, target: np.ndarray, before: np.ndarray
+    ) -> np.ndarray:
         """What each answer adds to the mean utility, from where the row is expected before."""
         prior, columns = self.row_prior, cell.columns
         biases, regressors = self._regressors(columns)
-        doubt = self.columns.variance[columns].sum(axis=0, dtype=np.float64)
+        times = np.reshape(cell.weight, (-1, 1))
+        doubt = (times * self.columns.variance[columns]).sum(axis=0, dtype=np.float64)
         doubt[0] = 0.0
         free = np.isfinite(prior.precision)
-        system = regressors[:, free].T @ regressors[:, free]
+        system = (times * regressors[:, free]).T @ regressors[:, free]
         system += np.diag(prior.precision[free] + doubt[free])
         along = np.zeros(target.size)
         # Precisions may differ by many powers of ten, which says nothing about the solution.
         size = 1.0 / np.sqrt(np.diag(system))
         along[free] = size * linalg.solve(system * size * size[:, None], size * target[free], assume_a="pos")
         utility = self._expected_utilities(cell) - biases
-        parts = (regressors @ along) * (utility - regressors @ before)
+        parts = cell.weight * (regressors @ along) * (utility - regressors @ before)
         if prior.weights.each.shape[1]:  # that it was rated at all
             length = 1.0 / np.sqrt(columns.size + FEW)
             pull = prior.weights.each[columns].astype(np.float64) * length
@@ -465,7 +449,7 @@ class GaussianModel(NamedTuple):
         found[:, 0] = 1.0
         return biases, found
 
-    def _expected_utilities(self, cell: ExplainedCell) -> np.ndarray:
+    def _expected_utilities(self, cell: protocol.ExplainedCell) -> np.ndarray:
         """(answers,) mean of each utility, given its level and what is known of row and column."""
         if self.values.size:
             return self.values[cell.levels].astype(np.float64)
@@ -473,13 +457,12 @@ class GaussianModel(NamedTuple):
         mean, (low, high) = self.utilities(cells).base, predict.bounds(self, cells)
         return mean + truncated_mean(low - mean, high - mean)
 
-    def _worth_at(self, cell: ExplainedCell, means: np.ndarray) -> np.ndarray:
+    def _worth_at(self, cell: protocol.ExplainedCell, means: np.ndarray) -> np.ndarray:
         """Expected worth of a cell whose mean utility is each of these, plus the column's bias."""
         rows = FactorPosterior(*(repeated(part, cell.row, means.size) for part in self.rows))
         now = rows.mean[0].astype(np.float64) @ self._regressors(np.array([cell.column]))[1][0]
         rows.mean[:, 0] += (means - now).astype(np.float32)
-        cells = cells_of(cell.column, means.size)
-        found = predict.probabilities([self._replace(rows=rows)], cells)
+        found = predict.probabilities([self._replace(rows=rows)], cells_of(cell.column, means.size))
         return found[:, : cell.worth.size] @ cell.worth
 
     def factor_contributions(self, row: int, column: int) -> pd.DataFrame:
@@ -489,21 +472,21 @@ class GaussianModel(NamedTuple):
 def _with_average(
     posterior: FactorPosterior, cutpoints: Array, is_point: bool, counts: np.ndarray | None = None
 ) -> FactorPosterior:
-    mean = average(posterior.mean, counts)
+    mean = cold_start.average(posterior.mean, counts)
     away = 0.0 * mean
     if not is_point:
-        away = average(posterior.variance + (posterior.mean - mean) ** 2, counts)
-    gaps = library(cutpoints).exp(cutpoints)
+        away = cold_start.average(posterior.variance + (posterior.mean - mean) ** 2, counts)
+    gaps = cold_start.library(cutpoints).exp(cutpoints)
     gaps[:1] = cutpoints[:1]
     added = (mean, away, cutpoints, gaps, posterior.n_levels.max())
-    return FactorPosterior(*map(append, posterior, added))
+    return FactorPosterior(*map(cold_start.append, posterior, added))
 
 
 def _reordered(
     posterior: FactorPosterior, rows: np.ndarray, n_levels: np.ndarray, width: int
 ) -> FactorPosterior:
     mean, variance = taken(posterior.mean, rows), taken(posterior.variance, rows)
-    return posterior_of(mean, variance, wide(posterior.cutpoints[rows], width), n_levels)
+    return posterior_of(mean, variance, cold_start.wide(posterior.cutpoints[rows], width), n_levels)
 
 
 def _widened(prior: FactorPrior, width: int, features: np.ndarray) -> FactorPrior:
@@ -541,11 +524,11 @@ def _longer(
 ) -> FactorPosterior:
     n_known = len(posterior.mean)
     new_levels = n_levels[n_known:]
-    cutpoints = cutpoints_by_levels(posterior.cutpoints, n_levels[:n_known])
+    cutpoints = cold_start.cutpoints_by_levels(posterior.cutpoints, n_levels[:n_known])
     return posterior_of(
-        with_more(posterior.mean, new_levels.size, 0.0),
-        with_more(posterior.variance, new_levels.size, 0.0 if is_point else 1 / prior.precision),
-        with_more(posterior.cutpoints, new_levels.size, cutpoints[new_levels]),
+        cold_start.with_more(posterior.mean, new_levels.size, 0.0),
+        cold_start.with_more(posterior.variance, new_levels.size, 0.0 if is_point else 1 / prior.precision),
+        cold_start.with_more(posterior.cutpoints, new_levels.size, cutpoints[new_levels]),
         n_levels,
     )
 
@@ -555,15 +538,15 @@ def _with_features(prior: FactorPrior, n_features: int) -> FactorPrior:
     weights = prior.weights
     if not weights.each.shape[1]:
         return prior
-    each = with_more(weights.each, n_features - len(weights.each), 0.0)
+    each = cold_start.with_more(weights.each, n_features - len(weights.each), 0.0)
     return prior._replace(weights=weights._replace(each=each))
 
 
 def _posterior_from(
     stored: Stored, n_levels: np.ndarray, width: int, n_factors: int | None = None
 ) -> FactorPosterior:
-    n, wide = n_levels.size, None if n_factors is None else 1 + n_factors
-    mean = stored.parameter("mean", np.float32, (n, wide))
+    n, n_numbers = n_levels.size, None if n_factors is None else 1 + n_factors
+    mean = stored.parameter("mean", np.float32, (n, n_numbers))
     if not mean.shape[1]:
         raise wrong("mean", "has no biases")
     variance = stored.parameter("variance", np.float32, mean.shape, 0.0, LARGEST_NUMBER)
@@ -580,11 +563,9 @@ def _prior_from(stored: Stored, n_factors: int, width: int, n_features: int) -> 
             centre=stored.parameter("centre", np.float64, (own_width,))
         )
         if "each" in stored:
-            each = stored.parameter("each", np.float32, (n_features, own_width))
-            weights = weights._replace(each=each)
+            weights = weights._replace(each=stored.parameter("each", np.float32, (n_features, own_width)))
         if "table" in stored:
-            table = stored.parameter("table", np.float32, (None, own_width))
-            weights = weights._replace(table=table)
+            weights = weights._replace(table=stored.parameter("table", np.float32, (None, own_width)))
     of_gaps = stored.checked_array("cutpoints_precision", np.float64, (width,), least, np.inf)
     is_fixed = np.isinf(of_gaps[1:])  # the first is no gap: it always stays
     if is_fixed.any() and not is_fixed.all():

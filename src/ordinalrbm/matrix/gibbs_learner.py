@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.drift import Bins, last_levels
@@ -31,6 +30,7 @@ from ordinalrbm.matrix.variational import (
 )
 from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.process_group import Alone, Group
+from ordinalrbm.runtime.threads import one_blas_thread
 from ordinalrbm.stats.mcmc_diagnostics import normal_scores, r_hat
 from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
@@ -44,8 +44,10 @@ from ordinalrbm.training.state import (
     virtual_start_time,
 )
 
-# Epochs of the variational learner before the first sweep: it need not have converged.
-_WARM_EPOCHS = 8
+# Epochs of the variational learner before the first sweep, as many as it has at most by default. There,
+# factors that nothing speaks for fade soon; in a chain, where each side is given the other, in hundreds of
+# sweeps.
+_WARM_EPOCHS = 30
 # Sweeps that are dropped: at least so many, and then until nothing has a trend, but at most so many.
 _BURN_IN, _MOST_BURN_IN = 30, 150
 # After so many sweeps the chain is looked at again. It has no trend where split R-hat of the last
@@ -116,6 +118,7 @@ class Record(NamedTuple):
     log_likelihood: float  # of the ratings learnt from, given this draw
     user_width_precision: float
     item_width_precision: float
+    item_gap_precision: float
     user_ridge: float  # precision of the weights of features, the mean over their kinds
     item_ridge: float
     scale_width: float  # from the lowest threshold to the highest, of the first scale
@@ -143,6 +146,7 @@ def fit(
     checkpoints: Checkpoints = NO_CHECKPOINTS,
     tables: Tables = NO_TABLES,
     times: RatingTimes = NO_TIMES,
+    validation_weight: np.ndarray | None = None,
 ) -> Fitted:
     """Sample; Ctrl-C ends it and gives the draws kept so far, or the last one.
 
@@ -156,9 +160,10 @@ def fit(
     history: list[Record] = []
     at_most, verbose = settings.of_chain(0).n_sweeps(settings.most_dropped), settings.verbose
     # Sums of matrix products must not depend on how many threads there are.
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         for number in range(settings.n_chains):
             chain = _Learner(observations, validation, settings.of_chain(number), tables, number, times)
+            chain.validation_weight = validation_weight
             learner = chain if group is None else _Chains(chain, group)
             writer = checkpoints.of(f"sampled {number + 1}" if number else "sampled")
             interrupted = learn(learner, writer, at_most, verbose=verbose, watched="validation")
@@ -170,7 +175,7 @@ def fit(
     draws = Draws.joined(drawn) if group is None else Draws.joined(drawn).gathered(group)
     if validation is not None and settings.calibrate:
         seen = chain.at_their_times(draws)
-        shifts = shifts_of_draws(*seen, observations, validation)
+        shifts = shifts_of_draws(*seen, observations, validation, validation_weight)
         draws = replace(draws, shifts=shifts).shifted(observations)
     return Fitted([draws], len(history), history, interrupted)
 
@@ -190,6 +195,7 @@ class _Learner:
         self.settings, self.tables, self.number = settings, tables, number
         self.backend = single_backend(settings.device)
         self.observations, self.validation = observations, validation
+        self.validation_weight: np.ndarray | None = None
         rated_sets = settings.rated_sets
         self.data = self.backend.sampled(observations, tables, rated_sets=rated_sets, time=times.ratings)
         self.placed: PlacedCells | None = None  # validation ratings at their times
@@ -243,6 +249,7 @@ class _Learner:
                 self.chain.log_likelihood,
                 rows.width_precision,
                 columns.width_precision,
+                self.chain.gap_precision,
                 user_ridge,
                 item_ridge,
                 self._scale_width(),
@@ -317,7 +324,7 @@ class _Learner:
         blocks = self.data.engine.on_host(blocks)
         sizes = np.minimum(BLOCK, len(kept) - BLOCK * np.arange(len(blocks)))
         means = [block.over(int(size)) for block, size in zip(blocks, sizes, strict=True)]
-        return Draws.of_states(kept, means, self.data.scales.n_levels, self.bins)
+        return Draws.of_states(kept, means, self.data.scales, self.bins)
 
     def at_their_times(self, draws: Draws) -> tuple[Sequence[GaussianModel], Cells]:
         """Models of the draws, and the validation ratings in them."""
@@ -332,7 +339,7 @@ class _Learner:
 
     def _chance(self, state: SampledState) -> np.ndarray:
         assert self.validation is not None
-        draw = Draws.of_states([state], [NO_WEIGHTS], self.data.scales.n_levels, self.bins)
+        draw = Draws.of_states([state], [NO_WEIGHTS], self.data.scales, self.bins)
         models, cells = self.at_their_times(draw)
         level = cells.level[:, None].astype(np.intp)
         return np.take_along_axis(probabilities(models, cells), level, axis=1)[:, 0]
@@ -344,7 +351,8 @@ class _Learner:
             chance = self.chance / len(self.kept)
         else:
             chance = self._chance(self._as_kept(self.chain))
-        return float(np.log(np.maximum(chance, SMALLEST_PROBABILITY)).mean())
+        found = np.log(np.maximum(chance, SMALLEST_PROBABILITY))
+        return float(np.average(found, weights=self.validation_weight))
 
     def state(self) -> State:
         return {

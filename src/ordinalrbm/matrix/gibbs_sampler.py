@@ -1,11 +1,11 @@
 """A Gibbs sampler of ordinal factors: all that is not known is drawn, sweep after sweep.
 
-    u_di ~ N(b_d + b_i + p_d · q_i, 1),    level l where θ_l−1 < u_di / (k_d j_i) ≤ θ_l
+    u_di ~ N(b_d + b_i + p_d · q_i, 1),    level l where θ_i,l−1 < u_di / (k_d j_i) ≤ θ_il
 
 (b, p)_d ~ N(m + Bᵀ x_d, Λ⁻¹) with a full precision matrix; x_d are features of the row, and the
 same holds for columns. Λ and m have a Normal-Wishart prior, B a Gaussian one with precision λ ⊗ Λ
-(Simm et al. 2017), log widths k and j a Gaussian one around zero, thresholds one around where they
-start.
+(Simm et al. 2017), log widths k and j a Gaussian one around zero, and so has what log gaps of a column's
+thresholds are larger than those of its scale. These have one around where they start.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ _WIDTH_SCALE, _RIDGE_SCALE = 0.5, 2.0
 _LEAST_SCATTER = _DEGREES * _LEAST_DEVIATION**2
 # What exponentials of logarithms may be off by.
 _ROUNDING = 1e-9
+# On longer scales columns have no gaps of their own: their ratings could hardly tell these.
+_MOST_LEVELS = 32
 # Coordinates of a scale: the bias, the factors.
 _PARTS = (slice(0, 1), slice(1, None))
 # λ and width precision in the first sweep.
@@ -77,6 +79,8 @@ class SampledState(NamedTuple):
     row_hyper: Hyper
     column_hyper: Hyper
     cutpoints: np.ndarray  # (scales, L − 1): first threshold and log gaps
+    gaps: np.ndarray  # (columns, L − 2), by which log gaps of a column are larger
+    gap_precision: float = _FIRST_WIDTH_PRECISION
     log_likelihood: float = np.nan  # per rating, of those learnt from, when last looked at
     drift: Path = NO_PATH  # of the biases of rows
 
@@ -100,7 +104,7 @@ class SampledData(NamedTuple):
     transposed: Any
     row_features: list[Any]
     column_features: list[Any]
-    n_answers: int
+    n_answers: float  # each counted by its weight
     scales: Scales
     bins: BinViews | None = None  # of answers in the order of time, if biases of rows drift
 
@@ -119,8 +123,8 @@ def sweep(data: SampledData, state: SampledState, number: int, seed: int, *, set
     """Draw everything once, given all else; ``number`` counts sweeps from 1."""
     rng = np.random.default_rng([seed, number])
     data = data.with_offsets(state.drift)
-    bounds = data.engine.array(bounds_of(state.cutpoints, data.scales.n_levels), state.rows.factors)
-    is_long = data.n_answers >= _MANY_ANSWERS
+    bounds = _bounds(data, state)
+    is_long = len(data.answers.column) >= _MANY_ANSWERS
     turn = number % _EVERY if is_long else None
     rows = _View(data.engine, data.answers, data.row_features, bounds, turn in (2, None))
     columns = _View(data.engine, data.transposed, data.column_features, bounds, turn in (2, None))
@@ -134,6 +138,8 @@ def sweep(data: SampledData, state: SampledState, number: int, seed: int, *, set
         data = data.with_offsets(state.drift)
     if turn in (1, None):
         state = _moved_thresholds(data, state, rng, settling=settling)
+    if turn in (1, 3, None):
+        state = _moved_gaps(data, state, rng)
     state = _common_width(data, state, rng)
     for this, other in (("row", "column"), ("column", "row")):
         state = _exchanged_means(data.engine, state, this, other, rng)
@@ -328,9 +334,61 @@ def bounds_of(cutpoints: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
     return bounds.astype(np.float32)
 
 
+def own_cutpoints(
+    cutpoints: np.ndarray, gaps: np.ndarray, of_columns: np.ndarray, n_levels: np.ndarray
+) -> np.ndarray:
+    """(columns, L − 1): first threshold and log gaps of each, around the same middle as its scale's."""
+    own = cutpoints[of_columns]
+    own[:, 1:] += gaps
+    own[:, 0] += _middle(cutpoints, n_levels)[of_columns] - _middle(own, n_levels[of_columns])
+    return own
+
+
+def _middle(cutpoints: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
+    """Mean threshold of each line."""
+    above = np.maximum(n_levels[:, None] - 1 - np.arange(1, cutpoints.shape[1]), 0)
+    return cutpoints[:, 0] + (np.exp(cutpoints[:, 1:]) * above).sum(axis=1) / np.maximum(n_levels - 1, 1)
+
+
+def _bounds(data: SampledData, state: SampledState) -> Array:
+    """(columns, L + 1), on the device."""
+    scales = data.scales
+    own = own_cutpoints(state.cutpoints, state.gaps, scales.of_columns, scales.n_levels)
+    return data.engine.array(bounds_of(own, scales.n_levels[scales.of_columns]), state.rows.factors)
+
+
+class _Slopes(NamedTuple):
+    """By the thresholds of each column of a scale; on a long scale, of all columns together."""
+
+    log_likelihood: np.ndarray  # (n,)
+    slope: np.ndarray  # (n, L − 1)
+    squares: np.ndarray  # (n, L − 1, L − 1)
+    by_gaps: np.ndarray  # (n, L − 1, L − 2) slopes of the thresholds by log gaps of the column
+
+    def by(self, change: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Slopes and their squares by what thresholds have these slopes by."""
+        turned = change.transpose(0, 2, 1)
+        return (turned @ self.slope[:, :, None])[:, :, 0], turned @ self.squares @ change
+
+
+def _slopes(data: SampledData, state: SampledState, scale: int) -> _Slopes:
+    bounds, n = _bounds(data, state), int(data.scales.n_levels[scale]) - 1
+    sums = data.engine.threshold_sums(data.transposed, state.columns, state.rows, bounds)
+    which = data.scales.of_columns == scale
+    parts, gaps = [part[which] for part in sums], state.gaps[which, : n - 1]
+    if n >= _MOST_LEVELS:
+        parts, gaps = [part.sum(axis=0, keepdims=True) for part in parts], np.zeros((1, n - 1))
+    log_likelihood, slope, beside = parts
+    squares, at = beside[:, 1 : n + 1, :1] * np.eye(n), np.arange(n - 1)
+    squares[:, at, at + 1] = squares[:, at + 1, at] = beside[:, 1:n, 1]
+    by_gaps = np.tril(np.ones((n, n)))[:, 1:] * np.exp(state.cutpoints[scale, 1:n] + gaps)[:, None]
+    by_gaps -= by_gaps.mean(axis=1, keepdims=True)
+    return _Slopes(log_likelihood, slope[:, 1 : n + 1], squares, by_gaps)
+
+
 class _Proposal(NamedTuple):
-    log_likelihood: float
-    log_posterior: float
+    log_likelihood: np.ndarray
+    log_posterior: Any
     step: np.ndarray
     lower: np.ndarray  # Cholesky factor of the precision
 
@@ -342,51 +400,101 @@ def _moved_thresholds(
 
     Proposals go half of Newton's step. While the chain settles they go all of it, and are taken.
     """
-    here = state.cutpoints
-    cutpoints = here.copy()
+    total = 0.0
     for scale, n_levels in enumerate(data.scales.n_levels):
-        free = slice(0, n_levels - 1)
-        before = _proposal(data, state, cutpoints, scale, free)
+        if n_levels < 2:
+            continue
+        before = _proposal(data, state, scale)
+        total += float(before.log_likelihood.sum())
         noise = rng.standard_normal(n_levels - 1)
         share = 1.0 if settling else 0.5
         jump = share * before.step + linalg.solve_triangular(before.lower, noise, lower=True, trans=1)
-        there = cutpoints.copy()
-        there[scale, free] += jump
+        cutpoints = state.cutpoints.copy()
+        cutpoints[scale, : n_levels - 1] += jump
+        there = state._replace(cutpoints=cutpoints)
         if settling:
-            cutpoints = there
+            state = there
             continue
-        after = _proposal(data, state, there, scale, free)
+        after = _proposal(data, there, scale)
         back = -jump - 0.5 * after.step
         log_ratio = after.log_posterior - before.log_posterior + 0.5 * float(noise @ noise)
         log_ratio += np.log(np.diag(after.lower)).sum() - np.log(np.diag(before.lower)).sum()
         log_ratio -= 0.5 * float(np.square(after.lower.T @ back).sum())
         if np.log(rng.random()) < log_ratio:
-            cutpoints = there
-    per_rating = before.log_likelihood / max(data.n_answers, 1)
-    return state._replace(cutpoints=cutpoints, log_likelihood=per_rating)
+            state = there
+    return state._replace(log_likelihood=total / max(data.n_answers, 1))
 
 
-def _proposal(
-    data: SampledData, state: SampledState, cutpoints: np.ndarray, scale: int, free: slice
-) -> _Proposal:
-    bounds = data.engine.array(bounds_of(cutpoints, data.scales.n_levels), state.rows.factors)
-    sums = data.engine.threshold_sums(data.answers, state.rows, state.columns, bounds)
-    own = cutpoints[scale, free]
-    n = own.size
-    # Slopes by thresholds become slopes by the first one and log gaps.
-    change = np.tril(np.ones((n, n))) * np.append(1.0, np.exp(own[1:]))
-    slope = change.T @ sums.slope[scale, 1 : n + 1]
-    squares = np.diag(sums.squares[scale, 1 : n + 1, 0])
-    next_to = sums.squares[scale, 1:n, 1]
-    squares += np.diag(next_to, 1) + np.diag(next_to, -1)
+def _proposal(data: SampledData, state: SampledState, scale: int) -> _Proposal:
+    slopes = _slopes(data, state, scale)
+    n = slopes.slope.shape[1]
+    own = state.cutpoints[scale, :n]
+    # All thresholds move with the first, and what a gap adds to their mean is that of the scale.
+    change = np.pad(slopes.by_gaps, ((0, 0), (0, 0), (1, 0)), constant_values=1.0)
+    change[:, :, 1:] += np.exp(own[1:]) * np.arange(n - 1, 0, -1) / n
+    slope, squares = (part.sum(axis=0) for part in slopes.by(change))
     deviation = np.append(_FIRST_THRESHOLD, np.full(n - 1, _LOG_GAP))
-    away = (own - data.scales.centre[scale, free]) / deviation
-    precision = change.T @ squares @ change + np.diag(deviation**-2.0)
-    slope -= away / deviation
-    lower = linalg.cholesky(precision, lower=True)
-    step = linalg.cho_solve((lower, True), slope)
-    total = sums.log_likelihood
-    return _Proposal(total, total - 0.5 * float(away @ away), step, lower)
+    away = (own - data.scales.centre[scale, :n]) / deviation
+    lower = linalg.cholesky(squares + np.diag(deviation**-2.0), lower=True)
+    step = linalg.cho_solve((lower, True), slope - away / deviation)
+    total = float(slopes.log_likelihood.sum())
+    return _Proposal(slopes.log_likelihood, total - 0.5 * float(away @ away), step, lower)
+
+
+def _moved_gaps(data: SampledData, state: SampledState, rng: np.random.Generator) -> SampledState:
+    """Metropolis' rule for the log gaps of each column, and what all of them have in common.
+
+    A proposal is Newton's step and noise of the posterior's size, as if it were Gaussian.
+    """
+    for scale, n_levels in enumerate(data.scales.n_levels):
+        which, n = np.flatnonzero(data.scales.of_columns == scale), int(n_levels) - 2
+        if not 2 < n_levels <= _MOST_LEVELS:
+            continue
+        before = _gap_proposal(data, state, scale)
+        noise = rng.standard_normal((which.size, n))
+        jump = before.step + np.linalg.solve(before.lower.transpose(0, 2, 1), noise[:, :, None])[:, :, 0]
+        gaps = state.gaps.copy()
+        gaps[which, :n] += jump
+        after = _gap_proposal(data, state._replace(gaps=gaps), scale)
+        back = np.einsum("cba,cb->ca", after.lower, -jump - after.step)
+        log_ratio = after.log_posterior - before.log_posterior
+        log_ratio += 0.5 * (np.square(noise) - np.square(back)).sum(axis=1)
+        for part, sign in ((after.lower, 1.0), (before.lower, -1.0)):
+            log_ratio += sign * np.log(np.diagonal(part, axis1=1, axis2=2)).sum(axis=1)
+        refused = np.log(rng.random(which.size)) >= log_ratio
+        gaps[which[refused]] = state.gaps[which[refused]]
+        state = _common_gaps(data, state._replace(gaps=gaps), scale, rng)
+    n_own = np.where(data.scales.n_levels > _MOST_LEVELS, 0, np.maximum(data.scales.n_levels - 2, 0))
+    n_gaps, squares = int(n_own[data.scales.of_columns].sum()), float(np.square(state.gaps).sum())
+    found = _drawn_precision(state.gap_precision, n_gaps, squares, _WIDTH_SCALE, rng)
+    return state._replace(gap_precision=found)
+
+
+def _gap_proposal(data: SampledData, state: SampledState, scale: int) -> _Proposal:
+    slopes, precision = _slopes(data, state, scale), state.gap_precision
+    slope, squares = slopes.by(slopes.by_gaps)
+    own = state.gaps[data.scales.of_columns == scale, : slope.shape[1]]
+    squares += precision * np.eye(slope.shape[1])
+    step = np.linalg.solve(squares, (slope - precision * own)[:, :, None])[:, :, 0]
+    log_posterior = slopes.log_likelihood - 0.5 * precision * np.square(own).sum(axis=1)
+    return _Proposal(slopes.log_likelihood, log_posterior, step, np.linalg.cholesky(squares))
+
+
+def _common_gaps(
+    data: SampledData, state: SampledState, scale: int, rng: np.random.Generator
+) -> SampledState:
+    """Move what log gaps of columns have in common into the scale; no threshold changes."""
+    which, n = data.scales.of_columns == scale, int(data.scales.n_levels[scale]) - 2
+    own = state.gaps[which, :n]
+    move = own.mean(axis=0) + rng.standard_normal(n) / np.sqrt(len(own) * state.gap_precision)
+    cutpoints, gaps = state.cutpoints.copy(), state.gaps.copy()
+    gaps[which, :n] -= move
+    cutpoints[scale, 1 : n + 1] += move
+    before, after = (_middle(each, data.scales.n_levels)[scale] for each in (state.cutpoints, cutpoints))
+    cutpoints[scale, 0] += before - after
+    if np.log(rng.random()) < _log_prior(data, cutpoints) - _log_prior(data, state.cutpoints):
+        state = state._replace(cutpoints=cutpoints, gaps=gaps)
+    return state
 
 
 def _common_width(data: SampledData, state: SampledState, rng: np.random.Generator) -> SampledState:
@@ -479,14 +587,14 @@ def _moved_scales(data: SampledData, state: SampledState, rng: np.random.Generat
         state, here = _after(data, state, here, _other_widths(data, state, name, rng), rng)
         for kind in range(len(getattr(state, f"{name[:-1]}_hyper").ridge)):
             state, here = _after(data, state, here, _other_ridge(data, state, name, kind, rng), rng)
-    for other in (_other_location, _other_noise):
+    for other in (_other_gaps, _other_location, _other_noise):
         state, here = _after(data, state, here, other(data, state, rng), rng)
     return state._replace(log_likelihood=here / max(data.n_answers, 1))
 
 
 def _log_likelihood(data: SampledData, state: SampledState) -> float:
-    bounds = data.engine.array(bounds_of(state.cutpoints, data.scales.n_levels), state.rows.factors)
-    return data.engine.threshold_sums(data.answers, state.rows, state.columns, bounds).log_likelihood
+    sums = data.engine.threshold_sums(data.transposed, state.columns, state.rows, _bounds(data, state))
+    return float(sums.log_likelihood.sum())
 
 
 def _after(
@@ -612,6 +720,15 @@ def _other_widths(data: SampledData, state: SampledState, name: str, rng: np.ran
     return _Jump(state._replace(**{name: this, key: hyper}), log_ratio)
 
 
+def _other_gaps(data: SampledData, state: SampledState, rng: np.random.Generator) -> _Jump:
+    """All log gaps of columns multiplied, with their deviation."""
+    squares = float(np.square(state.gaps).sum())
+    move, log_ratio = _proposed(data.n_answers * squares / max(state.gaps.size, 1), rng)
+    precision = state.gap_precision * math.exp(-2.0 * move)
+    log_ratio += _log_ratio_of_precisions(precision, state.gap_precision, _WIDTH_SCALE)
+    return _Jump(state._replace(gaps=math.exp(move) * state.gaps, gap_precision=precision), log_ratio)
+
+
 def _other_location(data: SampledData, state: SampledState, rng: np.random.Generator) -> _Jump:
     """All biases of rows and the thresholds higher or lower."""
     hyper, engine = state.row_hyper, data.engine
@@ -666,7 +783,8 @@ def prepared(
         for view, table in zip((answers, transposed), tables, strict=True)
     )
     scales, bins = scales_of(answers), None if time is None else BinViews.of(answers, time)
-    return SampledData(CPU_GIBBS, answers, transposed, of_rows, of_columns, answers.n_entries, scales, bins)
+    n_answers = answers.total_weight
+    return SampledData(CPU_GIBBS, answers, transposed, of_rows, of_columns, n_answers, scales, bins)
 
 
 def _features_of(
@@ -700,7 +818,11 @@ def start(data: SampledData, found: GaussianState, seed: int = 0) -> SampledStat
     column_factors[:, 0] += of_columns * np.exp(log_columns) - columns.cutpoints[:, 0]
     nothing = np.zeros(len(row_factors), dtype=np.int32)
     drawn_rows = DrawnSide(row_factors, np.exp(log_rows).astype(np.float32), nothing)
-    drawn_columns = DrawnSide(column_factors, np.exp(log_columns).astype(np.float32), scale)
+    every = np.arange(len(scale), dtype=np.int32)
+    drawn_columns = DrawnSide(column_factors, np.exp(log_columns).astype(np.float32), every)
+    gaps = (columns.cutpoints - cutpoints[scale])[:, 1:] - log_columns[:, None]
+    gaps[thresholds.unused(data.scales.n_levels[scale], cutpoints.shape[1])[:, 1:]] = 0.0
+    gaps[data.scales.n_levels[scale] > _MOST_LEVELS] = 0.0
     drawn_rows, drawn_columns = data.engine.on_device((drawn_rows, drawn_columns), data.answers)
     row_weights, column_weights = data.engine.on_device(
         (found.row_weights.parts, found.column_weights.parts), data.answers
@@ -711,6 +833,7 @@ def start(data: SampledData, found: GaussianState, seed: int = 0) -> SampledStat
         _first_hyper(data.engine, drawn_rows.factors, data.row_features, row_weights),
         _first_hyper(data.engine, drawn_columns.factors, data.column_features, column_weights),
         cutpoints,
+        gaps,
         drift=found.drift,
     )
 

@@ -5,6 +5,7 @@ answered counts little (implicit ALS: Hu, Koren, Volinsky 2008; in the form of R
 
     Σ_answered (1 − p_d · q_i)² + α Σ_all (p_d · q_i)² + λ (Σ_d |p_d|² + Σ_i |q_i|²).
 
+Answers with weights, such as how often something was chosen, count as many times in the first sum.
 Given the columns, each row is a ridge regression. The sum over all cells is one product with the
 Gram matrix of the columns, so that only answers cost; a few steps of conjugate gradients, all rows
 at once, go on where those of the last half-sweep have ended.
@@ -27,19 +28,20 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from numba import prange
 
 from ordinalrbm.data.observations import Counted, Counts, Observations
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
 from ordinalrbm.engine.rated_sets import usual_count
 from ordinalrbm.engine.side import Array
-from ordinalrbm.matrix.blend import Blend
+from ordinalrbm.matrix.blend import Blend, DemandArrays, demand_arrays, set_demand
 from ordinalrbm.matrix.feature_priors import View
 from ordinalrbm.matrix.item_weights import Past
 from ordinalrbm.matrix.protocol import ChangedRatings
 from ordinalrbm.matrix.variational import Data
 from ordinalrbm.runtime.blocks import MANY, each_block, taken
-from ordinalrbm.runtime.jit import single_threaded
+from ordinalrbm.runtime.jit import compiled, single_threaded
+from ordinalrbm.runtime.threads import one_blas_thread
 from ordinalrbm.storage.reader import Stored, wrong
 
 # What a cell without an answer counts, α, and the usual λ, as a multiple of a power of how many
@@ -52,8 +54,6 @@ SWEEPS, _STEPS = 10, 3
 # of answers, so that λ Σ |p|² of what was learnt is no more; beyond ten times that, sums of an
 # update may overflow float32.
 _SMALLEST_RIDGE, _MOST_SQUARES = 0.1, 30.0 / _RIDGE
-# What a column that nobody would choose counts beside one that surely would be chosen.
-LEAST_DEMAND = np.float32(1e-3)
 # At first factors are this large compared to 1/√K.
 _FIRST = 0.1
 # Of rows with as many answers as usual, about so many tell where they are.
@@ -89,14 +89,17 @@ class RowPrior(NamedTuple):
         some = active[:: -(-active.size // _ENOUGH)]
         these, own = answers.take_rows(some), rows[some]
         # Of the squares of all answers, only the sums of each row are needed.
-        sums = CPU_ENGINE.rated_sums(these, columns)
+        sums = CPU_ENGINE.rated_sums(these, columns, weighted=True)
         products = CPU_ENGINE.rated_products(these, columns, own)
-        squares = these.n_entries + float((own * (products - 2.0 * sums)).sum(dtype=np.float64))
-        noise = max(squares / these.n_entries, _LEAST_NOISE)
+        squares = these.total_weight + float((own * (products - 2.0 * sums)).sum(dtype=np.float64))
+        noise = max(squares / these.total_weight, _LEAST_NOISE)
         if not np.isfinite(noise):  # of a file whose factors are no such
             return cls.flat(rows.shape[1])
         away = own - own.mean(axis=0, dtype=np.float64)
-        answered = (columns.T * (these.column_counts / some.size)) @ columns
+        of_columns = these.column_counts
+        if these.weight.size:
+            of_columns = np.bincount(these.column, these.weight, minlength=these.n_columns)
+        answered = (columns.T * (of_columns / some.size)) @ columns
         covariance = away.T @ away / some.size + noise * _inverse(alone + answered)
         return cls(count, own.mean(axis=0, dtype=np.float64), noise * _inverse(covariance))
 
@@ -134,7 +137,7 @@ class Demand(NamedTuple):
         """
         rows, columns = (_rounded(part) for part in (rows, columns))
         row_prior = RowPrior.flat(rows.shape[1])
-        with threadpool_limits(limits=1, user_api="blas"):
+        with one_blas_thread():
             alone = _alone(columns, ridge)
             if answers is not None:
                 row_prior = RowPrior.of(rows, columns, alone, answers)
@@ -158,7 +161,7 @@ class Demand(NamedTuple):
             part = stored.parameter(name, np.float16, (int((own > 0).sum()), width))
             found.append(np.zeros((own.size, part.shape[1]), dtype=np.float32))
             found[-1][own > 0] = part
-            if np.vdot(found[-1], found[-1]) > _MOST_SQUARES * answers.n_entries:
+            if np.vdot(found[-1], found[-1]) > _MOST_SQUARES * max(answers.n_entries, answers.total_weight):
                 raise wrong(name, "has larger numbers than so many ratings can lead to")
             width = part.shape[1]
         ridge = stored.parameter("ridge", np.float64, (1,), _SMALLEST_RIDGE)
@@ -179,10 +182,12 @@ class Demand(NamedTuple):
 
         Up to a number that is the same for all columns of a row.
         """
-        products = factors @ self.columns.T
-        if self.blend is None:
-            return np.maximum(products, LEAST_DEMAND, out=products)
-        return self.blend.scores(products, past, rows)
+        found = np.empty((rows.size, len(self.columns)), dtype=np.float32)
+        _set_scores(factors, past.arrays(), rows, *self.arrays(), found)
+        return found if self.blend is None else np.exp(found, out=found)
+
+    def arrays(self) -> DemandArrays:
+        return demand_arrays(self.columns, self.blend)
 
     def infer_rows(self, answers: Observations) -> np.ndarray:
         """(rows, K) where rows with these answers are, given the columns."""
@@ -223,7 +228,7 @@ class Demand(NamedTuple):
                 refit(block)
 
         is_large = which.size * self.n_factors >= MANY
-        with threadpool_limits(limits=1, user_api="blas"):
+        with one_blas_thread():
             each_block(refit_single_threaded if is_large else refit, which.size, self.n_factors)
         return Demand.of(rows, self.columns, self.ridge, answers, self.blend)
 
@@ -249,9 +254,15 @@ class Demand(NamedTuple):
             return wider
         found = wider.refit_rows(answers, changed.rows)
         facing, view = wider.columns.copy(), View(answers.transpose().take_rows(columns), CPU_ENGINE)
-        with threadpool_limits(limits=1, user_api="blas"):
+        with one_blas_thread():
             facing[columns] = _solved(view, facing[columns], found.rows, CPU_ENGINE, self.ridge)
         return Demand.of(found.rows, facing, self.ridge, answers, self.blend)
+
+    def taken(self, rows: np.ndarray, columns: np.ndarray, answers: Observations) -> Demand:
+        """Of some rows and columns, between which these are the answers."""
+        facing = self.columns[columns] * (answers.column_counts > 0)[:, None]
+        blend = self.blend and self.blend.taken(columns)
+        return Demand.of(self.rows[rows], facing, self.ridge, answers, blend)
 
 
 def reordered_factors(found: Factors, rows: np.ndarray, columns: np.ndarray, ridge: float) -> Demand:
@@ -277,9 +288,10 @@ def _rounded(table: np.ndarray) -> np.ndarray:
 
 
 def ridge_of(answers: Counted | Counts) -> float:
-    """λ for so many answers."""
+    """λ for so many answers, or for so much weight of theirs if that is more."""
     rated = [int((counts > 0).sum()) for counts in (answers.row_counts, answers.column_counts)]
-    per_line = [answers.n_entries / max(n, 1) for n in rated]
+    n_answers = max(answers.n_entries, answers.total_weight)
+    per_line = [n_answers / max(n, 1) for n in rated]
     return _RIDGE * float(np.prod(per_line)) ** (_POWER / 2)
 
 
@@ -298,7 +310,7 @@ def learn(data: Data, first: Factors, ridge: float, n_sweeps: int = SWEEPS) -> F
     """Factors after some sweeps, from the first on; arrays are in the form of the data."""
     found = first
     # Sums of matrix products must not depend on how many threads there are.
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         for _ in range(n_sweeps):
             rows = _solved(data.rows, found.rows, found.columns, data.columns.engine, ridge)
             columns = _solved(data.columns, found.columns, rows, data.rows.engine, ridge)
@@ -344,9 +356,11 @@ def _solved_exactly(
     found = np.zeros((answers.n_rows, columns.shape[1]), dtype=np.float32)
     for d, share in enumerate(row_prior.share(answers.row_counts).tolist()):
         chosen = columns[answers.row(d)[0]].astype(np.float64)
-        pull = (1.0 - share) * row_prior.precision
-        system = share * alone + pull + chosen.T @ chosen
-        found[d] = np.linalg.solve(system, chosen.sum(axis=0) + pull @ row_prior.mean)
+        pull, counted = (1.0 - share) * row_prior.precision, chosen
+        if answers.weight.size:
+            counted = answers.weight[answers.row_start[d] : answers.row_start[d + 1], None] * chosen
+        system = share * alone + pull + counted.T @ chosen
+        found[d] = np.linalg.solve(system, counted.sum(axis=0) + pull @ row_prior.mean)
     return found
 
 
@@ -374,7 +388,7 @@ def _solved(
     residual = -times(this)
     if pull is not None:
         residual = residual + (1.0 - pull.known) * pull.towards
-    residual = residual + view.engine.rated_sums(view.answers, other)
+    residual = residual + view.engine.rated_sums(view.answers, other, weighted=True)
     direction = conditioned(residual)
     size = _products(residual, direction)
     for step in range(n_steps):
@@ -395,3 +409,13 @@ _TINY = 1e-30
 
 def _products(one: Array, other: Array) -> Array:
     return (one * other).sum(1)[:, None]
+
+
+# ---- kernels ----------------------------------------------------------------------------------
+
+
+@compiled(parallel=True)
+def _set_scores(factors, past, rows, columns, neighbours, liked, sequence, exponents, least, found):
+    for r in prange(rows.size):
+        parts = neighbours, liked, sequence
+        set_demand(factors[r], past, rows[r], columns, *parts, exponents, least, found[r])

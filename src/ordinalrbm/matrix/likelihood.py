@@ -91,7 +91,6 @@ class Gibbs:
         self.move(side, self.factors.columns, Batch(0, side.n_rows, self.seed, self._counter(), 1))
 
     def _counter(self) -> int:
-        """Every half of a sweep names its draws by a number of its own."""
         self.n_sweeps += 1
         return self.n_sweeps
 
@@ -263,7 +262,6 @@ def _facing(model: MatrixModel, observations: Observations) -> _Facing:
 
 
 def _states(n: int) -> np.ndarray:
-    """(2^n, n) all states of so many factors."""
     return ((np.arange(2**n)[:, None] >> np.arange(n)) & 1).astype(np.float64)
 
 
@@ -289,8 +287,7 @@ def exact(model: MatrixModel, observations: Observations) -> Estimate:
         prior = others.sum(axis=1) @ facing.other_bias
         clamped.append(logsumexp(prior + given.sum(axis=1)))
         free.append(logsumexp(prior + alone.sum(axis=1)))
-    value = logsumexp(clamped) - logsumexp(free)
-    return Estimate(np.asarray(value), np.zeros(()))
+    return Estimate(np.asarray(logsumexp(clamped) - logsumexp(free)), np.zeros(()))
 
 
 def _sums_over_rows(facing: _Facing, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -382,8 +379,7 @@ def annealed_rows(
     # Where no weight couples a row's factors to its ratings:
     mean = facing.mean + (facing.other_weights[facing.row] * others[facing.column]).sum(axis=1)
     levels = normal_reference.log_mass(facing.low - mean, facing.high - mean)
-    start = np.bincount(facing.row, levels, minlength=facing.n_rows)
-    return _ratio(start, given, alone)
+    return _ratio(np.bincount(facing.row, levels, minlength=facing.n_rows), given, alone)
 
 
 def _ratio(start: np.ndarray, given: Estimate, alone: Estimate) -> Estimate:
@@ -416,8 +412,7 @@ def annealed(
     )
     mean = plain_means(model, observations)
     low, high = bounds(model, observations.cells())
-    start = normal_reference.log_mass(low - mean, high - mean).sum()
-    return _ratio(start, given, alone)
+    return _ratio(normal_reference.log_mass(low - mean, high - mean).sum(), given, alone)
 
 
 def _weights(
@@ -440,8 +435,7 @@ def _weights(
     chain = Gibbs(wide, ratings, factors, seed, is_clamped=is_clamped)
     mean, (low, high) = plain_means(wide, ratings), bounds(wide, ratings.cells())
     total = np.zeros(n_chains)
-    path = np.linspace(0.0, 1.0, n_temperatures + 1)
-    for old, new in itertools.pairwise(path):
+    for old, new in itertools.pairwise(np.linspace(0.0, 1.0, n_temperatures + 1)):
         share = shares(wide, ratings, factors)
         before, after = mean + old * share, mean + new * share
         change = 0.5 * (after - before) * (after + before)

@@ -26,29 +26,10 @@ from ordinalrbm.engine import gibbs, thresholds
 from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.engine.normal_reference import truncated_mean, truncated_variance
 from ordinalrbm.engine.side import Array, Side
-from ordinalrbm.matrix import calibration, predict, top_n
+from ordinalrbm.matrix import calibration, cold_start, predict, protocol, top_n
 from ordinalrbm.matrix.binary_fold_in import KnownColumns, NewRows
-from ordinalrbm.matrix.cold_start import (
-    append,
-    average,
-    cutpoints_by_levels,
-    in_turns,
-    set_mean_cutpoints,
-    wide,
-    with_last_on,
-    with_more,
-)
 from ordinalrbm.matrix.explain import NEXT_TO, contributions, effects_of_copies, repeated
 from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
-from ordinalrbm.matrix.protocol import (
-    AddScores,
-    Backend,
-    CellTerms,
-    ExplainedCell,
-    Product,
-    TableTerms,
-    Utilities,
-)
 from ordinalrbm.storage.reader import Stored, wrong
 from ordinalrbm.vector.posterior import MAX_ITERATIONS, TOLERANCE
 
@@ -86,19 +67,19 @@ class Half(NamedTuple):
         factors = self.factors.mean(0)
         bias = 0.0 * factors.sum()
         if len(self.bias):
-            bias = average(self.bias + self.weights @ factors, counts)
+            bias = cold_start.average(self.bias + self.weights @ factors, counts)
         return self._replace(
-            weights=append(self.weights, 0.0 * factors),
-            bias=append(self.bias, bias),
-            cutpoints=append(self.cutpoints, cutpoints),
-            factors=append(self.factors, factors),
+            weights=cold_start.append(self.weights, 0.0 * factors),
+            bias=cold_start.append(self.bias, bias),
+            cutpoints=cold_start.append(self.cutpoints, cutpoints),
+            factors=cold_start.append(self.factors, factors),
         )
 
     def reordered(self, columns: np.ndarray, rows: np.ndarray, width: int) -> Half:
         return self._replace(
             weights=self.weights[columns],
             bias=self.bias[columns],
-            cutpoints=wide(self.cutpoints[columns], width),
+            cutpoints=cold_start.wide(self.cutpoints[columns], width),
             factors=self.factors[rows],
         )
 
@@ -107,12 +88,12 @@ class Half(NamedTuple):
         half, more = self, new_levels.size
         if more:
             half = half._replace(
-                weights=with_more(half.weights, more, 0.0),
-                bias=with_more(half.bias, more, prior.bias),
-                cutpoints=with_more(half.cutpoints, more, prior.cutpoints[new_levels]),
+                weights=cold_start.with_more(half.weights, more, 0.0),
+                bias=cold_start.with_more(half.bias, more, prior.bias),
+                cutpoints=cold_start.with_more(half.cutpoints, more, prior.cutpoints[new_levels]),
             )
         if more_rows:
-            half = half._replace(factors=with_more(half.factors, more_rows, prior.factors))
+            half = half._replace(factors=cold_start.with_more(half.factors, more_rows, prior.factors))
         return half
 
     @classmethod
@@ -156,7 +137,7 @@ class ColdStartPrior(NamedTuple):
         bias = np.mean(half.bias + half.weights @ factors, keepdims=True)
         parts = Precisions(np.inf, np.inf, np.inf) if precisions is None else precisions
         weights, own, gaps = (np.asarray(part, dtype=np.float64).reshape(-1) for part in parts)
-        cutpoints = cutpoints_by_levels(half.cutpoints, n_levels)
+        cutpoints = cold_start.cutpoints_by_levels(half.cutpoints, n_levels)
         weights = np.broadcast_to(weights, factors.shape).copy()
         return cls(factors, bias, cutpoints, weights, own[:1], gaps[:1])
 
@@ -232,12 +213,10 @@ class MatrixModel(NamedTuple):
 
     @property
     def row_cutpoints(self) -> Array:
-        """(rows, L − 1) κ."""
         return self.by_columns.cutpoints
 
     @property
     def column_cutpoints(self) -> Array:
-        """(columns, L − 1) τ."""
         return self.by_rows.cutpoints
 
     @property
@@ -282,8 +261,8 @@ class MatrixModel(NamedTuple):
 
     # ---- predictions ----------------------------------------------------------------------------
 
-    def utilities(self, cells: Cells) -> Utilities:
-        found = Utilities(*np.zeros((len(Utilities._fields), cells.row.size)))
+    def utilities(self, cells: Cells) -> protocol.Utilities:
+        found = protocol.Utilities(*np.zeros((len(protocol.Utilities._fields), cells.row.size)))
         predict.set_binary(self.by_rows, self.by_columns, cells.row, cells.column, found)
         return found
 
@@ -295,10 +274,10 @@ class MatrixModel(NamedTuple):
     def add_probabilities(self, cells: Cells, total: np.ndarray) -> None:
         predict.add_by_utility(self, cells, total)
 
-    def scorer(self, worth: np.ndarray) -> AddScores:
+    def scorer(self, worth: np.ndarray) -> protocol.AddScores:
         return top_n.scorer_by_utility(self, worth)
 
-    def chooser(self, lowest: np.ndarray, rows: np.ndarray) -> None:
+    def liking(self, lowest: np.ndarray) -> None:
         return None
 
     def means_above(self, rows: np.ndarray, first: np.ndarray) -> np.ndarray:
@@ -315,27 +294,27 @@ class MatrixModel(NamedTuple):
     def inverse_deviations(self, rows: np.ndarray, n_columns: int) -> np.ndarray:
         return np.full((rows.size, 1), np.float32(1.0) / np.float32(self.gains[2]))
 
-    def cell_terms(self, row: Array, column: Array) -> CellTerms:
+    def cell_terms(self, row: Array, column: Array) -> protocol.CellTerms:
         bias = self.by_rows.bias[column] + 0.0 * self.gains[:1]  # in float64
         mean = bias + self.by_columns.bias[row]
         products = [
-            Product(half.weights, half.factors, half.bias[:0], half.bias[:0], gain, 0.5, is_of_rows)
+            protocol.Product(half.weights, half.factors, half.bias[:0], half.bias[:0], gain, 0.5, is_of_rows)
             for half, gain, is_of_rows in (
                 (self.by_rows, self.gains[:1], True),
                 (self.by_columns, self.gains[1:2], False),
             )
         ]
-        return CellTerms(mean, 0.0 * mean + 1.0, products, self.gains[2])
+        return protocol.CellTerms(mean, 0.0 * mean + 1.0, products, self.gains[2])
 
-    def row_terms(self, rows: Array) -> TableTerms:
+    def row_terms(self, rows: Array) -> protocol.TableTerms:
         other, bias = self.by_columns, self.by_columns.bias[rows, None]
         acting = 0.5 + self.gains[0] * (self.by_rows.factors[rows] - 0.5)
-        return TableTerms([acting, other.weights[rows], bias, 0.0 * bias + 1.0], None)
+        return protocol.TableTerms([acting, other.weights[rows], bias, 0.0 * bias + 1.0], None)
 
-    def column_terms(self, n_columns: int, first: Array) -> TableTerms:
+    def column_terms(self, n_columns: int, first: Array) -> protocol.TableTerms:
         own, bias = self.by_rows, (self.by_rows.bias[:n_columns] - first)[:, None]
         acting = 0.5 + self.gains[1] * (self.by_columns.factors[:n_columns] - 0.5)
-        return TableTerms([own.weights[:n_columns], acting, 0.0 * bias + 1.0, bias], None)
+        return protocol.TableTerms([own.weights[:n_columns], acting, 0.0 * bias + 1.0, bias], None)
 
     @property
     def deviation_scale(self) -> float:
@@ -347,18 +326,17 @@ class MatrixModel(NamedTuple):
     # ---- what is not known ----------------------------------------------------------------------
 
     def with_unknown(self, counts: np.ndarray | None = None, n_levels: int | None = None) -> MatrixModel:
-        longest = self.n_levels == self.n_levels.max()
-        cutpoints = self.column_cutpoints[longest].mean(0)
+        cutpoints = self.column_cutpoints[self.n_levels == self.n_levels.max()].mean(0)
         by_columns = self.by_columns.with_unknown(self.row_cutpoints.mean(0))
-        by_columns.factors[-1] = average(self.by_columns.factors, counts)
+        by_columns.factors[-1] = cold_start.average(self.by_columns.factors, counts)
         known = self._replace(
             by_rows=self.by_rows.with_unknown(cutpoints, counts),
             by_columns=by_columns,
-            n_levels=append(self.n_levels, self.n_levels.max()),
+            n_levels=cold_start.append(self.n_levels, self.n_levels.max()),
         )
         if n_levels is None:
             return known
-        levels, cutpoints = with_last_on(known.n_levels, known.column_cutpoints, n_levels)
+        levels, cutpoints = cold_start.with_last_on(known.n_levels, known.column_cutpoints, n_levels)
         return known._replace(by_rows=known.by_rows._replace(cutpoints=cutpoints), n_levels=levels)
 
     def reordered(self, rows: np.ndarray, columns: np.ndarray, n_levels: np.ndarray) -> MatrixModel:
@@ -368,23 +346,22 @@ class MatrixModel(NamedTuple):
         width = thresholds.n_cutpoints(n_levels)
         by_rows = known.by_rows.reordered(columns, rows, width)
         by_columns = known.by_columns.reordered(rows, columns, width)
-        set_mean_cutpoints(by_rows.cutpoints, n_levels, columns >= 0)
+        cold_start.set_mean_cutpoints(by_rows.cutpoints, n_levels, columns >= 0)
         return known._replace(by_rows=by_rows, by_columns=by_columns, n_levels=n_levels)
 
     def with_priors(self, of_columns: Precisions | None, of_rows: Precisions | None) -> MatrixModel:
         """With priors of newcomers, whose parameters were learnt with these precisions."""
-        most = np.full(self.n_rows, self.most_levels)
         return self._replace(
             priors=NewcomerPriors(
                 ColdStartPrior.of_half(self.by_rows, self.n_levels, of_columns),
-                ColdStartPrior.of_half(self.by_columns, most, of_rows),
+                ColdStartPrior.of_half(self.by_columns, np.full(self.n_rows, self.most_levels), of_rows),
             )
         )
 
     # ---- newcomers ------------------------------------------------------------------------------
 
     def with_newcomers(
-        self, known: Observations, ratings: Observations, tables: Tables, backend: Backend
+        self, known: Observations, ratings: Observations, tables: Tables, backend: protocol.Backend
     ) -> MatrixModel:
         of_columns, of_rows = self.priors
         n_rows, n_columns, n_levels = self.n_rows, self.n_columns, ratings.n_levels
@@ -395,7 +372,7 @@ class MatrixModel(NamedTuple):
         new_columns = _new_rows(by_columns, by_rows, n_columns, n_levels)
         columns, rows = _facing(by_rows, by_columns, n_levels), _facing(by_columns, by_rows, most)
         infer = backend.infer_binary_rows
-        in_turns(
+        cold_start.in_turns(
             ratings,
             n_rows,
             n_columns,
@@ -408,10 +385,9 @@ class MatrixModel(NamedTuple):
         return None
 
     def infer_rows(
-        self, ratings: Observations, lines: csr_array | None, others: None, backend: Backend
+        self, ratings: Observations, lines: csr_array | None, others: None, backend: protocol.Backend
     ) -> list[MatrixModel]:
-        without_rows = self.with_rows(lambda part: part[:0])
-        return [without_rows.with_newcomers(ratings, ratings, NO_TABLES, backend)]
+        return [self.with_rows(lambda part: part[:0]).with_newcomers(ratings, ratings, NO_TABLES, backend)]
 
     # ---- calibration and reasons ----------------------------------------------------------------
 
@@ -430,7 +406,7 @@ class MatrixModel(NamedTuple):
             gains=np.exp(numbers[[*calibration.GAINS, *calibration.SPREAD]]),
         )
 
-    def rating_effects(self, cell: ExplainedCell) -> tuple[float, np.ndarray]:
+    def rating_effects(self, cell: protocol.ExplainedCell) -> tuple[float, np.ndarray]:
         """The row with all these answers, and again without each of them; its parameters stay.
 
         Factors and utilities lean on each other: what leaving out an answer does to the factors is
@@ -533,7 +509,7 @@ def common_cutpoints(observations: Counted) -> np.ndarray:
     width = int(observations.n_levels.max(initial=2))
     cutpoints = np.zeros((observations.n_columns, width - 1))
     for n_levels in np.unique(observations.n_levels):
-        counts = np.zeros((1, width), dtype=np.int64)
+        counts = np.zeros((1, width))
         counts[0, :n_levels] = observations.level_counts(n_levels)
         cutpoints[observations.n_levels == n_levels] = thresholds.at_marginals(counts, np.array([n_levels]))
     return cutpoints
@@ -548,8 +524,7 @@ def column_side(model: MatrixModel, transposed: Observations, offset: np.ndarray
     """The column process over the same answers with the roles swapped."""
     width, n_levels = model.most_levels - 1, np.full(model.n_rows, model.most_levels)
     side = _side(model.by_columns, model.by_rows, n_levels, transposed, offset)
-    beyond = thresholds.unused(model.n_levels, width)
-    side.row_gaps[:, 1:width][beyond[:, 1:]] = np.inf
+    side.row_gaps[:, 1:width][thresholds.unused(model.n_levels, width)[:, 1:]] = np.inf
     return side
 
 

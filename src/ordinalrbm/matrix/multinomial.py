@@ -5,9 +5,8 @@ binary factors h and only the columns it has answered:
 
     log Ψ(v, h) = Σ_i ( b_{i,v_i} + w_{i,v_i} · (h − ½) ) + γ · h
 
-Counting factors from their middle makes b the bias at an undecided h. It is the same model as with
-h in the product, and easier to learn: a weight then turns the preference of a row without shifting
-that of all.
+Counting factors from their middle makes b the bias at an undecided h. It is the same model as with h in the
+product, and easier to learn: a weight then turns the preference of a row without shifting that of all.
 """
 
 from __future__ import annotations
@@ -57,14 +56,13 @@ class MultinomialModel(NamedTuple):
         n_columns, most = n_levels.size, int(n_levels.max())
         weights = stored.parameter("weights", f32, (n_columns, most, None))
         n_factors = weights.shape[2]
-        share = stored.checked_array("share", np.float64, (1,), 0.0, 1.0)
         return cls(
             weights=weights,
             bias=stored.parameter("bias", f32, (n_columns, most)),
             factor_bias=stored.parameter("factor_bias", f32, (n_factors,)),
             n_levels=n_levels,
             factors=stored.parameter("factors", f32, (n_rows, n_factors)),
-            share=float(share[0]),
+            share=float(stored.checked_array("share", np.float64, (1,), 0.0, 1.0)[0]),
         )
 
     def to_arrays(self) -> dict[str, np.ndarray]:
@@ -114,8 +112,9 @@ class MultinomialModel(NamedTuple):
         return mean_of(self.weights, alike), mean_of(self.bias, alike)
 
     def reordered(self, rows: np.ndarray, columns: np.ndarray, n_levels: np.ndarray) -> MultinomialModel:
-        """It is learnt in the order of the ids."""
-        return self
+        known = self.with_unknown()
+        weights, bias = known.weights[columns], known.bias[columns]
+        return self._replace(weights=weights, bias=bias, n_levels=n_levels, factors=known.factors[rows])
 
     def with_newcomers(
         self, known: Observations, ratings: Observations, tables: Tables, backend: Backend
@@ -134,8 +133,7 @@ class MultinomialModel(NamedTuple):
 
     def expected_factors(self, observations: Observations) -> np.ndarray:
         """(rows, K): P(h = 1 | v) of rows with these answers."""
-        parameters = Parameters(self.weights, self.bias, self.factor_bias)
-        return expected_factors(parameters, observations)
+        return expected_factors(Parameters(self.weights, self.bias, self.factor_bias), observations)
 
     def add_probabilities(self, cells: Cells, total: np.ndarray) -> None:
         found = np.zeros((cells.row.size, self.most_levels), dtype=f32)
@@ -145,7 +143,7 @@ class MultinomialModel(NamedTuple):
         exists = np.arange(found.shape[1]) < self.n_levels[cells.column, None]
         total[:, : found.shape[1]] += self.share * np.where(exists, np.maximum(shares, _SMALLEST), 0.0)
 
-    def chooser(self, lowest: np.ndarray, rows: np.ndarray) -> None:
+    def liking(self, lowest: np.ndarray) -> None:
         return None
 
     def scorer(self, worth: np.ndarray) -> AddScores:

@@ -1,11 +1,9 @@
 """Learning the multinomial RBM, by contrastive divergence on the shared loop."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numba
 import numpy as np
@@ -27,16 +25,9 @@ from ordinalrbm.matrix.predict import log_probability
 from ordinalrbm.matrix.prepare import Fitted
 from ordinalrbm.matrix.variational_learner import Record
 from ordinalrbm.runtime.jit import compiled, inlined
+from ordinalrbm.training import schedule
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.training.loop import learn
-from ordinalrbm.training.schedule import (
-    MOST_OFTEN,
-    EarlyStopping,
-    Schedule,
-    marginal_of_ratings,
-    refuse_divergence,
-    refuse_nonsense,
-)
 from ordinalrbm.training.state import (
     LazyState,
     State,
@@ -89,7 +80,7 @@ class Table(NamedTuple):
     n_levels: np.ndarray
 
     @classmethod
-    def of(cls, observations: Observations) -> Table:
+    def of(cls, observations: Observations) -> Self:
         view, answers = observations.column_view, (observations.row_start, observations.column)
         by_columns = (view.column_start, view.row, view.entry)
         return cls(*answers, observations.level, *by_columns, observations.n_levels)
@@ -120,8 +111,7 @@ def fit(
     """Learn a model; Ctrl-C ends learning and gives the best epoch so far."""
     learner, writer = _Learner(observations, validation, settings), checkpoints.of("multinomial")
     interrupted = learn(learner, writer, settings.n_epochs, verbose=settings.verbose, watched="validation")
-    best_epoch = learner.stopping.best_epoch
-    return Fitted([learner.model(learner.best)], best_epoch, learner.history, interrupted)
+    return Fitted([learner.model(learner.best)], learner.stopping.best_epoch, learner.history, interrupted)
 
 
 class _Learner:
@@ -130,16 +120,16 @@ class _Learner:
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
         self.watched = monitoring_sample(observations)
-        self.marginal = marginal_of_ratings(observations, self.watched.level)
+        self.marginal = schedule.marginal_of_ratings(observations, self.watched.level)
         rng = np.random.default_rng(settings.seed)
         # Batches are neighbours, so that neighbours must have nothing in common.
         self.table = Table.of(observations.take_rows(rng.permutation(observations.n_rows)))
         parameters, self.mean_bias = _initial(observations, settings, rng)
         self.moving = _Moving(parameters, *(Parameters(*map(np.zeros_like, parameters)) for _ in range(3)))
         self.best = parameters
-        self.stopping = EarlyStopping(settings.patience, _WORTHWHILE)
+        self.stopping = schedule.EarlyStopping(settings.patience, _WORTHWHILE)
         # Only for what it does when learning diverges: the rate does not fall by itself.
-        self.schedule = Schedule(
+        self.schedule = schedule.Schedule(
             settings.learning_rate, n_epochs=settings.n_epochs, patience=settings.patience, fall=1.0
         )
         self.history: list[Record] = []
@@ -158,8 +148,8 @@ class _Learner:
         self._pass(number)
         _fill_unseen(self.moving.average, self.observations)
         model = self.model(self.moving.average)
-        refuse_divergence(model.weights, (model.bias, model.factor_bias))
-        refuse_nonsense(log_probability([model], self.watched), self.marginal)
+        schedule.refuse_divergence(model.weights, (model.bias, model.factor_bias))
+        schedule.refuse_nonsense(log_probability([model], self.watched), self.marginal)
         value = np.nan
         if self.validation is not None:
             value = float(log_probability([model], self.validation).mean())
@@ -185,19 +175,12 @@ class _Learner:
             n_updates += 1
             _ascend(parameters, uphill, (first, second), columns, n_updates, rate)
             up_to[columns] = n_updates
-        every = np.arange(up_to.size)
-        _follow(self.moving, every, up_to, n_updates, n_batches, rate)
+        _follow(self.moving, np.arange(up_to.size), up_to, n_updates, n_batches, rate)
         newest = f32(1.0 / min(epoch, settings.averaged_epochs))
         for mean, now in zip(average, parameters, strict=True):
             _average(mean.reshape(-1), now.reshape(-1), newest)
 
     def _add_prior(self, uphill: Parameters, columns: np.ndarray, share: np.ndarray) -> None:
-        """Add the gradient of the log prior of some columns, by the share of their answers.
-
-        Every answer brings its part of its column's prior, so that an epoch has all of it once.
-        What the weights of a column have in common cancels in its own softmax: it tells what
-        having answered at all says about the row, and is left free.
-        """
         weights, bias, _ = self.moving.parameters
         strength = f32(self.settings.weight_decay) * share
         _pull_to_common(uphill.weights, weights, columns, self.table.n_levels, strength)
@@ -220,7 +203,7 @@ class _Learner:
         self.moving = unflatten("moving", state, self.moving)
         self.best = unflatten("best", state, self.best)
         self.stopping.replay(line.validation for line in history)
-        self.schedule.replay((), counter("n_slowed", state, MOST_OFTEN))
+        self.schedule.replay((), counter("n_slowed", state, schedule.MOST_OFTEN))
         self.history, self.started = history, virtual_start_time(history)
 
 
@@ -291,7 +274,6 @@ def _pull_column(gradient, weights, n_levels, strength):
 
 
 def _scale(rate: float, n_updates: int) -> float:
-    """Size of one of Adam's steps, of which the first is number one."""
     return rate * np.sqrt(1.0 - _SECOND_DECAY**n_updates) / (1.0 - _FIRST_DECAY**n_updates)
 
 

@@ -4,8 +4,6 @@ Every ordinal model says how a cell's utility is distributed: a mean, and a stan
 may hold what is not known of the mean. What follows from that and the cutpoints is the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -49,7 +47,6 @@ def utilities(model: UtilityModel, cells: Cells) -> Utilities:
 
 
 def bounds(model: UtilityModel, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper bound of the true level of each cell."""
     known = _for_cells(model, cells)
     low, high = np.empty((2, cells.row.size))
     _set_bounds(known.row_cutpoints, known.column_cutpoints, known.n_levels, *cells, low, high)
@@ -70,9 +67,6 @@ def add_by_utility(model: UtilityModel, cells: Cells, total: np.ndarray) -> None
     where, share = (cells.row, cells.column), float(model.share)
     cutpoints = (model.row_cutpoints, model.column_cutpoints)
     _add_distributions(*model.moments(cells), *cutpoints, model.n_levels, share, *where, total)
-
-
-# ---- kernels ----------------------------------------------------------------------------------
 
 
 @compiled(parallel=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ordinalrbm.data.observations import Cells, Counted, Counts, Observations, SharedRows
 from ordinalrbm.data.ratings import Ratings
-from ordinalrbm.data.recency import NOW, times_by_cell
+from ordinalrbm.data.recency import NOW, by_cell
 from ordinalrbm.errors import user_stacklevel
 from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
 from ordinalrbm.matrix.model import Precisions
@@ -49,25 +49,48 @@ class TrainingData(NamedTuple):
     is_given: bool = False  # whether the validation ratings were given, and not held out
     tables: Tables = NO_TABLES  # features of users and items, at the positions of the observations
     times: RatingTimes = NO_TIMES
+    validation_weight: np.ndarray | None = None  # how many times each of these ratings counts, if not once
 
     def with_times(self, known: Ratings, given: Cells | None, given_time: np.ndarray | None) -> TrainingData:
         """With times of the ratings, if there are any, and of given validation ratings."""
         if known.times is None or not isinstance(self.observations, Observations):
             return self
         seen, time = known.observations, known.times.value
-        own, of_validation = self._looked_up(self.observations.cells(), seen, time), None
-        if given is not None:
-            seen, time = _by_cell(given, given_time, seen)
-        if self.validation is not None:
-            of_validation = self._looked_up(self.validation, seen, time)
-        return self._replace(times=RatingTimes(own, of_validation))
+        own = self._looked_up(self.observations.cells(), seen, time, NOW)
+        return self._replace(times=RatingTimes(own, self._of_validation(seen, time, given, given_time, NOW)))
 
-    def _looked_up(self, cells: Cells, seen: Observations, time: np.ndarray) -> np.ndarray:
-        """Times of cells among ratings in the order of the ids; those of no rating are now."""
+    def with_weights(
+        self, known: Ratings, given: Cells | None, given_weight: np.ndarray | None
+    ) -> TrainingData:
+        """With weights of the validation ratings, if ratings have any; those of the rest are with these."""
+        seen = known.observations
+        if not seen.weight.size:
+            return self
+        return self._replace(validation_weight=self._of_validation(seen, seen.weight, given, given_weight, 1))
+
+    def _of_validation(
+        self,
+        seen: Observations,
+        value: np.ndarray,
+        given: Cells | None,
+        given_value: np.ndarray | None,
+        default: int,
+    ) -> np.ndarray | None:
+        """A number of each validation rating, of those that were given or else of the ratings seen."""
+        if self.validation is None:
+            return None
+        if given is not None:
+            if given_value is None:
+                given_value = np.full(given.row.size, default, dtype=value.dtype)
+            seen, value = _by_cell(given, given_value, seen)
+        return self._looked_up(self.validation, seen, value, default)
+
+    def _looked_up(self, cells: Cells, seen: Observations, value: np.ndarray, default: int) -> np.ndarray:
+        """Numbers of cells among ratings in the order of the ids; the default for those of no rating."""
         users, items = (np.append(_order(part), 0) for part in (self.row_position, self.column_position))
         entry = seen.search(users[cells.row], items[cells.column])
         entry[(cells.row < 0) | (cells.column < 0)] = -1
-        return np.where(entry >= 0, np.append(time, NOW)[entry], NOW)
+        return np.where(entry >= 0, np.append(value, default)[entry], default).astype(value.dtype)
 
     def with_tables(self, of_ids: Tables) -> TrainingData:
         orders = _order(self.row_position), _order(self.column_position)
@@ -96,14 +119,13 @@ class TrainingData(NamedTuple):
         )
 
 
-def _by_cell(cells: Cells, time: np.ndarray | None, like: Observations) -> tuple[Observations, np.ndarray]:
-    """Ratings of known users and items with their times, as now without."""
+def _by_cell(cells: Cells, value: np.ndarray, like: Observations) -> tuple[Observations, np.ndarray]:
+    """Ratings of known users and items with a number of each."""
     known = (cells.row >= 0) & (cells.column >= 0)
     row, column, _ = some = Cells(*(part[known] for part in cells))
     nothing = np.zeros(row.size, dtype=np.int8)
     found = Observations.from_triples(row, column, nothing, like.n_rows, like.n_columns, like.n_levels)
-    time = np.full(row.size, NOW) if time is None else time[known]
-    return found, times_by_cell(found, some, time)
+    return found, by_cell(found, some, value[known])
 
 
 class Loaded(NamedTuple):
@@ -175,9 +197,8 @@ def _informative(observations: Observations, among: Alone | Group) -> Observatio
     if n_useful < n_all:
         rest = "" if n_useful else ": there is nothing to rate, and only who chooses what is learnt"
         warnings.warn(
-            f"From {n_all - n_useful:,} of {n_all:,} ratings nothing can be learnt, because they "
-            f"are on a scale of one level{rest}; give the whole scale, for example "
-            "scale=[1, 2, 3, 4, 5].",
+            f"From {n_all - n_useful:,} of {n_all:,} ratings nothing can be learnt, because they are on a "
+            f"scale of one level{rest}; give the whole scale, for example scale=[1, 2, 3, 4, 5].",
             UserWarning,
             stacklevel=user_stacklevel(),
         )
@@ -260,8 +281,7 @@ def hold_out(
 ) -> tuple[Observations, Cells]:
     """The ratings without some that are drawn at random, and those, in the order of the rows.
 
-    No user and no item loses all ratings. ``rng`` is a new one; all processes get all held-out
-    ratings.
+    No user and no item loses all ratings. ``rng`` is a new one; all processes get all held-out ratings.
     """
     n = observations.n_entries
     n_all = int(among.summed(np.array([n]))[0])
@@ -301,10 +321,11 @@ def times_with_cells(whole: Observations, parts: list[tuple[Cells, np.ndarray | 
     return found
 
 
-def with_cells(observations: Observations, cells: Cells) -> Observations:
+def with_cells(observations: Observations, cells: Cells, weight: np.ndarray | None = None) -> Observations:
     """The ratings with those of cells, but for unknown rows and columns and what was rated before."""
     known = (cells.row >= 0) & (cells.column >= 0)
-    return observations.insert(Cells(*(part[known] for part in cells)))
+    some = Cells(*(part[known] for part in cells))
+    return observations.insert(some, None if weight is None else weight[known])
 
 
 def _stretch(rng: np.random.Generator, start: int, n: int) -> np.ndarray:

@@ -11,10 +11,9 @@ ratings and explains its predictions. A :class:`Model` is a posterior that also 
 draws do not, since each of them is a model (``Posterior.models``). A :class:`UtilityModel` is a
 model whose levels are intervals of a Gaussian utility.
 
-Models are named tuples of arrays. Methods return another model, which shares what has not changed.
-Rows and columns are positions. Position −1 is unknown: a model ``with_unknown()`` has it as its
-last row and column. ``n_levels`` has the number of levels of each column; arrays over levels are as
-wide as the longest scale.
+Models are named tuples of arrays. Methods return another model, which shares what has not changed. Rows and
+columns are positions. Position −1 is unknown: a model ``with_unknown()`` has it as its last row and column.
+``n_levels`` has the number of levels of each column; arrays over levels are as wide as the longest scale.
 """
 
 from __future__ import annotations
@@ -32,9 +31,6 @@ from ordinalrbm.engine.side import Array
 from ordinalrbm.matrix.feature_priors import Tables
 
 Tree = TypeVar("Tree")  # named tuples and lists of arrays
-# Given places of rows, columns in the order of demand, what it is, and a number n: the n columns of
-# each row with the greatest product of demand and chance to be liked, and that product, in order.
-Choose = Callable[[np.ndarray, np.ndarray, np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 # Adds expected scores of all columns, (rows, columns) float32, for some rows.
 AddScores = Callable[[np.ndarray, np.ndarray], None]
 
@@ -57,6 +53,7 @@ class ExplainedCell(NamedTuple):
     worth: np.ndarray  # (L,) what each level of the column counts
     line: csr_array | None = None  # of the row in the table of features
     is_answered: bool = False  # whether the row has answered the cell itself
+    weight: np.ndarray | float = 1.0  # how many times each of the answers counts
 
 
 class Utilities(NamedTuple):
@@ -75,8 +72,7 @@ class Utilities(NamedTuple):
 class Product(NamedTuple):
     """A part of mean utilities: Σ_k weight_k (middle + gain (factor_k − middle)).
 
-    Weights belong to one side and factors to the other; their variances are empty if they have
-    none.
+    Weights belong to one side and factors to the other; their variances are empty if they have none.
     """
 
     weights: Array
@@ -111,7 +107,7 @@ class TableTerms(NamedTuple):
 class Backend(Protocol):
     """Where new rows are inferred; see :mod:`ordinalrbm.matrix.backends`."""
 
-    half_sweep: Callable[..., Array]
+    settle: Callable[..., None]  # as engines of half-sweeps have it
     infer_binary_rows: Callable[..., None]  # those of binary factors
 
     def working(self) -> AbstractContextManager[None]: ...
@@ -214,8 +210,8 @@ class Model(Posterior, Protocol):
         ``worth``, (columns, L), is what each level counts, from 0 to 1.
         """
 
-    def chooser(self, lowest: np.ndarray, rows: np.ndarray) -> Choose | None:
-        """A quick one for these rows, if there is any.
+    def liking(self, lowest: np.ndarray) -> Any:
+        """How likely rows like columns, for a kernel that can tell; else None.
 
         ``lowest`` are the lowest levels that are liked.
         """

@@ -45,7 +45,9 @@ class NormalEquations:
         counts = np.bincount(answers.cells().row[place[answers.column] >= 0], minlength=answers.n_rows)
         start = starts(counts)
         item = np.empty(start[-1], dtype=np.int32)
-        _fill_in_order(answers.row_start, answers.column, past.age, place, start, item)
+        every = np.zeros(n, dtype=np.int16)
+        of_rows = answers.row_start, answers.column, answers.level, past.age
+        _fill_in_order(*of_rows, place, every, start, item)
         blocks = len(FADING)
         self.gram = np.zeros((blocks * n, blocks * n), dtype=np.float32)
         self.cross = np.zeros((blocks * n, n), dtype=np.float32)
@@ -85,10 +87,10 @@ def _joint(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @compiled()
-def _fill_in_order(row_start, column, age, place, start, item):
+def _fill_in_order(row_start, column, level, age, place, lowest, start, item):
     for d in range(row_start.size - 1):
         own = slice(row_start[d], row_start[d + 1])
-        item[start[d] : start[d + 1]] = in_order(column[own], age[own], place)
+        item[start[d] : start[d + 1]] = in_order(column[own], level[own], age[own], place, lowest, True)
 
 
 @compiled()

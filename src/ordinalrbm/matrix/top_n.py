@@ -17,10 +17,8 @@ for an average row, a low and a high rating is expected. Measured from there, (�
 about the same for all columns, and it is an inner product: that of :class:`Vectors`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numba import prange
@@ -30,9 +28,11 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.base import FactorPosterior
 from ordinalrbm.engine.normal import polynomial
+from ordinalrbm.matrix.blend import DemandArrays, set_demand
+from ordinalrbm.matrix.item_weights import Past
 from ordinalrbm.matrix.predict import chance_from, gaussian_moments
-from ordinalrbm.matrix.protocol import AddScores, Choose, Model, UtilityModel
-from ordinalrbm.runtime.jit import compiled, inlined
+from ordinalrbm.matrix.protocol import AddScores, Model, UtilityModel
+from ordinalrbm.runtime.jit import compiled, inlined, kernel_function
 
 _BATCH_BYTES = 64 * 2**20
 # The eighth root of 1 − Φ(x) for 0 ≤ x ≤ _FAR as a polynomial of 2x/_FAR − 1, from the constant
@@ -93,6 +93,11 @@ class LeftOut(NamedTuple):
     seen: Observations | None = None
     closed: np.ndarray | None = None
 
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """As kernels see it."""
+        seen = _NO_SEEN if self.seen is None else (self.seen.row_start, self.seen.column)
+        return *seen, _NONE_CLOSED if self.closed is None else self.closed
+
     def take_from(self, scores: np.ndarray, rows: np.ndarray) -> None:
         if self.closed is not None:
             scores[:, self.closed] = -np.inf
@@ -101,6 +106,8 @@ class LeftOut(NamedTuple):
 
 
 NOTHING = LeftOut()
+_NO_SEEN = np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32)
+_NONE_CLOSED = np.zeros(0, dtype=bool)
 
 # ---- by scores --------------------------------------------------------------------------------
 
@@ -193,8 +200,7 @@ def as_shares(worth: np.ndarray) -> tuple[np.ndarray, float, float]:
 
 def to_records(item: np.ndarray, score: np.ndarray) -> Best:
     """One line per recommendation; rows that have seen much may have fewer than others."""
-    query, rank = np.nonzero(score > -np.inf)
-    return Best(query, item[query, rank], rank + 1, score[query, rank].astype(np.float64))
+    return Best(*_records(item, score))
 
 
 def threshold_table(cutpoints: np.ndarray, n_levels: np.ndarray, worth: np.ndarray) -> ThresholdTable:
@@ -233,7 +239,7 @@ MostWanted = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 Chance = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def best_wanted(most_wanted: MostWanted, choose: Choose, n_rows: int, n_columns: int, n: int) -> Best:
+def best_wanted(most_wanted: MostWanted, chance: Chance, n_rows: int, n_columns: int, n: int) -> Best:
     """The n columns of each row with the greatest product of demand and chance to be liked.
 
     A chance is at most one, so that a product is at most the demand: columns are looked at in the
@@ -249,67 +255,113 @@ def best_wanted(most_wanted: MostWanted, choose: Choose, n_rows: int, n_columns:
         for start in range(0, left.size, size):
             some = left[start : start + size]
             wanted, demand = most_wanted(some, m)
-            item[some], score[some] = choose(some, wanted, demand, n)
+            product = np.full(demand.shape, -np.inf)
+            there = np.nonzero(demand > -np.inf)
+            product[there] = demand[there] * chance(some[there[0]], wanted[there])
+            order = np.argsort(-product, axis=1, kind="stable")[:, :n]
+            item[some], score[some] = (np.take_along_axis(part, order, axis=1) for part in (wanted, product))
             # Those beyond have at most the demand of the last one that was looked at.
             is_open[start : start + size] = demand[:, -1] > score[some, -1]
         left, m = left[is_open & (m < n_columns)], _TIMES_MORE * m
     return to_records(item, score.astype(np.float32))
 
 
-def choose_by_chance(
-    chance: Chance, place: np.ndarray, wanted: np.ndarray, demand: np.ndarray, n: int
-) -> tuple[np.ndarray, np.ndarray]:
-    product = np.full(demand.shape, -np.inf)
-    there = np.nonzero(demand > -np.inf)
-    product[there] = demand[there] * chance(place[there[0]], wanted[there])
-    order = np.argsort(-product, axis=1, kind="stable")[:, :n]
-    item, score = (np.take_along_axis(part, order, axis=1) for part in (wanted, product))
-    return item, score
+class Liking(NamedTuple):
+    """How likely rows of one model with Gaussian factors like a column, as kernels see it."""
+
+    rows: FactorPosterior
+    columns: FactorPosterior
+    spread: float
+    lowest: np.ndarray  # (columns,) the lowest level that is liked
 
 
-def choose_by_gaussian(
-    model: Any,
-    lowest: np.ndarray,
+def best_liked(
+    demand: DemandArrays,
+    factors: np.ndarray,
+    past: Past,
     row: np.ndarray,
-    place: np.ndarray,
-    wanted: np.ndarray,
-    demand: np.ndarray,
     n: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Choose by one model with Gaussian factors, without a detour; ``lowest`` levels are liked."""
-    item = np.empty((place.size, n), dtype=np.int32)
-    score = np.empty((place.size, n))
-    cutpoints, spread = (model.row_cutpoints, model.column_cutpoints), float(model.spread)
-    query = (lowest, row[place], wanted, demand)
-    _choose(model.rows, model.columns, *cutpoints, model.n_levels, spread, *query, item, score)
-    return item, score
+    liking: Liking,
+    left_out: LeftOut,
+) -> Best:
+    """What :func:`best_wanted` finds, in one call from rows to lists; ``factors`` are of all rows."""
+    n_columns = len(demand[0])
+    n = min(n, n_columns)
+    item, score = np.empty((row.size, n), dtype=np.int32), np.empty((row.size, n), dtype=np.float32)
+    what = (factors, past.arrays(), *demand, *left_out.arrays(), *liking)
+    size = max(1, _BATCH_BYTES // (4 * max(n_columns, 1)))  # between blocks, Ctrl-C is heard
+    for start in range(0, row.size, size):
+        some = slice(start, start + size)
+        _best_liked(row[some], *what, item[some], score[some])
+    return to_records(item, score)
 
 
 # ---- kernels ----------------------------------------------------------------------------------
 
 
 @compiled(parallel=True)
-def _choose(
-    rows, columns, row_cutpoints, column_cutpoints, n_levels, spread, lowest, row, wanted, demand, item, score
-):
-    for place in prange(row.size):
-        best, found, d = score[place], item[place], row[place]
-        for k in range(best.size):
-            best[k] = -np.inf
-            found[k] = -1
-        for k in range(wanted.shape[1]):
-            own = np.float64(demand[place, k])
+def _best_liked(
+    row, factors, past, columns, neighbours, liked, sequence, exponents, least,
+    seen_start, seen, closed, of_rows, of_columns, spread, lowest, item, score,
+):  # fmt: skip
+    for r in prange(row.size):
+        d, scores, best = row[r], np.empty(len(columns), dtype=np.float32), np.empty(score.shape[1])
+        set_demand(factors[d], past, d, columns, neighbours, liked, sequence, exponents, least, scores)
+        for i in range(closed.size):
+            if closed[i]:
+                scores[i] = -np.inf
+        if 0 <= d < seen_start.size - 1:
+            _leave_out_row(scores, seen_start[d], seen_start[d + 1], seen)
+        liking = of_rows, of_columns, spread, lowest
+        _choose_row(scores, exponents.size > 0, d, liking, item[r], best)
+        score[r] = best
+
+
+@kernel_function
+def _choose_row(scores, are_logarithms, d, liking, found, best):
+    rows, columns, spread, lowest = liking
+    n, m = best.size, max(_FIRST_LOOK * best.size, _AT_LEAST)
+    while n:
+        m = min(m, scores.size)
+        wanted, demand = np.empty(m, dtype=np.int32), np.empty(m, dtype=np.float32)
+        _select_row(scores, wanted, demand)
+        best[:], found[:] = -np.inf, -1
+        own = np.float64(-np.inf)
+        for k in range(m):
+            own = np.float64(demand[k])
+            if are_logarithms and own > -np.inf:
+                own = np.exp(own)
             # A chance is at most one: what comes after is worth less than the worst found.
             if own == -np.inf or own <= best[0]:
                 break
-            i = wanted[place, k]
+            i = wanted[k]
             mean, deviation = gaussian_moments(rows, columns, d, i)
-            product = own * chance_from(
-                lowest[i], mean, spread * deviation, row_cutpoints[d], column_cutpoints[i], n_levels[i]
-            )
+            cutpoints, n_levels = columns.cutpoints[i], columns.n_levels[i]
+            chance = chance_from(lowest[i], mean, spread * deviation, rows.cutpoints[d], cutpoints, n_levels)
+            product = own * chance
             if product > best[0]:
-                _sift_down(best, found, best.size, product, i)
-        _sort_heap(best, found)
+                _sift_down(best, found, n, product, i)
+        # Those beyond have at most the demand of the last one that was looked at.
+        if m == scores.size or own <= best[0]:
+            break
+        m *= _TIMES_MORE
+    _sort_heap(best, found)
+
+
+@compiled()
+def _records(item, score):
+    n = 0
+    for r in range(score.shape[0]):
+        for k in range(score.shape[1]):
+            n += score[r, k] > -np.inf
+    query, place, rank = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    scores, n = np.empty(n), 0
+    for r in range(score.shape[0]):
+        for k in range(score.shape[1]):
+            if score[r, k] > -np.inf:
+                query[n], place[n], rank[n], scores[n] = r, item[r, k], k + 1, score[r, k]
+                n += 1
+    return query, place, rank, scores
 
 
 @compiled(parallel=True)
@@ -436,7 +488,7 @@ class Curves(NamedTuple):
         row_gaps: np.ndarray,
         worth: np.ndarray,
         deviation: np.ndarray,
-    ) -> Curves:
+    ) -> Self:
         """Curves of columns with such cutpoints; ``worth``, (columns, L), is what levels count."""
         width = worth.shape[1] - 1
         steps = np.exp(cutpoints[:, :width] + row_gaps[:width])

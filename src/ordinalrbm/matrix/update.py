@@ -8,30 +8,20 @@ and rows once more, each beginning where they are; all others stay. Where nearly
 ratings, it is the learner that goes on: then priors and weights of features are learnt on as well.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
-from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.base import FactorPosterior, Prior
+from ordinalrbm.matrix import variational
 from ordinalrbm.matrix.calibration import NO_SHIFTS
 from ordinalrbm.matrix.cold_start import cutpoints_by_levels
 from ordinalrbm.matrix.drift import NO_DRIFT, RowDrift
 from ordinalrbm.matrix.feature_priors import Tables, TrainedRows, Weights
 from ordinalrbm.matrix.protocol import Backend, ChangedRatings
-from ordinalrbm.matrix.variational import (
-    GaussianState,
-    epoch,
-    on_cpu,
-    posterior_of,
-    refit_rows,
-    swapped,
-    with_features_of,
-)
+from ordinalrbm.runtime.threads import one_blas_thread
 
 GaussianModel = Any  # of gaussian_model, whose methods these are
 
@@ -77,20 +67,18 @@ def infer_rows(
     mean = np.zeros((answers.n_rows, own.precision.size), dtype=np.float32)
     if expected.shape[1]:
         mean[:] = expected
-    variance = 0.0 * mean if is_point else np.tile(np.float32(1.0) / own.precision, (len(mean), 1))
-    rows = options.start or posterior_of(mean, variance, cutpoints.copy(), n_levels)
+    variance = np.zeros_like(mean)
+    if not is_point:
+        variance[:] = np.float32(1.0) / own.precision
+    rows = options.start or variational.posterior_of(mean, variance, cutpoints.copy(), n_levels)
     how: dict[str, Any] = {"spread": not is_point}
     if model.values.size:
         how["values"] = model.values
     with backend.working():
         rows, columns, prior = map(backend.to_device, (rows, columns, prior))
         given = backend.answers(answers)
-        for _ in range(options.most_sweeps or _MOST_SWEEPS):
-            before = 1.0 * rows.mean  # a copy, whatever kind of array it is
-            backend.half_sweep(given, rows, columns, prior, **how)
-            moved = (rows.mean - before) ** 2
-            if (moved <= options.settled**2 * rows.variance).all():
-                break
+        until = options.settled, options.most_sweeps or _MOST_SWEEPS
+        backend.settle(given, rows, columns, prior, *until, **how)
         return backend.to_host(rows)
 
 
@@ -158,7 +146,7 @@ def _move_changed(
     n_rounds: int,
     backend: Backend,
 ) -> None:
-    """Rows with other ratings than before, and as many, go only as far as these make them go; in place.
+    """Rows with other ratings than before, and no more, go only as far as these make them go; in place.
 
     Learning stops before rows have settled, and going on would move them by itself: what the ratings
     of before would do is taken off. Where these come back, so do the rows.
@@ -168,7 +156,7 @@ def _move_changed(
     for side, (ratings, was) in zip(sides, counts, strict=True):
         there = side.which[side.which < side.n_before]
         before_sides.append(side._replace(ratings=ratings, which=there))
-        changed.append(there[side.ratings.row_counts[there] == was[there]])
+        changed.append(there[side.ratings.row_counts[there] <= was[there]])
     if not any(which.size for which in changed):
         return
     base = _copied(before)
@@ -180,7 +168,7 @@ def _move_changed(
         cutpoints = old.cutpoints + (new.cutpoints - usual.cutpoints)
         least = np.finfo(np.float32).tiny  # those of points are zero
         variance = old.variance * (new.variance / np.maximum(usual.variance, least))
-        moved = posterior_of(mean, variance, cutpoints, old.n_levels)
+        moved = variational.posterior_of(mean, variance, cutpoints, old.n_levels)
         for part, own in zip(now, moved, strict=True):
             part[which] = own
 
@@ -226,7 +214,7 @@ def _nearly_all_touched(touched: ChangedRatings) -> bool:
 
 def _learnt_on(model: GaussianModel, ratings: Observations, tables: Tables, n_epochs: int) -> GaussianModel:
     """The model after some more epochs on all ratings; its arrays are changed."""
-    data = on_cpu(ratings)
+    data = variational.on_cpu(ratings)
     weights = [
         Weights(*(part.copy() for part in own.weights)) for own in (model.row_prior, model.column_prior)
     ]
@@ -242,15 +230,15 @@ def _learnt_on(model: GaussianModel, ratings: Observations, tables: Tables, n_ep
             (model.column_prior, model.columns, data.columns, tables.columns),
         )
     )
-    state = GaussianState(
+    state = variational.GaussianState(
         model.rows, model.columns, row_prior, column_prior, row_weights=weights[0], column_weights=weights[1]
     )
     if any(each.centre.size for each in weights):
-        data = with_features_of(data, state, tables)
-    with threadpool_limits(limits=1, user_api="blas"):
+        data = variational.with_features_of(data, state, tables)
+    with one_blas_thread():
         for number in range(_LATER, _LATER + n_epochs):
-            state = epoch(data, state, number, model.is_point)
-        state = refit_rows(data, state, model.is_point)
+            state = variational.epoch(data, state, number, model.is_point)
+        state = variational.refit_rows(data, state, model.is_point)
     return model.of_state(state)._replace(spread=model.spread, share=model.share)
 
 
@@ -264,7 +252,7 @@ def _infer_in_rounds(model: GaussianModel, sides: list[_Side], n_rounds: int, ba
     """Rows given columns, then columns given rows, round after round; in place."""
     for turn in range(n_rounds):
         n_new = _NEW_SWEEPS if turn == 0 else 1
-        for own, side in zip((model, swapped(model)), sides, strict=True):
+        for own, side in zip((model, variational.swapped(model)), sides, strict=True):
             is_new = side.which >= side.n_before
             _infer(own, side, side.which[is_new], n_new, side.others, backend)
             _infer(own, side, side.which[~is_new], 1, None, backend)
@@ -282,13 +270,12 @@ def _infer(
     if not which.size:
         return
     now = _taken(model.rows, which)
-    common = cutpoints_by_levels(model.rows.cutpoints, model.rows.n_levels)
     found = infer_rows(
         model,
         side.ratings.take_rows(which),
         None if side.table is None else side.table[which],
         others,
-        common[now.n_levels],
+        cutpoints_by_levels(model.rows.cutpoints, model.rows.n_levels)[now.n_levels],
         now.n_levels,
         InferOptions(_SETTLED, now, n_sweeps),
         backend,

@@ -10,20 +10,17 @@ In that form, answers that are missing can just be left out. What is left is a f
 
     μ_di = b_d + b_i + p_d · q_i,
 
-and given one side, the other is Gaussian. The posterior is a Gaussian with independent coordinates:
-what is not known about one side is carried into the regressions of the other, and the priors are
-learnt from the data, so that useless factors fade away. Or it is a point, with priors that
-stay.
+and given one side, the other is Gaussian. The posterior is a Gaussian with independent coordinates: what is
+not known about one side is carried into the regressions of the other, and the priors are learnt from the
+data, so that useless factors fade away. Or it is a point, with priors that stay.
 
 Gaussian matrix factorisation is the same with levels that stand for utilities known exactly
 (``values``), and thresholds in the middle between them. The unit of utilities follows the noise, so
 that it has variance one here, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -95,7 +92,7 @@ class GaussianState(NamedTuple):
     def n_factors(self) -> int:
         return self.rows.mean.shape[1] - 1
 
-    def with_rows(self, change: Callable[[Array], Array]) -> GaussianState:
+    def with_rows(self, change: Callable[[Array], Array]) -> Self:
         own, weights = self.row_prior, self.column_weights
         own = own._replace(cutpoints=change(own.cutpoints))
         if own.mean.shape[1]:
@@ -158,8 +155,10 @@ def start_with_values(
     # From 0 to 1 first: sums of large numbers have no room for small differences, or overflow.
     values = (values / 2 - values[0] / 2) / ((values[-1] / 2 - values[0] / 2) or 1.0)
     seen = values[observations.level]
-    deviation = float(seen.std()) or 1.0
-    standard = (values - seen.mean()) / deviation
+    weight = observations.weight if observations.weight.size else None
+    middle = np.average(seen, weights=weight)
+    deviation = float(np.sqrt(np.average((seen - middle) ** 2, weights=weight))) or 1.0
+    standard = (values - middle) / deviation
     state = start(observations, n_factors, seed, precisions._replace(gaps=np.inf))
     cutpoints = np.zeros(state.columns.cutpoints.shape[1])
     middles = 0.5 * (standard[1:] + standard[:-1])
@@ -177,8 +176,7 @@ def max_identifiable_factors(observations: Counted) -> int:
 def posterior_of(
     mean: np.ndarray, variance: np.ndarray, cutpoints: np.ndarray, n_levels: np.ndarray
 ) -> FactorPosterior:
-    levels = n_levels.astype(np.int32)
-    return FactorPosterior(mean, variance, cutpoints, gaps_of(cutpoints), levels)
+    return FactorPosterior(mean, variance, cutpoints, gaps_of(cutpoints), n_levels.astype(np.int32))
 
 
 def _unknown(n_factors: int, cutpoints: np.ndarray, n_levels: np.ndarray) -> FactorPosterior:
@@ -209,7 +207,7 @@ class Data(NamedTuple):
     scales: np.ndarray
     bins: BinViews | None = None  # of ratings in the order of time, if biases of rows drift
 
-    def with_offsets(self, drift: Path) -> Data:
+    def with_offsets(self, drift: Path) -> Self:
         """The same with the drift in the means of all ratings."""
         if self.bins is None:
             return self
@@ -407,8 +405,7 @@ def _learnt(prior: Prior, sums: Moments, is_weak: bool) -> Prior:
     found = (sums.n + 1.0) / (squares + _PRIOR_SQUARE)
     if is_weak:
         found[1:] = prior.precision[1:]
-    precision = _kept_if_fixed(prior.precision, found).astype(np.float32)
-    return prior._replace(precision=precision)
+    return prior._replace(precision=_kept_if_fixed(prior.precision, found).astype(np.float32))
 
 
 def _kept_if_fixed(precision: np.ndarray, found: np.ndarray) -> np.ndarray:
@@ -447,19 +444,18 @@ def _in_units_of_noise(view: View, state: GaussianState) -> GaussianState:
     if not state.values.size or not view.answers.n_entries:
         return state
     error = view.engine.squared_error(view.answers, state.rows, state.columns, state.values)
-    noise = max(error / view.answers.n_entries, _LEAST_NOISE * state.unit**2)
+    noise = max(error / view.answers.total_weight, _LEAST_NOISE * state.unit**2)
     per_unit = noise**-0.5
     rows, columns = (_rescaled(side, per_unit) for side in (state.rows, state.columns))
     row_prior, column_prior = (
         _rescaled_prior(prior, per_unit) for prior in (state.row_prior, state.column_prior)
     )
-    values = (state.values * per_unit).astype(np.float32)
     return state._replace(
         rows=rows,
         columns=columns,
         row_prior=row_prior,
         column_prior=column_prior,
-        values=values,
+        values=(state.values * per_unit).astype(np.float32),
         unit=state.unit * per_unit,
     )
 

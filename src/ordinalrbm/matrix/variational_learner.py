@@ -1,34 +1,23 @@
 """Learning Gaussian factors: epochs until there is no more to gain."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Cells, Counted, Counts, Observations, SharedRows
 from ordinalrbm.engine.base import gaps_of
 from ordinalrbm.engine.drift import Bins, first_path
 from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT
+from ordinalrbm.matrix import prepare
 from ordinalrbm.matrix.backends import backend_for
 from ordinalrbm.matrix.calibration import calibration, with_numbers
 from ordinalrbm.matrix.cpu import CPU, Cpu
 from ordinalrbm.matrix.drift import PlacedCells
 from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
 from ordinalrbm.matrix.gaussian_model import GaussianModel
-from ordinalrbm.matrix.prepare import (
-    NO_TIMES,
-    Fitted,
-    Loaded,
-    RatingTimes,
-    evenly_shared,
-    times_with_cells,
-    with_cells,
-)
 from ordinalrbm.matrix.variational import (
     Data,
     GaussianState,
@@ -41,6 +30,7 @@ from ordinalrbm.matrix.variational import (
     with_features_of,
     with_weights,
 )
+from ordinalrbm.runtime.threads import one_blas_thread
 from ordinalrbm.runtime.timing import stage
 from ordinalrbm.storage.reader import LARGEST_NUMBER, LARGEST_PARAMETER, wrong
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
@@ -107,22 +97,23 @@ def fit(
     settings: GaussianSettings,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
     tables: Tables = NO_TABLES,
-    times: RatingTimes = NO_TIMES,
-) -> Fitted:
+    times: prepare.RatingTimes = prepare.NO_TIMES,
+    validation_weight: np.ndarray | None = None,
+) -> prepare.Fitted:
     """Learn a model; Ctrl-C ends learning and gives the best epoch so far."""
     with stage("to where it is learnt"):
-        learner = _Learner(observations, validation, settings, tables, times)
+        learner = _Learner(observations, validation, settings, tables, times, validation_weight)
     # Small matrix products stand between the kernels. Threads of the BLAS would go on spinning
     # for a while after each, in the way of the kernels' own.
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         with stage("epochs"):
             writer, verbose = checkpoints.of("gaussian"), settings.verbose
             interrupted = learn(learner, writer, settings.n_epochs, verbose=verbose, watched="validation")
         with stage("calibration, and what was held out"):
             models, was_all = learner.models(is_over=not interrupted)
     best_epoch, interrupted = learner.stopping.best_epoch, interrupted or not was_all
-    models = evenly_shared(models)
-    return Fitted(models, best_epoch, learner.history, interrupted, loaded=learner.loaded)
+    models = prepare.evenly_shared(models)
+    return prepare.Fitted(models, best_epoch, learner.history, interrupted, loaded=learner.loaded)
 
 
 class _Learner:
@@ -134,10 +125,11 @@ class _Learner:
         validation: Cells | None,
         settings: GaussianSettings,
         tables: Tables,
-        times: RatingTimes,
+        times: prepare.RatingTimes,
+        validation_weight: np.ndarray | None,
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
-        self.tables, self.times = tables, times
+        self.tables, self.times, self.validation_weight = tables, times, validation_weight
         # Levels with values are learnt by each process for itself, on its cores.
         self.backend = CPU if settings.values.size else backend_for(settings.device)
         state = _start(observations, settings, tables)
@@ -151,11 +143,10 @@ class _Learner:
             self.placed = PlacedCells.of(validation, self.bins.at(validation.row, times.validation))
         self.gaussian = self.backend.to_device(state)
         if settings.rated_sets or tables.are_any:
-            own = self.backend.own_rows(tables)
-            self.data = with_features_of(self.data, self.gaussian, own)
+            self.data = with_features_of(self.data, self.gaussian, self.backend.own_rows(tables))
         self.best = self.gaussian
         self.last: list[GaussianModel] = []
-        self.loaded: Loaded | None = None
+        self.loaded: prepare.Loaded | None = None
         self.stopping = EarlyStopping(settings.patience, _WORTHWHILE)
         self.history: list[Record] = []
         self.started = time.perf_counter()
@@ -181,7 +172,8 @@ class _Learner:
         value = np.nan
         if self.validation is not None:
             model = GaussianModel.of_state(self.gaussian, self.bins)
-            value = self.backend.mean_log_probability(*self._at_their_times(model))
+            seen = self._at_their_times(model)
+            value = self.backend.mean_log_probability(*seen, self.validation_weight)
         if averaged > 1:
             model = self._model(self.backend.clone(self.gaussian))
             self.last = [*self.last, model][-averaged:]
@@ -233,9 +225,9 @@ class _Learner:
             return models, True
         observations: Counted | Counts = self.observations
         with ThreadPoolExecutor(1) as executor:  # as long as a few epochs of a GPU
-            calibrates = self.settings.calibrate
+            calibrates, seen = self.settings.calibrate, (self.observations, self.validation)
             found = executor.submit(
-                calibration(*self._at_their_times(models[-1]), self.observations, self.validation)
+                calibration(*self._at_their_times(models[-1]), *seen, self.validation_weight)
                 if calibrates
                 else lambda: None
             )
@@ -254,12 +246,14 @@ class _Learner:
         n_averaged = self.settings.n_averaged
         # A copy: an interruption leaves what was there.
         state = self.backend.clone(self.best if n_averaged == 1 else self.gaussian)
-        data, counted = self.backend.data_with(self.data, self.observations, cells, state.n_factors)
+        data, counted = self.backend.data_with(
+            self.data, self.observations, cells, state.n_factors, self.validation_weight
+        )
         if self.bins is not None:
             data, state = self._drifting_on(data, state, cells)
         self.data = data  # instead of what was there, whose memory is needed
         if not self.settings.values.size:  # which are learnt on the cores, whatever the device
-            self.loaded = Loaded(self.backend, counted, data)
+            self.loaded = prepare.Loaded(self.backend, counted, data)
         if self.settings.rated_sets or self.tables.are_any:
             data = with_features_of(data, state, self.backend.own_rows(self.tables))
         found: list[GaussianModel] = []
@@ -275,9 +269,9 @@ class _Learner:
         """With bins of more ratings, whose levels begin at those of the old bins at their times."""
         assert isinstance(self.observations, Observations) and self.bins is not None
         assert isinstance(self.backend, Cpu), "biases drift in one process alone"
-        whole = with_cells(self.observations, cells)
+        whole = prepare.with_cells(self.observations, cells, self.validation_weight)
         parts = [(self.observations.cells(), self.times.ratings), (cells, self.times.validation)]
-        time = times_with_cells(whole, parts)
+        time = prepare.times_with_cells(whole, parts)
         assert time is not None
         views = self.backend.bins(whole, time)
         new, rows = views.bins, np.repeat(np.arange(whole.n_rows), np.diff(views.bins.start))

@@ -5,8 +5,6 @@ astride (Heiberger and Robbins 2014). Where the vocabulary knows that a scale ru
 "disagree", it is turned round, so that agreement is on the right.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import takewhile
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The page of a schema: what each column of a file was taken for, with counts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import NamedTuple
 
@@ -35,11 +33,6 @@ def schema_page(source: Source, schema: Schema, *, title: str | None = None) -> 
         What its columns were taken for.
     title : str, optional
         By default, the name of the file.
-
-    Returns
-    -------
-    str
-        HTML.
 
     Examples
     --------
@@ -79,13 +72,11 @@ def _counts(source: Source, column: Column) -> dict[Code, int]:
     if tags is not None:
         counts |= Counter(tags[tags != ""].tolist())
     if BLANK in column.levels:
-        is_blank = Held.of(source, column).level == column.levels.index(BLANK)
-        counts[BLANK] = int(is_blank.sum())
+        counts[BLANK] = int((Held.of(source, column).level == column.levels.index(BLANK)).sum())
     return counts
 
 
 def _lines(counts: dict[Code, int], column: Column) -> tuple[list[_Line], int]:
-    """Codes with their counts; of many categories the most frequent ones, and how many more there are."""
     find_level, find_missing = position_finder(column.levels), position_finder(column.missing)
     levels = dict.fromkeys(column.levels, 0)
     missing = dict.fromkeys(column.missing, 0)

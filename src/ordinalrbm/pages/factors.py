@@ -1,7 +1,5 @@
 """Rotated factors with names that say what they are about."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

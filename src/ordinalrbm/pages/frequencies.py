@@ -1,7 +1,5 @@
 """How often each level of each question was chosen, and how often and why none was."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

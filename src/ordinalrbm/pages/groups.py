@@ -6,8 +6,6 @@ Rubin's rules, that among people and that between the fillings. Where a question
 was not asked there is nothing to fill: the person does not count for it.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -184,7 +182,6 @@ def group_means(
 def _moments(
     values: np.ndarray, grouping: Grouping, weights: np.ndarray, sample: Sample | None
 ) -> tuple[Moments, GroupMoments | None]:
-    """Moments of groups; with a sample also how their means are correlated."""
     if sample is None:
         return moments(values, grouping.code, len(grouping.groups), weights), None
     made = group_moments(values, grouping.code, len(grouping.groups), sample)
@@ -194,7 +191,6 @@ def _moments(
 def _compared(
     found: Moments, tested: np.ndarray, covariance: np.ndarray | None, freedom: np.ndarray | None
 ) -> list[Comparison | None]:
-    """A test of each column, among the groups that are ``tested`` (G, Q)."""
     if covariance is None or freedom is None:
         return [welch(found.at(own, q)) for q, own in enumerate(tested.T)]
     return [
@@ -226,8 +222,7 @@ def _from_everybody(
             degrees = variances.sum(axis=0) ** 2 / (variances**2 / freedom).sum(axis=0)
             sure = student_t.ppf(0.975, np.where(degrees > 0, degrees, np.inf))
             reach[g] = sure * (1.0 - share) * np.sqrt(variances.sum(axis=0))
-            apart = (1.0 - share) * (found.mean[g] - rest.mean)
-            difference[g] = np.where(rest.people > 0, apart, 0.0)
+            difference[g] = np.where(rest.people > 0, (1.0 - share) * (found.mean[g] - rest.mean), 0.0)
     spread = np.where(spread > 0, spread, 1.0)
     return difference / spread, (difference - reach) / spread, (difference + reach) / spread
 
@@ -345,8 +340,7 @@ def _pooled_means(
         # Where nothing was filled, nothing is lost.
         freedom = np.where(pooled.share > 0, pooled.freedom, complete)
         reach = student_t.ppf(0.975, freedom) * pooled.error
-    nobody = answered == 0
-    mean = np.where(nobody, np.nan, pooled.estimate)
+    mean = np.where(answered == 0, np.nan, pooled.estimate)
     every = Moments(mean, variance, pooled.error, freedom, size, answered)
     enough = (answered >= FEWEST_PEOPLE) & ~np.isnan(pooled.error)
     covariance, of_all, effect = None, None, None
@@ -551,8 +545,7 @@ def _tested(people: Compared, found: list[Grouping], factors: list[NamedFactor])
         group_means(people.scores, own, people.weight, absent | circular, people.sample)
         for own, absent, circular in zip(found, without, itself, strict=True)
     ]
-    adjusted = _adjusted([one.comparisons for one in means])
-    return list(map(_Tested, means, adjusted, never, without, itself))
+    return list(map(_Tested, means, _adjusted([one.comparisons for one in means]), never, without, itself))
 
 
 def _never_asked(people: Compared, found: list[Grouping]) -> list[np.ndarray]:
@@ -567,9 +560,7 @@ def _never_asked(people: Compared, found: list[Grouping]) -> list[np.ndarray]:
 
 
 def _adjusted(families: list[list[Comparison | None]]) -> list[list[float]]:
-    """p-values of all tests by Holm, NaN where there was no test."""
-    p = [test.p for family in families for test in family if test is not None]
-    rest = iter(holm(p))
+    rest = iter(holm([test.p for family in families for test in family if test is not None]))
     return [[np.nan if test is None else next(rest) for test in family] for family in families]
 
 
@@ -658,7 +649,6 @@ def _panels(one: _Tested, factors: list[NamedFactor]) -> list[dict[str, object]]
 def _left_out(
     one: _Tested, factors: list[NamedFactor], questions: list[Label]
 ) -> list[tuple[str, Label, Markup]]:
-    """Groups left out of factors, with the questions that they were never asked."""
     found = []
     for g, k in np.argwhere(one.without):
         weight = factors[k].rests * one.never[g]

@@ -4,8 +4,6 @@ The script ``live.js`` does what ``vector.posterior`` and ``vector.predict`` do 
 over all response styles, widened by linear response.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ Text from a file stays text: templates escape everything, data for scripts is JS
 can begin, and a policy in the page forbids every script but its own.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io
@@ -41,9 +39,6 @@ _SMALLEST_P = 0.001  # worth telling
 
 
 Progress = Callable[[str], None]
-
-
-# ---- labels and tables ------------------------------------------------------------------------
 
 
 class Label(NamedTuple):
@@ -124,9 +119,6 @@ def left_out_table(left_out: tuple[LeftOut, ...]) -> list[tuple[str, Table]]:
     return [("Left out", Table(("what", "why", "how many"), rows, ("", "", ",d")))]
 
 
-# ---- the page ---------------------------------------------------------------------------------
-
-
 class Page(str):
     """HTML, with the tables that are in it by what they are about."""
 
@@ -134,7 +126,6 @@ class Page(str):
 
 
 def _tables_in(content: object, about: str = "") -> Iterator[tuple[str, Table]]:
-    """Tables in what a page shows, by the names, labels and titles of what they are in."""
     if isinstance(content, Table):
         yield about, content
     elif isinstance(content, dict):
@@ -151,15 +142,18 @@ def _tables_in(content: object, about: str = "") -> Iterator[tuple[str, Table]]:
 def render(template: str, title: str, model: Any = None, **content: object) -> Page:
     """The page of a template, which every file can hold; of a model, with how learning went."""
     scripts = [Markup(_file(name)) for name in (*_SCRIPTS, *_MORE_SCRIPTS.get(template, ()))]
-    page = _environment().get_template(template)
-    html = page.render(
-        version=__version__,
-        policy=_policy(scripts),
-        style=Markup(_file("style.css")),
-        scripts=scripts,
-        title=title,
-        **({} if model is None else _learning(model)),
-        **content,
+    html = (
+        _environment()
+        .get_template(template)
+        .render(
+            version=__version__,
+            policy=_policy(scripts),
+            style=Markup(_file("style.css")),
+            scripts=scripts,
+            title=title,
+            **({} if model is None else _learning(model)),
+            **content,
+        )
     )
     # Half a character, as broken files have them, cannot be written.
     whole = Page(printable(html.encode("utf-8", "replace").decode("utf-8")))

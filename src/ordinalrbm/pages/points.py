@@ -6,8 +6,6 @@ factors. On the page every variable is one byte per person: codes from 0 to 254,
 nothing is known, compressed one by one, so that only what somebody wants to see is unpacked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -43,9 +41,6 @@ _JITTER = 0.35
 _N_POINTS = 33
 _BEYOND = 1.5  # how far a curve goes on beyond the outermost threshold, in standard deviations
 _MIDDLE = (0.1, 0.9)
-
-
-# ---- places -----------------------------------------------------------------------------------
 
 
 class Places(NamedTuple):
@@ -103,9 +98,6 @@ def _between(distance: np.ndarray, spots: np.ndarray, noise: np.ndarray) -> np.n
     # than elsewhere, so that nobody is thrown off the map.
     apart = np.minimum(np.where(off > 0, off, np.inf).min(axis=1, keepdims=True), reach)
     return mean + _JITTER * np.minimum(apart, 2.0 * np.median(apart)) * np.clip(noise, -2.0, 2.0)
-
-
-# ---- the map ----------------------------------------------------------------------------------
 
 
 class Variable(NamedTuple):
@@ -224,7 +216,6 @@ def _kinds(values: pd.Series, name: str, section: str) -> Variable:
 
 
 def _largest_first(code: np.ndarray, categories: list[str]) -> tuple[np.ndarray, list[str]]:
-    """Kinds by size; those beyond the largest 250 become one."""
     count = np.bincount(code[code >= 0], minlength=len(categories))
     order = np.argsort(-count, kind="stable")
     order = order[count[order] > 0]
@@ -234,9 +225,6 @@ def _largest_first(code: np.ndarray, categories: list[str]) -> tuple[np.ndarray,
     if len(order) > _MOST_KINDS:
         labels.append(f"({len(order) - _MOST_KINDS} smaller kinds)")
     return place[code], labels
-
-
-# ---- response curves --------------------------------------------------------------------------
 
 
 def response_curves(model: CumulativeRBM, names: list[str], people: Any = None) -> list[Curves]:

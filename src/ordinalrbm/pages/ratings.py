@@ -1,10 +1,8 @@
 """The page of ratings: what its sections show."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -104,7 +102,6 @@ def ratings_page(
     if isinstance(known.scales, Scale):  # the same for all items
         levels = known.scales.names
     counts = np.bincount(known.observations.level, minlength=len(levels))
-    given = levels_of(levels, counts / max(counts.sum(), 1), counts, ordered=True)
     return render(
         "ratings.html.j2",
         title or "Ratings",
@@ -113,7 +110,7 @@ def ratings_page(
         tail=_long_tail(known),
         known=known,
         density=known.observations.density,
-        levels=given,
+        levels=levels_of(levels, counts / max(counts.sum(), 1), counts, ordered=True),
         left_out=None if left_out is None else left_out_table(tuple(left_out)),
         scores=scores,
         example=example,
@@ -291,7 +288,7 @@ class Items(NamedTuple):
     order: list[int]  # of the factors, those that move most first
 
     @classmethod
-    def of(cls, model: Any) -> Items:
+    def of(cls, model: Any) -> Self:
         """Those of a fitted model of ratings."""
         vectors, names = item_vectors(model)
         spread = vectors.std(axis=0)

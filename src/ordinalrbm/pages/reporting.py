@@ -69,10 +69,6 @@ def report(
         ``title``, and other options of :func:`ordinalrbm.pages.survey_page` (``group``, ...) or
         :func:`ordinalrbm.pages.ratings_page` (``example_user``, ...).
 
-    Returns
-    -------
-    Path of the page
-
     Examples
     --------
     >>> import os, tempfile, pandas as pd, ordinalrbm as orbm
@@ -177,9 +173,6 @@ def learnt(
     train, test = hide_ratings(data, _SHARE, seed)
     say(f"learning from all ratings but {len(test):,}, which are hidden")
     return Subject(learn(train), None, {"test": test, "left_out": (), **more})
-
-
-# ---- tables -----------------------------------------------------------------------------------
 
 
 def check_tables(path: StrPath, argument: str = "tables") -> None:

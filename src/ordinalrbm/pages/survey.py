@@ -1,10 +1,8 @@
 """The page of a survey, and of its model alone: what their sections show."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -165,8 +163,7 @@ def _checked(model: CumulativeRBM, survey: Survey, group: str | None) -> Survey:
     check_is_fitted(model, "model_")
     names, known = survey.encoded.names or [], model.questionnaire_
     learnt = list(getattr(model, "feature_names_in_", names))
-    n_ordered = known.kinds.count("ordinal")
-    if learnt[:n_ordered] != names or set(known.kinds[: len(names)]) != {"ordinal"}:
+    if learnt[: known.kinds.count("ordinal")] != names or set(known.kinds[: len(names)]) != {"ordinal"}:
         raise DataError(
             "The questions of the survey are not those that the model was fitted on; give the "
             "survey that it has learnt from."
@@ -222,11 +219,6 @@ def model_page(model: Any, *, title: str | None = None) -> Page:
     model : CumulativeRBM or an estimator of ratings, fitted
     title : str, optional
 
-    Returns
-    -------
-    str
-        HTML.
-
     Examples
     --------
     >>> import numpy as np, ordinalrbm as orbm
@@ -269,12 +261,11 @@ class _Sections:
     seed: int
 
     @classmethod
-    def of(cls, model: CumulativeRBM, survey: Survey, answered: np.ndarray, seed: int) -> _Sections:
+    def of(cls, model: CumulativeRBM, survey: Survey, answered: np.ndarray, seed: int) -> Self:
         texts = texts_of(survey.schema)
         reading = model.factor_solution(questions=texts)
         labels = labels_of([*(survey.encoded.names or []), *map(str, survey.background)], texts)
-        categories = set(reading.loadings.index) - set(labels)
-        labels |= labels_of(categories, reading.questions)
+        labels |= labels_of(set(reading.loadings.index) - set(labels), reading.questions)
         factors = named_factors(reading, {str(name): labels[name] for name in reading.loadings.index})
         scores = model.scores(survey.table).to_numpy()
         return cls(model, survey, answered, scores, reading, labels, factors, seed)
@@ -315,8 +306,7 @@ class _Sections:
         if the_map is not None:
             variables = the_map["data"]["variables"]
             on_map = {v["column"]: k for k, v in enumerate(variables) if v["section"] == "Answers"}
-            table = as_table(self.survey.table.subset(the_map["rows"]))
-            people = self.model.questionnaire_.encode(table)
+            people = self.model.questionnaire_.encode(as_table(self.survey.table.subset(the_map["rows"])))
         found = live_model(self.model, names, self.labels, curves, people, on_map)
         return found | {"ask": worth_asking(self.reading, names)}
 
@@ -335,8 +325,7 @@ class _Sections:
             asked = [labels[name] for name in chosen.nominal]
             # Of other kinds than scales, nothing tells why there is none.
             why = np.full(counts.to_dense().shape, REASONS.index("no answer"))
-            encoded = Encoded(counts, scales)
-            categories = frequencies(encoded, asked, self.weight, why, ordered=False)
+            categories = frequencies(Encoded(counts, scales), asked, self.weight, why, ordered=False)
         found = [summary_of(survey.background[n], labels[n], self.weight) for n in chosen.numeric]
         head = ("question", "answered", "mean", "sd", "minimum", "25%", "median", "75%", "maximum")
         numbers = [(s.label, s.n_answered, s.mean, s.deviation, *s.quantiles) for s in found]
@@ -379,8 +368,7 @@ class _Sections:
 
     def points(self, opening: str | None, rows: np.ndarray) -> Described:
         """Names, what to colour points by, and what to tell of each: questions that move most."""
-        background = self.survey.background.reset_index(drop=True).iloc[rows]
-        known = self._variables(background, "Background")
+        known = self._variables(self.survey.background.reset_index(drop=True).iloc[rows], "Background")
         asked = self._variables(self.survey.encoded.subset(rows).to_frame(), "Answers")
         scored = [
             variable_of(pd.Series(self.scores[rows, factor.place]), shortened(factor.short, 120), "Factors")
@@ -454,8 +442,7 @@ def _left_out(survey: Survey) -> list[tuple[str, Table]]:
     if ignored:
         known = labels_of([column.name for column in ignored], texts_of(survey.schema))
         rows = [(known[column.name], column.reason) for column in ignored]
-        unused = Table(("column", "why it is not used"), rows, ("", ""))
-        found.append(("Columns that are not used", unused))
+        found.append(("Columns that are not used", Table(("column", "why it is not used"), rows, ("", ""))))
     codes = _codes_without_answer(survey)
     if codes:
         head = ("code", "columns", "which")

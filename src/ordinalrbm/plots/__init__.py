@@ -1,10 +1,9 @@
 """Figures: maps, learning curves, factors, response curves, groups, calibration.
 
-Every function takes data and returns a :class:`matplotlib.figure.Figure` of its own, with a ``title``
-above and a small ``note`` below, if given. Those that have a single panel draw it into the axes
-``ax`` instead, if given, and return the figure of these. pyplot is not used, so no figure stays open
-and no display is needed; save with ``figure.savefig("map.png")``. A dollar sign in a label does not
-start a formula.
+Every function takes data and returns a :class:`matplotlib.figure.Figure` of its own, with a ``title`` above
+and a small ``note`` below, if given. Those that have a single panel draw it into the axes ``ax`` instead, if
+given, and return the figure of these. pyplot is not used, so no figure stays open and no display is needed;
+save with ``figure.savefig("map.png")``. A dollar sign in a label does not start a formula.
 """
 
 from ordinalrbm.plots.factors import group_differences, information_curves, item_curves, loading_map

@@ -1,7 +1,5 @@
 """What factors are: loadings of the questions, curves along a factor, and how groups differ."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,25 +8,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.plots.style import (
-    KINDS,
-    bare,
-    framed,
-    panels,
-    plain_text,
-    shades,
-    shortened,
-    unboxed,
-    wrapped,
-)
+from ordinalrbm.plots import style
 
 _PANELS_PER_ROW, _GROUP_PANELS_PER_ROW = 4, 3
-_MOST_LINES = len(KINDS)  # questions with a colour of their own
+_MOST_LINES = len(style.KINDS)  # questions with a colour of their own
 _OF_GROUPS = ("panel", "group", "mean", "low", "high")
 _SIGNED = "RdBu_r"  # white at zero, told apart with any kind of colour vision
 
 
-@plain_text
+@style.plain_text
 def loading_map(
     loadings: pd.DataFrame,
     questions: Mapping[str, str] | None = None,
@@ -56,7 +44,7 @@ def loading_map(
     if loadings.empty:
         raise DataError("There is no loading to draw; give at least one question and factor.")
     n_items, n_factors = loadings.shape
-    figure, (axes,) = panels(1, 1, 4.2 + 0.62 * n_factors, 0.7 + 0.24 * n_items, ax=ax)
+    figure, (axes,) = style.panels(1, 1, 4.2 + 0.62 * n_factors, 0.7 + 0.24 * n_items, ax=ax)
     values = loadings.to_numpy(dtype=np.float64)
     image = axes.imshow(values, cmap=_SIGNED, vmin=-1, vmax=1, aspect="auto")
     for (row, column), value in np.ndenumerate(values):
@@ -67,17 +55,17 @@ def loading_map(
     named = [
         f"{name}: {text}" if text else str(name) for name, text in zip(loadings.index, texts, strict=True)
     ]
-    axes.set_yticks(np.arange(n_items), [shortened(name, 48) for name in named], fontsize=8)
+    axes.set_yticks(np.arange(n_items), [style.shortened(name, 48) for name in named], fontsize=8)
     axes.set_xticks(np.arange(n_factors), [str(name) for name in loadings.columns], fontsize=8)
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     axes.set_ylabel("question")
     figure.colorbar(image, ax=axes, label="loading", shrink=0.6)
-    return framed(figure, title, note, ax)
+    return style.framed(figure, title, note, ax)
 
 
-@plain_text
+@style.plain_text
 def item_curves(curves: Mapping[str, pd.DataFrame], *, title: str = "", note: str = "") -> Figure:
     """Item response curves: how likely each level of a question is along a factor.
 
@@ -96,22 +84,22 @@ def item_curves(curves: Mapping[str, pd.DataFrame], *, title: str = "", note: st
     """
     if not curves:
         raise DataError("There is no question to draw; give at least one.")
-    figure, all_axes = panels(len(curves), _PANELS_PER_ROW, 3.0, 2.5, (0.3, 0.4))
+    figure, all_axes = style.panels(len(curves), _PANELS_PER_ROW, 3.0, 2.5, (0.3, 0.4))
     for axes, (name, table) in zip(all_axes, curves.items(), strict=True):
         levels = table.drop(columns="information", errors="ignore")
-        for level, colour in zip(levels.columns, shades(levels.shape[1]), strict=True):
-            axes.plot(levels.index, levels[level], color=colour, label=shortened(level, 24))
+        for level, colour in zip(levels.columns, style.shades(levels.shape[1]), strict=True):
+            axes.plot(levels.index, levels[level], color=colour, label=style.shortened(level, 24))
         axes.set(ylim=(0, 1), xlim=(levels.index[0], levels.index[-1]))
-        axes.set_title(wrapped(name, 36), fontsize="small", loc="left")
+        axes.set_title(style.wrapped(name, 36), fontsize="small", loc="left")
         axes.set_xlabel(f"{table.index.name} (standard deviations)", fontsize=8)
         axes.set_ylabel("probability", fontsize=8)
         axes.tick_params(labelsize=7)
-        unboxed(axes)
+        style.unboxed(axes)
         axes.legend(fontsize=6, frameon=False)
-    return framed(figure, title, note)
+    return style.framed(figure, title, note)
 
 
-@plain_text
+@style.plain_text
 def information_curves(
     information: pd.DataFrame, *, title: str = "", note: str = "", ax: Axes | None = None
 ) -> Figure:
@@ -132,22 +120,22 @@ def information_curves(
     """
     if information.empty:
         raise DataError("There is no question to draw; give at least one.")
-    figure, (axes,) = panels(1, 1, 6.4, 3.8, ax=ax)
+    figure, (axes,) = style.panels(1, 1, 6.4, 3.8, ax=ax)
     items = information.drop(columns="total", errors="ignore")
     most = items.max().sort_values(ascending=False, kind="stable").index[: _MOST_LINES - 1]
-    for item, colour in zip(most, KINDS, strict=False):
-        axes.plot(items.index, items[item], color=colour, label=shortened(item, 40))
+    for item, colour in zip(most, style.KINDS, strict=False):
+        axes.plot(items.index, items[item], color=colour, label=style.shortened(item, 40))
     if "total" in information:
         axes.plot(information.index, information["total"], color="black", lw=2, label="all together")
     axes.set_xlabel(f"{information.index.name} (standard deviations)")
     axes.set_ylabel("Fisher information")
     axes.set_ylim(bottom=0)
-    unboxed(axes)
+    style.unboxed(axes)
     axes.legend(fontsize=7, frameon=False)
-    return framed(figure, title, note, ax)
+    return style.framed(figure, title, note, ax)
 
 
-@plain_text
+@style.plain_text
 def group_differences(
     means: pd.DataFrame,
     *,
@@ -185,23 +173,22 @@ def group_differences(
     names = list(dict.fromkeys(means["panel"]))
     first = means[means["panel"] == names[0]].sort_values("mean", ascending=False, kind="stable")
     groups = list(first["group"])
-    figure, all_axes = panels(
+    figure, all_axes = style.panels(
         len(names), _GROUP_PANELS_PER_ROW, 3.1, 0.23 * len(groups) + 1.1, (1.6, 0.3), sharex=True, sharey=True
     )
     for axes, panel in zip(all_axes, names, strict=True):
-        lines = means[means["panel"] == panel].set_index("group").reindex(groups)
-        _dots(axes, lines, middle)
-        axes.set_title(wrapped(panel, 36, max_lines=3), fontsize="small", loc="left")
-    all_axes[0].set_yticks(np.arange(len(groups)), [shortened(group, 28) for group in groups])
+        _dots(axes, means[means["panel"] == panel].set_index("group").reindex(groups), middle)
+        axes.set_title(style.wrapped(panel, 36, max_lines=3), fontsize="small", loc="left")
+    all_axes[0].set_yticks(np.arange(len(groups)), [style.shortened(group, 28) for group in groups])
     all_axes[0].set_ylim(len(groups) - 0.4, -0.6)
-    return framed(figure, title, f"{measure}\n{note}" if note else measure)
+    return style.framed(figure, title, f"{measure}\n{note}" if note else measure)
 
 
 def _dots(axes: Axes, lines: pd.DataFrame, middle: float) -> None:
     height = np.arange(len(lines))
     axes.axvline(middle, color="#AAAAAA", lw=1, zorder=0)
-    axes.hlines(height, lines["low"], lines["high"], color=KINDS[0], lw=1.6)
-    axes.scatter(lines["mean"], height, s=18, color=KINDS[0], zorder=2)
+    axes.hlines(height, lines["low"], lines["high"], color=style.KINDS[0], lw=1.6)
+    axes.scatter(lines["mean"], height, s=18, color=style.KINDS[0], zorder=2)
     axes.tick_params(labelsize=8)
     axes.grid(axis="x", color="#EEEEEE")
-    bare(axes)
+    style.bare(axes)

@@ -1,7 +1,5 @@
 """How imputed answers differ from given ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,9 +17,8 @@ _PANELS_PER_ROW, _MOST_BARS = 4, 12
 def observed_and_imputed(X: Any, tables: Sequence[Any], *, title: str = "", note: str = "") -> Figure:
     """Shares of levels among given answers and among imputed ones, one panel per question with gaps.
 
-    Both need not be alike: where people with certain other answers leave a question out more often, what
-    they would have said differs. A line shows how far the imputed tables differ. Numbers are put into ten
-    classes.
+    Both need not be alike: where people with certain other answers leave a question out more often, what they
+    would have said differs. A line shows how far the imputed tables differ. Numbers are put into ten classes.
 
     Parameters
     ----------

@@ -1,7 +1,5 @@
 """Maps: rows by their factors, and which columns go together."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,10 +36,6 @@ def row_positions(factors: ArrayLike, *, random_state: int = 0, max_iter: int = 
     random_state : int, default=0
     max_iter : int, default=500
         Steps of t-SNE, at least 250. More make clusters stand out a little further.
-
-    Returns
-    -------
-    (n, 2) array
 
     Examples
     --------

@@ -1,7 +1,5 @@
 """What factors do to answers, and how likely each level is along a question's utility."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -70,8 +68,7 @@ def factor_bars(
         for x, label, end in ((0.0, question.levels[0], "left"), (1.0, question.levels[-1], "right")):
             axes.text(x, line - 0.26, shortened(label, 44), color=QUIET, fontsize=7, ha=end, va="center")
     lines = np.arange(len(moved))
-    heights = np.concatenate([lines - 0.03, lines + 0.27])
-    axes.set_yticks(heights, np.repeat(ends, len(moved)).tolist())
+    axes.set_yticks(np.concatenate([lines - 0.03, lines + 0.27]), np.repeat(ends, len(moved)).tolist())
     axes.tick_params(axis="y", labelsize=7, labelcolor=QUIET)
     names = axes.secondary_yaxis(-0.09 if max(map(len, ends)) < 5 else -0.12)
     names.set_yticks(lines + 0.1, [wrapped(question.name, 26, max_lines=3) for question in moved])
@@ -127,8 +124,7 @@ def response_curves(questions: Sequence[Curves], *, title: str = "", note: str =
 
 
 def _curves(axes: Axes, question: Curves) -> None:
-    colours = shades(len(question.levels))
-    axes.stackplot(question.utility, question.probability.T, colors=colours, lw=0)
+    axes.stackplot(question.utility, question.probability.T, colors=shades(len(question.levels)), lw=0)
     for threshold in question.thresholds:
         axes.axvline(threshold, color="white", lw=0.8, ls="--")
     if question.middle is not None:

@@ -1,7 +1,5 @@
 """How learning went, how well hidden answers are predicted, and whether probabilities are calibrated."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,19 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.plots.style import (
-    KINDS,
-    QUIET,
-    add_legend,
-    bare,
-    framed,
-    panels,
-    plain_text,
-    shades,
-    shortened,
-    unboxed,
-    wrapped,
-)
+from ordinalrbm.plots import style
 
 # What a learning history calls them, and what they are.
 _CURVES = {
@@ -32,7 +18,7 @@ _CURVES = {
 }
 
 
-@plain_text
+@style.plain_text
 def learning_curve(
     history: pd.DataFrame,
     *,
@@ -58,22 +44,22 @@ def learning_curve(
     >>> learning_curve(history, best_epoch=3).axes[0].get_xlabel()
     'epoch'
     """
-    figure, (axes,) = panels(1, 1, 5.4, 3.4, ax=ax)
+    figure, (axes,) = style.panels(1, 1, 5.4, 3.4, ax=ax)
     curves = {name: label for name, label in _CURVES.items() if name in history}
-    for (name, label), colour in zip(curves.items(), KINDS, strict=False):
+    for (name, label), colour in zip(curves.items(), style.KINDS, strict=False):
         if history[name].notna().any():
             axes.plot(history["epoch"], history[name], "o-", color=colour, ms=3, label=label)
     if best_epoch is not None:
-        axes.axvline(best_epoch, color=QUIET, lw=1, ls=":", label=f"epoch {best_epoch} was kept")
+        axes.axvline(best_epoch, color=style.QUIET, lw=1, ls=":", label=f"epoch {best_epoch} was kept")
     axes.set(xlabel="epoch", ylabel="log-likelihood\nper answer")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    unboxed(axes)
+    style.unboxed(axes)
     if axes.get_legend_handles_labels()[0]:
-        add_legend(axes, "left", inside=ax is not None)
-    return framed(figure, title, note, ax)
+        style.add_legend(axes, "left", inside=ax is not None)
+    return style.framed(figure, title, note, ax)
 
 
-@plain_text
+@style.plain_text
 def hidden_answers(
     scores: pd.DataFrame,
     *,
@@ -104,23 +90,23 @@ def hidden_answers(
     gain = (scores["usual"] - scores["model"]).to_numpy(dtype=np.float64)
     lines = scores.iloc[np.argsort(-gain, kind="stable")]
     height = np.arange(len(lines))
-    figure, (axes,) = panels(1, 1, 7.0, 0.21 * len(lines) + 1.1, ax=ax)
+    figure, (axes,) = style.panels(1, 1, 7.0, 0.21 * len(lines) + 1.1, ax=ax)
     axes.hlines(height, lines["model"], lines["usual"], color="#CCCCCC", lw=2, zorder=1)
     common = "most common answer"
-    axes.scatter(lines["usual"], height, 24, zorder=2, facecolor="white", edgecolor=QUIET, label=common)
-    axes.scatter(lines["model"], height, 24, zorder=2, color=KINDS[0], label="model")
-    axes.set_yticks(height, [wrapped(name, 34, max_lines=1) for name in lines.index])
+    axes.scatter(lines["usual"], height, 24, zorder=2, facecolor="white", edgecolor=style.QUIET, label=common)
+    axes.scatter(lines["model"], height, 24, zorder=2, color=style.KINDS[0], label="model")
+    axes.set_yticks(height, [style.wrapped(name, 34, max_lines=1) for name in lines.index])
     axes.set_ylim(len(lines) - 0.4, -0.6)
     axes.set_xlabel(f"{measure} (less is better)")
     axes.tick_params(axis="y", labelsize=8)
     axes.grid(axis="x", color="#EEEEEE")
     axes.set_axisbelow(True)
-    bare(axes)
-    add_legend(axes, "right", inside=ax is not None, ncols=2)
-    return framed(figure, title, note, ax)
+    style.bare(axes)
+    style.add_legend(axes, "right", inside=ax is not None, ncols=2)
+    return style.framed(figure, title, note, ax)
 
 
-@plain_text
+@style.plain_text
 def level_shares(
     levels: Sequence[str], counts: Sequence[int], *, title: str = "", note: str = "", ax: Axes | None = None
 ) -> Figure:
@@ -141,20 +127,19 @@ def level_shares(
     ['25%', '75%']
     """
     shares = np.asarray(counts, dtype=np.float64) / max(np.sum(counts), 1)
-    figure, (axes,) = panels(1, 1, 6.0, 0.26 * len(levels) + 0.5, ax=ax)
-    axes.barh(np.arange(len(levels)), shares, 0.75, color=shades(len(levels)))
+    figure, (axes,) = style.panels(1, 1, 6.0, 0.26 * len(levels) + 0.5, ax=ax)
+    axes.barh(np.arange(len(levels)), shares, 0.75, color=style.shades(len(levels)))
     for level, share in enumerate(shares):
-        end = share + 0.01 * shares.max()
-        axes.text(end, level, f"{share:.0%}", va="center", fontsize=8)
-    axes.set_yticks(np.arange(len(levels)), [shortened(level, 30) for level in levels])
+        axes.text(share + 0.01 * shares.max(), level, f"{share:.0%}", va="center", fontsize=8)
+    axes.set_yticks(np.arange(len(levels)), [style.shortened(level, 30) for level in levels])
     axes.set(xticks=[], ylim=(len(levels) - 0.5, -0.5))
     axes.tick_params(labelsize=9)
     axes.spines["bottom"].set_visible(False)
-    bare(axes)
-    return framed(figure, title, note, ax)
+    style.bare(axes)
+    return style.framed(figure, title, note, ax)
 
 
-@plain_text
+@style.plain_text
 def calibration(reliability: pd.DataFrame, *, title: str = "", note: str = "") -> Figure:
     """How often levels were answered, by the probability that was predicted for them.
 
@@ -180,7 +165,7 @@ def calibration(reliability: pd.DataFrame, *, title: str = "", note: str = "") -
         known["observed"],
         yerr=1.96 * known["standard_error"],
         fmt="o",
-        color=KINDS[0],
+        color=style.KINDS[0],
         ms=5,
         label="model, with 95% intervals",
     )
@@ -189,14 +174,14 @@ def calibration(reliability: pd.DataFrame, *, title: str = "", note: str = "") -
     axes.tick_params(labelbottom=True)
     axes.legend(frameon=False, loc="upper left", fontsize="small")
     width = reliability["high"] - reliability["low"]
-    counts.bar(reliability["low"], reliability["count"], width * 0.94, align="edge", color=QUIET)
+    counts.bar(reliability["low"], reliability["count"], width * 0.94, align="edge", color=style.QUIET)
     counts.set_ylabel("how many")
     for one in (axes, counts):
-        unboxed(one)
-    return framed(figure, title, note)
+        style.unboxed(one)
+    return style.framed(figure, title, note)
 
 
-@plain_text
+@style.plain_text
 def predictive_check(check: pd.DataFrame, *, title: str = "", note: str = "") -> Figure:
     """Shares of levels, totals and correlations as observed, and where a model's draws are.
 
@@ -214,16 +199,16 @@ def predictive_check(check: pd.DataFrame, *, title: str = "", note: str = "") ->
     >>> [axes.get_xlabel() for axes in predictive_check(model.predictive_check(food, n_draws=5)).axes]
     ['predicted share of a level', 'mean place on all scales', 'predicted correlation']
     """
-    figure, (shares, totals, correlations) = panels(3, 3, 4.0, 3.9)
+    figure, (shares, totals, correlations) = style.panels(3, 3, 4.0, 3.9)
     for axes, kind, what in (
         (shares, "share", "share of a level"),
         (correlations, "correlation", "correlation"),
     ):
         lines = check[check.index.get_level_values(0) == kind]
         away = (lines["observed"] < lines["low"]) | (lines["observed"] > lines["high"])
-        for some, colour in ((~away, KINDS[0]), (away, KINDS[5])):
+        for some, colour in ((~away, style.KINDS[0]), (away, style.KINDS[5])):
             x, low, high, y = (lines.loc[some, name] for name in ("predicted", "low", "high", "observed"))
-            label = f"{some.sum()} {'outside' if colour == KINDS[5] else 'inside'}"
+            label = f"{some.sum()} {'outside' if colour == style.KINDS[5] else 'inside'}"
             axes.hlines(y, low, high, color=colour, lw=1, alpha=0.5)
             axes.plot(x, y, "o", color=colour, ms=3, label=label)
         axes.axline((0, 0), slope=1, color="#AAAAAA", lw=1, ls="--")
@@ -231,10 +216,12 @@ def predictive_check(check: pd.DataFrame, *, title: str = "", note: str = "") ->
         axes.legend(frameon=False, fontsize="small", title="95% of the draws", title_fontsize="small")
     bars = check.loc["total"]
     place = bars.index.get_level_values("of").to_numpy(dtype=np.float64)
-    totals.fill_between(place, bars["low"], bars["high"], color=KINDS[4], alpha=0.4, label="95% of the draws")
+    totals.fill_between(
+        place, bars["low"], bars["high"], color=style.KINDS[4], alpha=0.4, label="95% of the draws"
+    )
     totals.plot(place, bars["observed"], "o-", color="black", ms=3, lw=1, label="observed")
     totals.set(xlabel="mean place on all scales", ylabel="share of people", xlim=(0, 1), ylim=(0, None))
     totals.legend(frameon=False, fontsize="small")
     for axes in (shares, totals, correlations):
-        unboxed(axes)
-    return framed(figure, title, note)
+        style.unboxed(axes)
+    return style.framed(figure, title, note)

@@ -1,7 +1,5 @@
 """What all figures share: colours, titles, panels and labels."""
 
-from __future__ import annotations
-
 import functools
 import math
 import textwrap
@@ -76,8 +74,7 @@ def shortened(text: object, width: int) -> str:
 
 def wrapped(text: object, width: int, max_lines: int = 2) -> str:
     """The text on a few short lines, cut with an ellipsis."""
-    lines = textwrap.wrap(printable(text), width, max_lines=max_lines, placeholder=" …")
-    return "\n".join(lines)
+    return "\n".join(textwrap.wrap(printable(text), width, max_lines=max_lines, placeholder=" …"))
 
 
 def panels(

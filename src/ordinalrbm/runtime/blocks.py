@@ -1,7 +1,5 @@
 """NumPy work, kernels and checksums on blocks of rows, in threads: Python's lock is let go there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -27,11 +25,6 @@ def each(work: Callable[[Part], Found], parts: Sequence[Part], size: int) -> lis
     """What the work makes of every part, in their order; an error is that of the first of them.
 
     ``size`` are the numbers that all parts have.
-
-    Examples
-    --------
-    >>> each(len, ["a", "bcd"], 4)
-    [1, 3]
     """
     if size < MANY or len(parts) < 2:
         return list(map(work, parts))
@@ -40,18 +33,11 @@ def each(work: Callable[[Part], Found], parts: Sequence[Part], size: int) -> lis
 
 
 def each_block(work: Callable[[slice], Found], n: int, width: int = 1) -> list[Found]:
-    """What the work makes of every block of n rows, in their order; rows are so many numbers wide.
-
-    Examples
-    --------
-    >>> each_block(lambda rows: rows.stop - rows.start, 300_000)
-    [262144, 37856]
-    """
+    """What the work makes of every block of n rows, in their order; rows are so many numbers wide."""
     return each(work, list(blocks(n, width)), n * width)
 
 
 def taken(table: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """``table[rows]`` of a table with two dimensions."""
     found = np.empty((len(rows), table.shape[1]), dtype=table.dtype)
 
     def take(block: slice) -> None:

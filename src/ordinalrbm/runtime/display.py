@@ -1,7 +1,5 @@
 """How results look: as text in a terminal, as HTML in a notebook."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from html import escape
 from typing import Any

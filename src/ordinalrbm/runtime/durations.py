@@ -1,16 +1,8 @@
 """Lengths of time as people write them."""
 
-from __future__ import annotations
-
 
 def seconds_of(text: str) -> float | None:
-    """How long "30 s", "5 min" or "1 h" is; None if it is no length of time with a unit.
-
-    Examples
-    --------
-    >>> seconds_of("5 min"), seconds_of("5")
-    (300.0, None)
-    """
+    """How long "30 s", "5 min" or "1 h" is; None if it is no length of time with a unit."""
     import pandas as pd
 
     try:

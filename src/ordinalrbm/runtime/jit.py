@@ -1,7 +1,5 @@
 """Compiling with Numba: decorators, a cache of machine code on disk, a note while users wait."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
@@ -96,10 +94,9 @@ class _Folders(caching.CompileResultCacheImpl):
 class _Cache(caching.FunctionCache):
     """Numba's cache, with a stamp that covers imported modules, and never a reason to fail.
 
-    Numba looks only at the file in which a function stands, so that a change in an inlined function
-    of another module would go unnoticed and old code would run. The stamp is therefore replaced by
-    a fingerprint of all that could be inlined. With a full disk or a damaged file, the code is
-    compiled in memory.
+    Numba looks only at the file in which a function stands, so that a change in an inlined function of
+    another module would go unnoticed and old code would run. The stamp is therefore replaced by a fingerprint
+    of all that could be inlined. With a full disk or a damaged file, the code is compiled in memory.
     """
 
     _impl_class = _Folders

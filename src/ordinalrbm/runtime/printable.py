@@ -1,7 +1,5 @@
 """Names out of files as they can be shown: what would steer a terminal or turn text is escaped."""
 
-from __future__ import annotations
-
 # Escape sequences begin with characters of the first kinds; those of the last ones reverse the
 # order of what follows. Marks of direction (U+200E, U+200F) stay: Arabic and Hebrew need them.
 _CODES = (
@@ -15,22 +13,10 @@ _TWICE = {code: f"\\\\u{code:04x}" for code in _CODES}
 
 
 def printable(text: str) -> str:
-    r"""The text with characters escaped that control a terminal or the direction of writing.
-
-    Examples
-    --------
-    >>> print(printable("red \x1b[31m, turned \u202e"))
-    red \u001b[31m, turned \u202e
-    """
+    """The text with characters escaped that control a terminal or the direction of writing."""
     return text.translate(_ESCAPES)
 
 
 def printable_json(text: str) -> str:
-    r"""JSON whose strings, once read, are what `printable` makes of them.
-
-    Examples
-    --------
-    >>> print(printable_json('"turned \u202e"'))
-    "turned \\u202e"
-    """
+    """JSON whose strings, once read, are what `printable` makes of them."""
     return text.translate(_TWICE)

@@ -3,8 +3,6 @@
 Nothing here imports torch: whoever is in a process group has imported it.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import time
@@ -293,13 +291,7 @@ def _what_is_lost(error: RuntimeError, waited: float) -> str:
 
 
 def current() -> Group | None:
-    """The group that this process is in, if it is in one with others.
-
-    Examples
-    --------
-    >>> current() is None
-    True
-    """
+    """The group that this process is in, if it is in one with others."""
     torch: Any = sys.modules.get("torch")
     dist = getattr(torch, "distributed", None)  # not yet there while another thread imports torch
     if not dist or not dist.is_available() or not dist.is_initialized():

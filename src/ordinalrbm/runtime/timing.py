@@ -1,7 +1,5 @@
 """What a long call spends its time on, stage by stage: logged, and kept inside `timings`."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterator
@@ -14,15 +12,7 @@ _kept: ContextVar[dict[str, float] | None] = ContextVar("kept", default=None)
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Log the time of what is done inside, and add it to `timings`; stages do not contain stages.
-
-    Examples
-    --------
-    >>> with timings() as seconds, stage("sorting"):
-    ...     _ = sorted(range(1000))
-    >>> list(seconds)
-    ['sorting']
-    """
+    """Log the time of what is done inside, and add it to `timings`; stages do not contain stages."""
     begun = time.perf_counter()
     yield
     seconds, kept = time.perf_counter() - begun, _kept.get()

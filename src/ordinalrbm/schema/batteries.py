@@ -1,7 +1,5 @@
 """Columns that belong together, a battery of questions: what most of them are, all of them are."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -47,9 +45,6 @@ def _fewest(battery: str | None) -> int:
     return 2 if battery and battery.startswith("$") else BATTERY
 
 
-# ---- columns of ticks -------------------------------------------------------------------------
-
-
 def tick_columns(source: Source, name: str, codes: Iterable[Code]) -> list[str]:
     """The columns of a battery that hold nothing but these codes, a tick above all, and blanks."""
     own, known = battery_of(source, name), set(map(alike, codes))
@@ -81,7 +76,10 @@ def with_ticks(source: Source, looks: Sequence[ColumnProfile], columns: Sequence
     """
     pairs = [(look, _as_mention(source, column)) for look, column in zip(looks, columns, strict=True)]
     own = [battery_of(source, look.name) for look in looks]
-    may_be = [_may_be_tick(look, column, one) for (look, column), one in zip(pairs, own, strict=True)]
+    may_be = [
+        column.role == "ignored" and len(look.counts) == 1 and look.n_answers < look.n_rows and bool(one)
+        for (look, column), one in zip(pairs, own, strict=True)
+    ]
     times = Counter(one for one, may in zip(own, may_be, strict=True) if may)
     return [
         (_as_ticks(source, look, column, _fewest(one)) or column)
@@ -89,11 +87,6 @@ def with_ticks(source: Source, looks: Sequence[ColumnProfile], columns: Sequence
         else column
         for may, one, (look, column) in zip(may_be, own, pairs, strict=True)
     ]
-
-
-def _may_be_tick(look: ColumnProfile, column: Column, battery: str | None) -> bool:
-    is_one = column.role == "ignored" and len(look.counts) == 1
-    return is_one and look.n_answers < look.n_rows and battery is not None
 
 
 def _as_mention(source: Source, column: Column) -> Column:
@@ -112,24 +105,18 @@ def _as_ticks(source: Source, look: ColumnProfile, column: Column, fewest: int) 
     is_blank, own = _are_blank(source, names), names.index(look.name)
     if not (is_blank[:, own] & ~is_blank.all(axis=1)).any():
         return None  # who has answered at all has ticked it
+    label = look.labels.get(tick, "ticked")
+    if label_words(label) in label_words(look.question):  # "Owns a radio: Radio"
+        label = "ticked"
     return replace(
         column,
         role="ordinal",
         levels=(BLANK, tick),
-        names=("not ticked", _tick_label(look, tick)),
+        names=("not ticked", label),
         reason=f"{tick} or blank, as {len(names)} columns of a battery: ticked or not, and missing "
         "where none of them is ticked",
         confidence=_VOTED,
     )
-
-
-def _tick_label(look: ColumnProfile, tick: Code) -> str:
-    """The file's own label, unless it only repeats the question: "Owns a radio: Radio"."""
-    label = look.labels.get(tick, "ticked")
-    return "ticked" if label_words(label) in label_words(look.question) else label
-
-
-# ---- the same labels --------------------------------------------------------------------------
 
 
 def with_votes(looks: Sequence[ColumnProfile], columns: Sequence[Column]) -> list[Column]:
@@ -179,9 +166,6 @@ def _read_like(look: ColumnProfile, column: Column, like: Column, n_votes: int) 
     )
 
 
-# ---- levels that nobody gave ------------------------------------------------------------------
-
-
 def with_shared_scales(looks: Sequence[ColumnProfile], columns: Sequence[Column]) -> list[Column]:
     """Scales without labels that lack an answer which the columns beside them have get it.
 
@@ -203,7 +187,6 @@ def with_shared_scales(looks: Sequence[ColumnProfile], columns: Sequence[Column]
 
 
 def _near(run: Sequence[int], place: int) -> list[int]:
-    """The nearest columns of a run, on both sides or, at its ends, on one."""
     window = range(max(0, place - _WINDOW), min(len(run), place + _WINDOW + 1))
     nearest = sorted((p for p in window if p != place), key=lambda p: abs(p - place))
     return [run[p] for p in nearest[:_WINDOW]]

@@ -5,8 +5,6 @@ codes are, what other columns of the file do, and, weakly, the measure that the 
 is doubtful has a low confidence.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -14,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ordinalrbm.schema import vocabulary
 from ordinalrbm.schema.batteries import BATTERY, with_shared_scales, with_ticks, with_votes
 from ordinalrbm.schema.known_scales import best_fit, is_graded, is_mirrored, share_graded
 from ordinalrbm.schema.labels import (
@@ -31,21 +30,6 @@ from ordinalrbm.schema.profile import ColumnProfile, FileProfile, look_at
 from ordinalrbm.schema.quantities import ranges_in_order
 from ordinalrbm.schema.schema import Code, Column, Role, Schema
 from ordinalrbm.schema.source import Source, alike, as_number
-from ordinalrbm.schema.vocabulary import (
-    AGE_WORDS,
-    MEASURED_WORDS,
-    NOMINAL_WORDS,
-    asks,
-    is_of_fieldwork,
-    looks_like_date,
-    looks_like_id,
-    looks_like_weight,
-    n_categories_named,
-    name_words,
-    numbers_something,
-    says_other,
-    says_sampling_weight,
-)
 
 MOST_LEVELS = 11  # 0 to 10; with more, numbers without labels are measurements
 _MOST_DECLARED = 20  # levels without labels of a column that its file calls ordinal
@@ -76,10 +60,6 @@ def propose(source: Source) -> Schema:
     ----------
     source : Source
         What `formats.read` or `formats.from_frame` gives.
-
-    Returns
-    -------
-    Schema
 
     Examples
     --------
@@ -188,7 +168,7 @@ def _unusable(look: ColumnProfile, habits: FileProfile) -> Column | None:
         return _column(look, "ignored", "is empty", 0.98)
     fit = best_fit(tuple(look.labels.values()))
     is_scale = look.order is not None or (fit is not None and not fit.outside)
-    if looks_like_date(look.name, look.question) and not is_scale:
+    if vocabulary.looks_like_date(look.name, look.question) and not is_scale:
         return _column(look, "ignored", "its label says that it is a date or a time", 0.9)
     return None
 
@@ -201,8 +181,8 @@ def _holds_dates(look: ColumnProfile) -> bool:
 
 
 def _weight(look: ColumnProfile, habits: FileProfile) -> Column | None:
-    of_sample = says_sampling_weight(look.question)
-    if look.order or len(look.counts) == 1 or not looks_like_weight(look.name, look.question):
+    of_sample = vocabulary.says_sampling_weight(look.question)
+    if look.order or len(look.counts) == 1 or not vocabulary.looks_like_weight(look.name, look.question):
         return None
     if look.labels and (not of_sample or is_mirrored(list(look.labels.values()))):
         return None  # whether a weight was used: yes or no
@@ -210,7 +190,7 @@ def _weight(look: ColumnProfile, habits: FileProfile) -> Column | None:
         return None
     known = [_number(code) for code in look.counts]
     are_whole = all(number.is_integer() for number in known)
-    if are_whole and not of_sample and not looks_like_weight(look.name, ""):
+    if are_whole and not of_sample and not vocabulary.looks_like_weight(look.name, ""):
         return None  # a question about the weight of something
     if look.is_text:
         reason = "its name says weight, but its numbers are text"
@@ -231,7 +211,7 @@ def _id(look: ColumnProfile, habits: FileProfile) -> Column | None:
     share = len(codes) / look.n_answers
     if any(isinstance(code, float) for code in codes) or look.labels or look.order:
         return None
-    if looks_like_id(look.name, look.question) and len(codes) > 1 and share >= 0.95:
+    if vocabulary.looks_like_id(look.name, look.question) and len(codes) > 1 and share >= 0.95:
         return _column(look, "id", "its name says id and its values differ", 0.98)
     if share < 1 or look.n_answers < look.n_rows:
         return None
@@ -259,7 +239,10 @@ def _ordered_category(look: ColumnProfile, habits: FileProfile) -> Column | None
 
 def _named(look: ColumnProfile, habits: FileProfile) -> Column | None:
     """Numbers or text in columns whose name says what they are."""
-    kinds: tuple[tuple[frozenset[str], Role], ...] = ((NOMINAL_WORDS, "nominal"), (MEASURED_WORDS, "numeric"))
+    kinds: tuple[tuple[frozenset[str], Role], ...] = (
+        (vocabulary.NOMINAL_WORDS, "nominal"),
+        (vocabulary.MEASURED_WORDS, "numeric"),
+    )
     if len(look.counts) > MOST_LEVELS:
         kinds = kinds[::-1]  # many numbers under "interviewer's age" are ages
     for known, role in kinds:
@@ -298,8 +281,7 @@ def _numbered_text(look: ColumnProfile, habits: FileProfile) -> Column | None:
     if not 3 <= high - low < MOST_LEVELS or not 0 <= low <= 1:
         return None
     levels = [known.get(number, str(number)) for number in range(low, high + 1)]
-    reason = f"numbers from {low} to {high}, with words for some"
-    return _levels(look, reason, 0.9, levels)
+    return _levels(look, f"numbers from {low} to {high}, with words for some", 0.9, levels)
 
 
 def _leading_number(text: str) -> int | None:
@@ -318,11 +300,10 @@ def _text_answers(look: ColumnProfile, habits: FileProfile) -> Column | None:
         return None
     verdict = are_levels(found, levels)
     ordered, _ = in_order(found, levels)
-    has_order = ordered != levels or in_order(found, levels[::-1])[0] == ordered
-    if verdict.is_so and has_order:
+    if verdict.is_so and (ordered != levels or in_order(found, levels[::-1])[0] == ordered):
         reason = "; ".join([f"known answers, {ordered[0]} to {ordered[-1]}", *reading.notes])
         return _levels(found, reason, min(verdict.confidence, reading.confidence), ordered)
-    if n_categories_named(look.texts.values()):
+    if vocabulary.n_categories_named(look.texts.values()):
         return _column(look, "nominal", "its answers are categories", 0.9, _seen(look))
     return None
 
@@ -338,7 +319,6 @@ def _few_labels(look: ColumnProfile, habits: FileProfile) -> Column | None:
 
 
 def _labelled(look: ColumnProfile, habits: FileProfile) -> Column | None:
-    """Codes that have labels: levels, or categories."""
     if len(look.labels) < 2:
         return None
     reading = _with_unlabelled(split_missing_codes(look, habits), habits)
@@ -362,7 +342,7 @@ def _labelled(look: ColumnProfile, habits: FileProfile) -> Column | None:
 
 def _without_others(reading: LabelInterpretation) -> LabelInterpretation:
     """Set "other" apart where all else is clearly in an order: it stands nowhere on a scale."""
-    others = [code for code in reading.levels if says_other(reading.look.label(code))]
+    others = [code for code in reading.levels if vocabulary.says_other(reading.look.label(code))]
     without = reading.without(others)
     if not others or len(without.levels) < 3:
         return reading
@@ -375,8 +355,7 @@ def _without_others(reading: LabelInterpretation) -> LabelInterpretation:
 
 
 def _levels(look: ColumnProfile, reason: str, confidence: float, ordered: list[Code]) -> Column:
-    """A column with levels: a question, or the background of people where they are bands of age."""
-    word = look.named_after(MEASURED_WORDS)
+    word = look.named_after(vocabulary.MEASURED_WORDS)
     if word is None:
         return _column(look, "ordinal", reason, confidence, ordered)
     reason = f"{reason}; it is named after {word}"
@@ -390,7 +369,7 @@ def _without_labels_apart(look: ColumnProfile, seen: list[Code]) -> ColumnProfil
     """
     bare = [_number(code) for code in seen if code not in look.labels]
     highest, lowest = max(bare, default=math.inf), min(bare, default=0.0)
-    is_age = bool(AGE_WORDS & name_words(look.question))
+    is_age = bool(vocabulary.AGE_WORDS & vocabulary.name_words(look.question))
     apart = [
         code
         for code, label in look.labels.items()
@@ -463,10 +442,10 @@ def _numbers(look: ColumnProfile, habits: FileProfile) -> Column | None:
         return _column(look, "background", _measurement(seen), 0.6)
     look = _without_labels_apart(look, seen)
     seen = [code for code in seen if code in look.counts]
-    if numbers_something(look.name, look.question):
+    if vocabulary.numbers_something(look.name, look.question):
         reason = "its name says that it numbers something, and its values repeat"
         return _column(look, "nominal", reason, 0.8)
-    if asks(look.question, "counted") and len(seen) > 2:
+    if vocabulary.asks(look.question, "counted") and len(seen) > 2:
         return _column(look, "numeric", "it is asked for a number", 0.85)
     if _varies_around_one(look):
         reason = "positive numbers around 1: if they are a weight, make it one"
@@ -474,8 +453,7 @@ def _numbers(look: ColumnProfile, habits: FileProfile) -> Column | None:
     core, odd = _without_rare_zero(look, *_core(seen, habits))
     if not all(_number(code).is_integer() for code in seen) or len(core) < 2:
         return _column(look, "numeric", _measurement(seen), 0.9)
-    reading = _odd_codes(LabelInterpretation(look, tuple(seen)), odd, habits)
-    return _bare_numbers(reading, core, habits)
+    return _bare_numbers(_odd_codes(LabelInterpretation(look, tuple(seen)), odd, habits), core, habits)
 
 
 def _without_rare_zero(
@@ -551,7 +529,6 @@ def _sure_of_range(low: int, high: int, habits: FileProfile) -> float:
 
 
 def _core(seen: list[Code], habits: FileProfile) -> tuple[list[Code], list[Code]]:
-    """Codes of the scale itself, and codes such as 99 or -1 that stand apart from it."""
     numbers = [_number(code) for code in seen]
     above = [n for n in numbers if n >= 0]
     low = [n for n in numbers if n < 0] if len(above) >= 2 and min(numbers) != -max(numbers) else []
@@ -619,7 +596,9 @@ def _text(look: ColumnProfile) -> Column:
 
 def _without_fieldwork(column: Column) -> Column:
     """What tells of interviewers and of the sample is set apart from what people answered."""
-    if column.role in ("weight", "id", "ignored") or not is_of_fieldwork(column.name, column.question):
+    if column.role in ("weight", "id", "ignored") or not vocabulary.is_of_fieldwork(
+        column.name, column.question
+    ):
         return column
     reason = f"it tells of the fieldwork, not of the person; {column.reason}"
     return replace(column, role="fieldwork", reason=reason, confidence=max(column.confidence, 0.85))

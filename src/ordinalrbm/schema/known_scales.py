@@ -1,10 +1,8 @@
 """Whether labels are levels of something: known scales, and words of degree in five languages."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -81,19 +79,15 @@ class _Order(NamedTuple):
     middle: int | None  # the place between two poles
 
 
-def _known_orders() -> Iterator[_Order]:
-    for scales in PHRASES["scales"].values():
-        yield from (_Order(_positions(levels), None) for levels in scales)
+@cache
+def _orders() -> list[_Order]:
+    orders = [_Order(_positions(one), None) for scales in PHRASES["scales"].values() for one in scales]
     for language in PHRASES["poles"].values():
         for negative, positive in language["pairs"]:
             levels = _between(language, negative, positive)
             middle = len(levels) - len(language["strengths"]) - 1
-            yield _Order(_positions(levels), middle if negative else None)
-
-
-@cache
-def _orders() -> tuple[_Order, ...]:
-    return tuple(_known_orders())
+            orders.append(_Order(_positions(levels), middle if negative else None))
+    return orders
 
 
 @cache
@@ -134,8 +128,7 @@ class Fit(NamedTuple):
 def best_fit(texts: tuple[str, ...]) -> Fit | None:
     """The known scale that most of the texts belong to; None where none holds two of them.
 
-    Words that most labels share do not count: "not at all free" and "very free" are on the scale
-    of amounts.
+    Words that most labels share do not count: "not at all free" and "very free" are on the scale of amounts.
     """
     spellings = _spellings(texts)
     found: list[tuple[Fit, _Order]] = []
@@ -190,7 +183,6 @@ def _is_nearly(words: str, phrase: str) -> bool:
 
 
 def _fit_of_rates(spellings: dict[str, list[str]]) -> Fit | None:
-    """Labels that say how many times in what time, wherever they are not listed."""
     rates: dict[str, float] = {}
     for text, ways in spellings.items():
         said = [rate for rate in map(times_a_year, ways) if rate is not None]
@@ -214,7 +206,6 @@ def _fit_of_ranges(texts: Sequence[str]) -> Fit | None:
 
 
 def _spellings(texts: Sequence[str]) -> dict[str, list[str]]:
-    """Ways to read each label: all of it, what is not in brackets, what others do not share."""
     bare = {text: label_words(re.sub(r"\([^)]*\)|\[[^]]*\]", " ", without_code(text))) for text in texts}
     times = Counter(word for words in bare.values() for word in set(words.split()))
     most = max(2, round(0.6 * len(texts)))
@@ -230,7 +221,6 @@ def _spellings(texts: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _core(words: str, shared: set[str]) -> str:
-    """Words without those that others share and without small words at the ends."""
     kept = [word for word in words.split() if word not in shared]
     while kept and kept[-1] in _SMALL_WORDS:
         kept.pop()
@@ -265,16 +255,13 @@ def polarity(texts: Sequence[str]) -> int:
         places = [fit.places[text] for text in texts if text in fit.places]
         rising = sum(b > a for a, b in pairwise(places)) - sum(b < a for a, b in pairwise(places))
         return (rising > 0) - (rising < 0)
-    first, last = (_says_no(text) for text in (texts[0], texts[-1]))
+    first, last = (
+        denies(text) or label_words(text).split(" ", 1)[0] in _NO for text in (texts[0], texts[-1])
+    )
     return int(first) - int(last)
 
 
-def _says_no(text: str) -> bool:
-    return denies(text) or label_words(text).split(" ", 1)[0] in _NO
-
-
 def is_graded(text: str) -> bool:
-    """Whether a label holds a word that tells a degree."""
     return _grade(label_words(text)) == 1.0
 
 
@@ -317,18 +304,13 @@ _YES, _NO = words_of(PHRASES["answers"]["yes"]), words_of(PHRASES["answers"]["no
 def _negates(plain: list[str], negated: list[str]) -> bool:
     left = [word for word in negated if word not in _NEGATIONS]
     if len(left) < len(negated) and left:
-        return _same_stems([word for word in plain if word not in _SMALL_WORDS], left)
+        one, other = ([word for word in words if word not in _SMALL_WORDS] for words in (plain, left))
+        return len(one) == len(other) > 0 and all(a[:4] == b[:4] for a, b in zip(one, other, strict=True))
     return len(plain) == len(negated) and any(
         negated == [*plain[:k], start + plain[k], *plain[k + 1 :]]
         for k in range(len(plain))
         for start in _NEGATIVE_STARTS
     )
-
-
-def _same_stems(one: list[str], other: list[str]) -> bool:
-    other = [word for word in other if word not in _SMALL_WORDS]
-    pairs = zip(one, other, strict=False)
-    return len(one) == len(other) > 0 and all(a[:4] == b[:4] for a, b in pairs)
 
 
 def are_alike(texts: Sequence[str]) -> bool:
@@ -399,7 +381,6 @@ def one_half_denies(texts: Sequence[str]) -> bool:
 
 
 def are_letters_in_a_row(texts: Sequence[str]) -> bool:
-    """Whether labels, without the words that they share, are letters of classes: A, B, C1, C2, D/E."""
     bare = [re.sub(r"[^\w]", "", text) for text in without_shared_words(texts)]
     if len(bare) < 3 or not all(re.fullmatch(r"[A-H]{1,3}\d?", text) for text in bare):
         return False

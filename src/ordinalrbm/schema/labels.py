@@ -5,15 +5,14 @@ makes a thing 2.7 times as likely as it was, -1 as unlikely. They are judgements
 checked on the columns of tests/files/corpus; benchmarks/schema_clues.py switches them off in turn.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
+from ordinalrbm.schema import missing_labels
 from ordinalrbm.schema.known_scales import (
     Fit,
     are_alike,
@@ -28,15 +27,6 @@ from ordinalrbm.schema.known_scales import (
     one_end_denies,
     one_half_denies,
     share_graded,
-)
-from ordinalrbm.schema.missing_labels import (
-    is_spontaneous,
-    no_answer,
-    says_between,
-    says_both,
-    says_depends,
-    says_middle,
-    says_neither,
 )
 from ordinalrbm.schema.profile import ColumnProfile, FileProfile
 from ordinalrbm.schema.schema import Code
@@ -65,13 +55,12 @@ class LabelInterpretation:
     confidence: float = 1.0
     notes: tuple[str, ...] = ()  # what was moved or set apart, in words
 
-    def noting(self, note: str, confidence: float = 1.0) -> LabelInterpretation:
+    def noting(self, note: str, confidence: float = 1.0) -> Self:
         """The same with a note, and no surer than that."""
         notes = (*self.notes, note) if note else self.notes
         return replace(self, notes=notes, confidence=min(self.confidence, confidence))
 
-    def without(self, apart: Iterable[Code]) -> LabelInterpretation:
-        """The same with further levels that are no answer."""
+    def without(self, apart: Iterable[Code]) -> Self:
         look = mark_missing(self.look, apart)
         levels = tuple(code for code in self.levels if code not in look.missing)
         return replace(self, look=look, levels=levels)
@@ -145,13 +134,12 @@ def _no_answers(look: ColumnProfile, habits: FileProfile) -> dict[Code, Verdict]
     fit = _scale_of(codes, look.texts)
     asked = codes
     if len(codes) > _VERY_MANY:  # towns: only words can tell
-        asked = [code for code in codes if no_answer(look.texts[code])]
+        asked = [code for code in codes if missing_labels.no_answer(look.texts[code])]
     verdicts = {code: weigh(NO_ANSWER, LabelledCode(code, codes, look, habits, fit)) for code in asked}
     return {code: verdict for code, verdict in verdicts.items() if verdict.is_so}
 
 
 def mark_missing(look: ColumnProfile, apart: Iterable[Code]) -> ColumnProfile:
-    """The column with further codes marked as no answer."""
     apart = dict.fromkeys(apart)  # in their order
     return replace(
         look,
@@ -166,7 +154,7 @@ def _scale_of(codes: Sequence[Code], texts: dict[Code, str]) -> Fit | None:
     fit = best_fit(tuple(texts[code] for code in codes))
     if fit is None:
         return None
-    outside = [text for text in fit.outside if no_answer(text) is None]
+    outside = [text for text in fit.outside if missing_labels.no_answer(text) is None]
     if len(outside) > max(1, len(fit.places) // 2):
         return None
     if numeric_order(codes) is None:
@@ -289,7 +277,7 @@ class LabelledCode:
 NO_ANSWER: Table = (
     # A middle, or looked at later: "agree with neither" of tanzania q8c.
     (Clue(-20, "it says neither", lambda c: _may_be_middle(c.code, c.codes, c.look)),),
-    (Clue(2, "its words", lambda c: no_answer(c.label)),),  # benin Q21
+    (Clue(2, "its words", lambda c: missing_labels.no_answer(c.label)),),  # benin Q21
     (
         Clue(2, "it is not on the scale of the others", lambda c: c.is_off_scale),  # europe vote
         Clue(-2.5, "it is one of the others", lambda c: share_graded(c.others) < 0.6),  # france Q06
@@ -299,7 +287,7 @@ NO_ANSWER: Table = (
         Clue(-4, "it names a category", lambda c: c.is_category),  # kenya9 Q58C
     ),
     # pewg Q62
-    (Clue(1.5, "it was not read out", lambda c: c.is_off_scale and is_spontaneous(c.label)),),
+    (Clue(1.5, "it was not read out", lambda c: c.is_off_scale and missing_labels.is_spontaneous(c.label)),),
     # ghana Q52
     (Clue(1.5, "it denies something, above the highest level", lambda c: c.denies_above_the_top),),
     (
@@ -353,7 +341,7 @@ def _with_middle(reading: LabelInterpretation) -> LabelInterpretation:
         return reading
     ends = [code for code in (codes[0], codes[-1]) if _may_be_middle(code, codes, look)]
     *sides, last = [look.texts[code] for code in codes]
-    if not ends and says_between(last) and _are_two_sides(sides):
+    if not ends and missing_labels.says_between(last) and _are_two_sides(sides):
         ends = codes[-1:]
     if len(ends) != 1:
         return reading
@@ -366,10 +354,9 @@ def _with_middle(reading: LabelInterpretation) -> LabelInterpretation:
         half = len(others) // 2
         levels = (*others[:half], middle, *others[half:])
         return replace(reading, levels=levels).noting(f"{name!r} moved to the middle", _MOVED)
-    if share_graded(texts) < 0.5 or says_both(name):
+    if share_graded(texts) < 0.5 or missing_labels.says_both(name):
         return reading  # "both" among categories is a category
-    note = f"{name!r} taken for no answer: it is no middle of these"
-    return reading.without([middle]).noting(note, 0.7)
+    return reading.without([middle]).noting(f"{name!r} taken for no answer: it is no middle of these", 0.7)
 
 
 def _are_two_sides(texts: Sequence[str]) -> bool:
@@ -382,7 +369,7 @@ def _are_two_sides(texts: Sequence[str]) -> bool:
 
 def _may_be_middle(code: Code, codes: Sequence[Code], look: ColumnProfile) -> bool:
     """Whether a label says "neither", in these words or by naming both sides of the others."""
-    if says_middle(look.texts[code]):
+    if missing_labels.says_middle(look.texts[code]):
         return True
     others = [look.texts[other] for other in codes if other != code]
     return code == codes[-1] and names_both_halves(look.texts[code], others)
@@ -390,14 +377,14 @@ def _may_be_middle(code: Code, codes: Sequence[Code], look: ColumnProfile) -> bo
 
 def _have_a_middle(texts: Sequence[str], middle: str) -> bool:
     """Whether labels run from one end to another, with room for one between them."""
-    if any(map(says_middle, texts)):
+    if any(map(missing_labels.says_middle, texts)):
         return False
-    if len(texts) == 2 and (says_depends(middle) or _are_two_sides(texts)):
+    if len(texts) == 2 and (missing_labels.says_depends(middle) or _are_two_sides(texts)):
         return True
     fit = best_fit(tuple(texts))
     if is_mirrored(texts) or fit is None or fit.outside:
         return is_mirrored(texts)
-    return fit.is_balanced or (len(texts) % 2 == 0 and says_neither(middle))
+    return fit.is_balanced or (len(texts) % 2 == 0 and missing_labels.says_neither(middle))
 
 
 # ---- levels or categories ---------------------------------------------------------------------
@@ -470,7 +457,6 @@ class Answers:
 
     @cached_property
     def numbers(self) -> list[float]:
-        """The numbers of at least three codes, if all are numbers."""
         numbers = [n for n in map(as_number, self.levels) if n is not None]
         return sorted(numbers) if len(numbers) == len(self.levels) > 2 else []
 
@@ -533,7 +519,9 @@ ORDER: Table = (
         Clue(
             3.5,
             "{case.middle!r} stands in the middle",  # gss FAIR
-            lambda c: not c.has_known_form and len(c.texts) in (3, 5, 7) and says_between(c.middle),
+            lambda c: (
+                not c.has_known_form and len(c.texts) in (3, 5, 7) and missing_labels.says_between(c.middle)
+            ),
         ),
     ),
     # uganda Q107
@@ -586,8 +574,7 @@ def off_scale_end(look: ColumnProfile, levels: Sequence[Code]) -> str | None:
 def _is_numbered(look: ColumnProfile, levels: Sequence[Code]) -> bool:
     """Whether codes between those with words have none, or only their number."""
     bare = [code for code in levels if _is_its_number(code, look.labels.get(code))]
-    inner = set(levels[1:-1])
-    return len(levels) >= 4 and len(bare) >= len(levels) / 2 and len(set(bare) & inner) >= 2
+    return len(levels) >= 4 and len(bare) >= len(levels) / 2 and len(set(bare) & set(levels[1:-1])) >= 2
 
 
 def in_order(look: ColumnProfile, levels: Sequence[Code]) -> tuple[list[Code], str]:
@@ -603,7 +590,7 @@ def in_order(look: ColumnProfile, levels: Sequence[Code]) -> tuple[list[Code], s
         return codes, ""
     places = [fit.places[texts[code]] for code in codes]
     is_number = numeric_order(codes) is not None
-    if is_number and (_is_monotone(places) or any(says_middle(texts[code]) for code in codes)):
+    if is_number and (_is_monotone(places) or any(missing_labels.says_middle(texts[code]) for code in codes)):
         return codes, ""
     ordered = sorted(codes, key=lambda code: fit.places[texts[code]])
     if not is_number:
@@ -614,7 +601,6 @@ def in_order(look: ColumnProfile, levels: Sequence[Code]) -> tuple[list[Code], s
 
 
 def numeric_order(codes: Iterable[Code]) -> list[Code] | None:
-    """The codes by their numbers, or None if some are none."""
     numbers = {code: as_number(code) for code in codes}
     if any(number is None for number in numbers.values()):
         return None

@@ -1,7 +1,5 @@
 """Labels that stand in place of an answer, and what sort of non-answer they tell of."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import Literal, NamedTuple, get_args
@@ -72,7 +70,8 @@ def no_answer(label: str) -> NoAnswer | None:
         if is_alone or any(_few_words_around(spelt, known.within) for spelt in (words, bare)):
             return NoAnswer(known.sort, True)
     sorts, rest = _said_nearly_alone(words)
-    if sorts and _is_aside(rest):
+    # "Does not know how to read" is an answer.
+    if sorts and rest not in _READING and set(rest.split()) <= _BESIDE:
         return NoAnswer(sorts[0], True)
     first, slash, _ = label.partition("/")
     found = (no_answer(first) if slash and not says_middle(label) else None) or _misspelt(words)
@@ -125,12 +124,6 @@ def _said_nearly_alone(words: str) -> tuple[list[Sort], str]:
     return sorts, rest
 
 
-def _is_aside(rest: str) -> bool:
-    if rest in _READING:  # "does not know how to read"
-        return False
-    return set(rest.split()) <= _BESIDE
-
-
 def sort_of(label: str) -> Sort:
     """The sort of a code that is known to be no answer, by its label."""
     found = no_answer(label)
@@ -161,23 +154,18 @@ def says_both(label: str) -> bool:
 
 @remembered
 def says_neither(label: str) -> bool:
-    """Whether a label says that somebody is on neither side, whole or cut short."""
     words = label_words(label)
     if re.match(r"(neither .+ n?or|ni .+ ni|nem .+ nem) |weder (.+ )?noch\b", words):
         return True
     first, *others = words.split() or [""]
     cut = [word for word in others if word not in ("nor", "or", "not", "with")]
-    return first.startswith("nei") and bool(cut) and all(map(_is_cut_pole, cut))
-
-
-def _is_cut_pole(word: str) -> bool:
-    return len(word) > 1 and any(pole.startswith(word) for pole in _POLES)
+    are_poles = all(len(word) > 1 and any(pole.startswith(word) for pole in _POLES) for word in cut)
+    return first.startswith("nei") and bool(cut) and are_poles
 
 
 def says_depends(label: str) -> bool:
     """Whether a label says "it depends", which stands between any two sides."""
-    words = label_words(re.sub(r"\([^)]*\)", " ", label))
-    return words in _DEPENDS
+    return label_words(re.sub(r"\([^)]*\)", " ", label)) in _DEPENDS
 
 
 _DEPENDS = frozenset(alternatives(PHRASES["middle"]["depends"]))
@@ -185,5 +173,4 @@ _SPONTANEOUS = re.compile(r"\b(spont|volunteered|unprompted|(do not|not|ne pas|n
 
 
 def is_spontaneous(label: str) -> bool:
-    """Whether a label says that it was not offered as an answer."""
     return bool(_SPONTANEOUS.search(label_words(label)))

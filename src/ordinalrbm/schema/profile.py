@@ -62,11 +62,12 @@ class ColumnProfile:
 
 
 def look_at(source: Source, name: str) -> ColumnProfile:
-    """What is seen of a column of a file."""
     values = source.frame[name]
     is_date = name in source.dates or pd.api.types.is_datetime64_any_dtype(values.dtype)
     is_codes, counts = _counts(values)
-    labels = {c: label for c, label in source.value_labels.get(name, {}).items() if _says(label)}
+    # A dot or a dash, as some files have for codes in between, is no label.
+    given = source.value_labels.get(name, {})
+    labels = {code: label for code, label in given.items() if any(map(str.isalnum, label))}
     if values.dtype == bool or isinstance(values.dtype, pd.BooleanDtype):
         labels = {0: "false", 1: "true"}
     missing = _sure_missing(source, name, counts, labels)
@@ -86,11 +87,6 @@ def look_at(source: Source, name: str) -> ColumnProfile:
         is_codes,
         order,
     )
-
-
-def _says(label: str) -> bool:
-    """Whether a label is more than a dot or a dash, as some files have for codes in between."""
-    return any(letter.isalnum() for letter in label)
 
 
 def _counts(values: pd.Series) -> tuple[bool, dict[Code, int]]:
@@ -140,9 +136,6 @@ def _is_short_code(code: Code) -> bool:
     return isinstance(code, str) and len(code) <= 3 and code.isalpha()
 
 
-# ---- all columns together ---------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class FileProfile:
     """What the columns of a file have in common."""
@@ -159,8 +152,7 @@ class FileProfile:
         usual = frozenset(code for code, n in times.items() if n >= _ENOUGH_COLUMNS)
         most = sum(bool(look.labels) for look in looks) / 2
         in_most = frozenset(code for code in usual if times[code] > most)
-        ranges = Counter(filter(None, map(_range, looks)))
-        return cls(usual, in_most, dict(ranges), _contradicted(looks))
+        return cls(usual, in_most, dict(Counter(filter(None, map(_range, looks)))), _contradicted(looks))
 
 
 def _contradicted(looks: Sequence[ColumnProfile]) -> set[str]:

@@ -1,7 +1,5 @@
 """Quantities in words, put in order: ranges ("more than 2 hours") and rates ("twice a month")."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
@@ -9,8 +7,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ordinalrbm.schema.vocabulary import PHRASES, Phrases, alternatives, remembered, words_of
-
-# ---- ranges ----------------------------------------------------------------------------------
 
 _WORDS = PHRASES["quantities"]
 # Words of a unit, what it measures, and how much of it one is.
@@ -70,8 +66,7 @@ def places_of_ranges(texts: Iterable[str]) -> dict[str, int] | None:
     None where their units cannot be compared, and nothing where two are alike. Numbers alone are no
     ranges: "party 1" and "party 2" only count parties.
     """
-    spelt = {text: _with_digits(_symbols(text)) for text in texts}
-    ranges = _ranges(spelt)
+    ranges = _ranges({text: _with_digits(_symbols(text)) for text in texts})
     starts = _starts(ranges)
     if starts is None:
         return None
@@ -106,9 +101,6 @@ def _comparable(ranges: Collection[_Range], units: set[tuple[str, float]]) -> bo
         return False  # beside hours, m may be minutes, months or millions: tests, "30m, 1 hour"
     all_said = all(found.unit is not None or found.start == 0 for found in ranges)
     return len(units) <= 1 or (len(kinds) == 1 and all_said)
-
-
-# ---- one text ---------------------------------------------------------------------------------
 
 
 def _symbols(text: str) -> str:
@@ -177,8 +169,6 @@ def _unit(words: list[str], at: list[int]) -> tuple[str, float] | None:
         return f"{kind} per {per}", size / period
     return (kind, size) if kind else None
 
-
-# ---- rates -----------------------------------------------------------------------------------
 
 _SAID = PHRASES["rates"]
 _NEVER = frozenset(alternatives(_SAID["never"]))

@@ -3,8 +3,6 @@
 ``toml`` writes a schema as TOML, to be corrected by hand, and reads it again.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 from collections.abc import Iterable, Mapping
@@ -73,13 +71,7 @@ class Column:
 
     @property
     def sorts(self) -> dict[Code, Sort]:
-        """The sort of non-answer of each missing code.
-
-        Examples
-        --------
-        >>> Column("Q1", "ordinal", missing=(8, 9), missing_names=("Refused", "DK")).sorts
-        {8: 'refused', 9: "don't know"}
-        """
+        """The sort of non-answer of each missing code."""
         return dict(zip(self.missing, self.missing_sorts, strict=True))
 
     @property
@@ -94,24 +86,17 @@ class Schema:
     columns: tuple[Column, ...]
 
     def column(self, name: str) -> Column:
-        """The column of that name."""
         return next(column for column in self.columns if column.name == name)
 
     def names(self, *roles: Role) -> list[str]:
-        """Names of the columns with a role, in the order of the file."""
         return [column.name for column in self.columns if column.role in roles]
 
 
-# ---- JSON -------------------------------------------------------------------------------------
-
-
 def to_json(schema: Schema) -> dict[str, Any]:
-    """The schema as plain dictionaries and lists, for model files."""
     return {"columns": [json.loads(json.dumps(asdict(column))) for column in schema.columns]}
 
 
 def from_json(content: Mapping[str, Any], where: str = "The model file") -> Schema:
-    """The schema that `to_json` wrote."""
     try:
         columns: list[dict[str, Any]] = [
             {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}

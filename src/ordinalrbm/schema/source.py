@@ -1,7 +1,5 @@
 """What a file holds, what is known of it from its name alone, and the codes in it."""
 
-from __future__ import annotations
-
 import math
 import numbers
 import os
@@ -53,7 +51,6 @@ class Source:
 
     @property
     def where(self) -> str:
-        """What error messages call it."""
         return f"File '{self.path}'" if self.path is not None else f"Table '{self.name}'"
 
     def cells(self, name: str) -> tuple[np.ndarray, frozenset[Code]]:
@@ -93,7 +90,6 @@ def format_of(path: Path) -> Format:
 
 
 def unreadable(path: Path, problem: object) -> DataError:
-    """The error of a file that is damaged or is not what its ending says."""
     return DataError(
         f"{what(path)} cannot be read ({shortened(problem)}); check that it is complete and what "
         "its ending says."
@@ -109,16 +105,11 @@ def shortened(problem: object) -> str:
 
 
 def name_of(path: Path) -> str:
-    """The name of a file without its ending."""
     return path.name[: len(path.name) - len(_ending(path))] or path.name
 
 
 def what(path: Path) -> str:
-    """What error messages call a path."""
     return f"Folder '{path}'" if os.path.isdir(path) else f"File '{path}'"
-
-
-# ---- codes: the values in a file, written one way whatever type they were stored in -----------
 
 
 def plain_code(value: object) -> Code | None:
@@ -139,7 +130,6 @@ def plain_code(value: object) -> Code | None:
 
 
 def count_codes(values: pd.Series) -> dict[Code, int]:
-    """How often each code stands in a column, by first appearance; values that are none are left."""
     position, codes = factorise_codes(values)
     counts = np.bincount(position[position >= 0], minlength=len(codes))
     return dict(zip(codes, counts.tolist(), strict=True))
@@ -160,7 +150,6 @@ def factorise_codes(values: pd.Series) -> tuple[np.ndarray, list[Code]]:
 
 
 def as_number(code: Code) -> float | None:
-    """The number that a code is or that its text says."""
     if not isinstance(code, str):
         return float(code)
     try:
@@ -192,7 +181,6 @@ def position_finder(codes: Iterable[Code]) -> Callable[[Code], int]:
 
 
 def is_among(code: Code, missing: Iterable[Missing]) -> bool:
-    """Whether a code is one of these or lies in one of these ranges."""
     for entry in missing:
         if isinstance(entry, tuple):
             if not isinstance(code, str) and entry[0] <= code <= entry[1]:

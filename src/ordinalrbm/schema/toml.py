@@ -66,8 +66,7 @@ def to_toml(schema: Schema) -> str:
     lines = []
     for column in schema.columns:
         said = _write_codes(column)
-        scale = scales.setdefault(said, column.name) if said else None
-        lines.append(_write_column(column, scale))
+        lines.append(_write_column(column, scales.setdefault(said, column.name) if said else None))
     parts = [f"[scales.{_key(name)}]\n{said}" for said, name in scales.items()]
     columns = "\n".join(["[columns]", *lines]) + "\n"
     return "\n".join([_HEAD + _doubtful(schema), *parts, columns])
@@ -230,7 +229,8 @@ def _wrong_list(field: str, value: object) -> str:
         return f"{field} is {value!r}; write a list, [...]"
     holds_codes = field.rstrip("+") in _OTHER
     for entry in value:
-        if not isinstance(entry, str) and not (holds_codes and _is_number(entry)):
+        is_number = type(entry) in (int, float) and math.isfinite(entry)
+        if not isinstance(entry, str) and not (holds_codes and is_number):
             kind = "numbers or text" if holds_codes else "text in quotes"
             return f"{entry!r} cannot stand in {field}; write {kind}"
         if field == "missing_sorts" and entry not in SORTS:
@@ -240,10 +240,6 @@ def _wrong_list(field: str, value: object) -> str:
     if twice is not None and field not in ("missing_names", "missing_sorts"):
         return f"{twice!r} stands twice in {field}; remove one"
     return ""
-
-
-def _is_number(entry: object) -> bool:
-    return isinstance(entry, int | float) and not isinstance(entry, bool) and math.isfinite(entry)
 
 
 def _listed(words: Iterable[str]) -> str:
@@ -266,20 +262,14 @@ class Rule:
     def is_label(self) -> bool:
         return self.key.startswith(_LABEL)
 
-    @property
-    def is_pattern(self) -> bool:
-        return self.is_label or any(sign in self.key for sign in "*?[")
-
     def matches(self, column: Column) -> bool:
         """Whether the rule is for a column whose name is not the key."""
         if self.is_label:
-            pattern = self.key.removeprefix(_LABEL).strip().casefold()
-            return fnmatchcase(column.question.casefold(), pattern)
+            return fnmatchcase(column.question.casefold(), self.key.removeprefix(_LABEL).strip().casefold())
         return fnmatchcase(column.name, self.key)
 
 
 def apply_rules(schema: Schema, rules: Iterable[Rule], where: str) -> Schema:
-    """The schema as the rules of a file correct it."""
     by_name = {column.name: column for column in schema.columns}
     of_column: dict[str, list[Rule]] = {}
     for rule in sorted(rules, key=lambda rule: rule.key in by_name):  # exact names last
@@ -300,7 +290,7 @@ def _matched(rule: Rule, by_name: dict[str, Column], where: str) -> list[Column]
     found = [column for column in by_name.values() if rule.matches(column)]
     if found:
         return found
-    if not rule.is_pattern:
+    if not (rule.is_label or any(sign in rule.key for sign in "*?[")):
         raise DataError(
             f"{where} names the column {rule.key!r}, which the data does not have"
             f"{did_you_mean(rule.key, by_name)}; correct the name or remove it."

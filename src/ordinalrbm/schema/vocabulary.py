@@ -3,8 +3,6 @@
 The words themselves are in vocabulary.toml; ``known_scales`` and ``missing_labels`` read the answers in it.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 import tomllib
@@ -46,13 +44,11 @@ def without_code(label: str) -> str:
 
 @remembered
 def label_words(label: str) -> str:
-    """The plain words of a label, without the code that some files repeat in front of it."""
     apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", without_code(label))  # "StrDem"
     return re.sub(r"^\d+ (?=[^\W\d])", "", plain_words(apart))
 
 
 def name_words(name: str) -> set[str]:
-    """The words in a column's name."""
     apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=\d)(?=[^\d])|(?<=[^\d])(?=\d)", " ", name)
     return {word for word in plain_words(apart).split() if not word.isdigit()}
 
@@ -186,7 +182,6 @@ def _without_number(question: str) -> str:
 
 
 def asks(question: str, for_what: Literal["ordered", "unordered", "banded", "counted"]) -> bool:
-    """Whether a question asks for a degree, a kind of thing, a level of education or income, or a number."""
     return bool(_ASKED[for_what].in_(plain_words(question)))
 
 
@@ -199,7 +194,6 @@ def n_categories_named(labels: Iterable[str]) -> int:
 
 
 def says_other(label: str) -> bool:
-    """Whether a label names only what is not in the list."""
     words = label_words(label).split()
     return bool(words) and words[0] in _OTHER and len(words) <= _FEW_WORDS
 
@@ -220,7 +214,6 @@ _ID_NAME = re.compile(
 
 
 def looks_like_weight(name: str, question: str) -> bool:
-    """Whether name or label of a column are those of a survey weight."""
     if _BODY.search(f"{name} {question}"):
         return False
     return bool(_WEIGHT_NAME.search(name)) or _says_weight(question)
@@ -238,7 +231,6 @@ def says_sampling_weight(question: str) -> bool:
 
 
 def looks_like_id(name: str, question: str = "") -> bool:
-    """Whether name or label of a column are those of an id."""
     return bool(_ID_NAME.search(name)) or bool(_ID_LABEL.in_(plain_words(question)))
 
 
@@ -250,12 +242,10 @@ _NUMBERED = re.compile(
 
 
 def numbers_something(name: str, question: str) -> bool:
-    """Whether a column's name or label says that it numbers people, households or places."""
     return bool(_NUMBERED.match(name)) or bool(_ID_LABEL.in_(plain_words(question)))
 
 
 def looks_like_date(name: str, question: str) -> bool:
-    """Whether name or label of a column are those of a date or time of day."""
     asked = plain_words(_without_number(question))
     words = f"{asked} {' '.join(sorted(name_words(name)))}"
     if re.search(r"\b(birth|born|naissance|nacimiento|nascimento|geburt\w*|age)\b", words):

@@ -1,19 +1,16 @@
 """Samples with strata, clusters, weights or replicate weights: means, and how well these are known.
 
-Errors come from Taylor linearisation: to an estimate each person adds an influence times the
-weight, sums of these over clusters vary within a stratum, and strata are independent (Binder 1983).
-Clusters without anybody of a group count as zero. With replicates, estimates are made again by each
-of them, and errors come from their spread. Both are as in the R package survey. Degrees of freedom
-are clusters less strata, or the rank of the replicates less one; of differences they are
-Satterthwaite's, and never more than these.
+Errors come from Taylor linearisation: to an estimate each person adds an influence times the weight, sums of
+these over clusters vary within a stratum, and strata are independent (Binder 1983). Clusters without anybody
+of a group count as zero. With replicates, estimates are made again by each of them, and errors come from
+their spread. Both are as in the R package survey. Degrees of freedom are clusters less strata, or the rank of
+the replicates less one; of differences they are Satterthwaite's, and never more than these.
 """
-
-from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -40,8 +37,7 @@ class Sample(NamedTuple):
     replicates: np.ndarray | None = None  # (n, R) weights
     scales: np.ndarray = np.zeros(0)  # (R,)
 
-    def take(self, rows: np.ndarray | slice) -> Sample:
-        """Some of the people; clusters of which nobody is left were sampled all the same."""
+    def take(self, rows: np.ndarray | slice) -> Self:
         replicates = None if self.replicates is None else self.replicates[rows]
         return self._replace(weight=self.weight[rows], cluster=self.cluster[rows], replicates=replicates)
 
@@ -181,7 +177,6 @@ class SurveyDesign(Readable):
 
     @cached_property
     def sample(self) -> Sample:
-        """The design in numbers."""
         given = (self.weights, self.strata, self.clusters, self.replicates)
         n = next((len(one) for one in given if one is not None), 0)  # type: ignore[arg-type]
         if not n:

@@ -5,8 +5,6 @@ R − diag(ψ) has the smallest sum of squared eigenvalues beside the n largest.
 of psych (by the discrepancy of maximum likelihood) and of lavaan (by that of least squares).
 """
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -48,7 +46,6 @@ def minres(correlation: np.ndarray, n_factors: int) -> np.ndarray:
 
 
 def implied(loadings: np.ndarray) -> np.ndarray:
-    """The correlations that loadings of uncorrelated factors explain, with ones on the diagonal."""
     found = loadings @ loadings.T
     np.fill_diagonal(found, 1.0)
     return found

@@ -7,8 +7,6 @@ scoring from there: an efficient score test, from which the group's μ and σ an
 thresholds are projected out. Items that surely deviate in a group are set aside when it is placed.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -249,8 +247,7 @@ def _in_group(
     """What is known of the items in a group, and the standard error of its mean."""
     level, weight = (part[answers.code == g] for part in (answers.level, answers.weight))
     people, place = items.people()[g], (_GRID - items.mean[g]) / items.sd[g]
-    shift = start[:, 0] - start[:, 1] * items.mean[g]
-    tables = _tables(items.bounds, items.slope + start[:, 1], shift)
+    tables = _tables(items.bounds, items.slope + start[:, 1], start[:, 0] - start[:, 1] * items.mean[g])
     scores = _scores(level, aside, tables, people, place)
     score = np.einsum("n,njp->jp", weight, scores)[..., None]
     times = 1 if len(level) >= _ENOUGH else -(-_DRAWN // len(level))

@@ -13,8 +13,6 @@ yes or no and categories, it is drawn from its prior before each draw of the cov
 afterwards (Talhouk, Doucet and Murphy 2012).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -78,7 +76,6 @@ class Scale(Number):
         return self._bounds(self.thresholds)
 
     def move(self, mean: np.ndarray, deviation: float, weight: np.ndarray, rng: np.random.Generator) -> None:
-        """Random walks of every other threshold, then of those between, given the means of utilities."""
         for parity in (0, 1):
             chosen = np.flatnonzero(self.moves)[parity::2]
             if not chosen.size:
@@ -157,7 +154,6 @@ class LatentNormal:
         self.away[k] = given_others + deviation * noise - self.mean[k]
 
     def _draw_parameters(self) -> None:
-        """Draw covariance and effects given the utilities: a normal regression with many outcomes."""
         n_columns, freedom = len(self.mean), len(self.mean) + 1.0
         unit = np.ones(n_columns)
         without_unit = [c for q, c in zip(self.questions, self.columns, strict=True) if not q.has_unit]

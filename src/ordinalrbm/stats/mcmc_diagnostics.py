@@ -1,7 +1,5 @@
 """How far a chain can be trusted: split R-hat and effective sample size of its numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from scipy.special import ndtri

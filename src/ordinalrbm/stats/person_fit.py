@@ -1,7 +1,5 @@
 """Whether a person's answers go together: what is computed from their distributions, and from runs."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY, log_of_level
@@ -22,11 +20,6 @@ def longest_runs(levels: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
     """(rows,) the longest run of the same level in neighbouring columns on scales of the same length.
 
     Levels are (rows, columns), −1 where there is no answer, which ends a run.
-
-    Examples
-    --------
-    >>> longest_runs(np.array([[1, 1, 1, 2], [0, 2, 2, -1]]), np.array([5, 5, 5, 5])).tolist()
-    [3, 2]
     """
     longest = current = (levels[:, :1] >= 0).sum(axis=1)
     for i in range(1, levels.shape[1]):

@@ -1,7 +1,5 @@
 """From a distribution over levels to one number: its mean, mode or median, or a log probability."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np
@@ -24,8 +22,7 @@ def point(distribution: np.ndarray, rule: Rule, values: np.ndarray | None = None
     if rule == "mode":
         return distribution.argmax(axis=-1)
     if rule == "median":
-        below = np.cumsum(distribution, axis=-1)[..., :-1] < 0.5 - _ROUNDING
-        return below.sum(axis=-1)
+        return (np.cumsum(distribution, axis=-1)[..., :-1] < 0.5 - _ROUNDING).sum(axis=-1)
     return distribution @ (np.arange(distribution.shape[-1]) if values is None else values)
 
 

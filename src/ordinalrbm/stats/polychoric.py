@@ -7,8 +7,6 @@ no more than the pair's table of counts. Fisher scoring finds it in a few steps.
 Pairs that few rows have in common are then drawn towards no correlation, the more the fewer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -51,19 +49,11 @@ _SPARSE = 0.1
 
 
 class Correlations(NamedTuple):
-    """Correlations of all pairs of columns; every attribute is (N, N) and symmetric.
+    """Correlations of all pairs of columns; all arrays are (N, N) and symmetric."""
 
-    Attributes
-    ----------
-    correlation : the most likely one; 0 where nothing is known, 1 on the diagonal
-    variance : of that estimate, one by the Fisher information; infinite where nothing is known,
-        0 on the diagonal
-    common : number of rows that answer both columns
-    """
-
-    correlation: np.ndarray
-    variance: np.ndarray
-    common: np.ndarray
+    correlation: np.ndarray  # the most likely one; 0 where nothing is known, 1 on the diagonal
+    variance: np.ndarray  # by the Fisher information; infinite where nothing is known, 0 on the diagonal
+    common: np.ndarray  # number of rows that answer both columns
 
 
 def polychoric(observations: Observations, bounds: np.ndarray, prior: float = _PRIOR_ANSWERS) -> Correlations:
@@ -137,8 +127,7 @@ def _over_corners(values: np.ndarray) -> np.ndarray:
 
     Outermost cells have corners at infinity, where there is nothing.
     """
-    around = np.pad(values, ((0, 0), (1, 1), (1, 1)))
-    return np.diff(np.diff(around, axis=1), axis=2)
+    return np.diff(np.diff(np.pad(values, ((0, 0), (1, 1), (1, 1))), axis=1), axis=2)
 
 
 def _most_likely(
@@ -192,8 +181,7 @@ def prior_answers(first_levels: np.ndarray, second_levels: np.ndarray) -> np.nda
 def _pooled(observations: Observations, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Levels as a dense array, −1 where unanswered, and their bounds, with long scales pooled.
 
-    A pool holds neighbouring levels, and as nearly as can be the same share of the utilities as
-    any other.
+    A pool holds neighbouring levels, and as nearly as can be the same share of the utilities as any other.
     """
     n_levels = observations.n_levels
     longest = int(n_levels.max(initial=1))
@@ -279,10 +267,9 @@ def effective_rows(found: Correlations) -> np.ndarray:
 def prior_rows(correlation: np.ndarray, rows: np.ndarray) -> float:
     """Uncorrelated rows to add to those of each pair, by how much correlations differ from zero.
 
-    True correlations have some variance τ² around zero, and seen ones 1/rows more. All pairs
-    together tell τ², and a prior with that variance counts as 1/τ² rows: without end when what is
-    seen could as well be noise. If all pairs have as many rows, they shrink by the weight of
-    Schäfer and Strimmer (2005).
+    True correlations have some variance τ² around zero, and seen ones 1/rows more. All pairs together tell
+    τ², and a prior with that variance counts as 1/τ² rows: without end when what is seen could as well be
+    noise. If all pairs have as many rows, they shrink by the weight of Schäfer and Strimmer (2005).
 
     Both are (N, N); effective ``rows`` are zero where nothing is known.
     """

@@ -6,8 +6,6 @@ of freedom are those of Barnard and Rubin (1999), the fraction of missing inform
 (1987), both as in the R package mice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -99,10 +97,6 @@ def with_imputations(
         ``params``, and ``bse`` or ``cov_params()``, such as those of statsmodels.
     level, df_complete
         See :func:`pool`. By default, ``df_complete`` is ``df_resid`` of a regression that has it.
-
-    Returns
-    -------
-    DataFrame, as that of :func:`pool`
 
     Examples
     --------
@@ -266,11 +260,14 @@ def _degrees_of_freedom(share: np.ndarray, m: int, complete: np.ndarray) -> np.n
 
 
 def _matrix(what: str, values: Any) -> pd.DataFrame:
-    """A row per imputation, a column per quantity."""
     try:
         if isinstance(values, pd.DataFrame):
             frame = values.reset_index(drop=True)
-        elif _has_names(values):
+        elif (
+            isinstance(values, Sequence)
+            and values
+            and all(isinstance(x, Mapping | pd.Series) for x in values)
+        ):
             frame = pd.DataFrame([pd.Series(entry) for entry in values]).reset_index(drop=True)
         else:
             array = np.asarray(values, dtype=np.float64)
@@ -281,14 +278,6 @@ def _matrix(what: str, values: Any) -> pd.DataFrame:
             f"The {what} are no table of numbers ({error}); give one entry per imputation, each a "
             "number or equally many numbers."
         ) from error
-
-
-def _has_names(values: object) -> bool:
-    return (
-        isinstance(values, Sequence)
-        and len(values) > 0
-        and all(isinstance(entry, Mapping | pd.Series) for entry in values)
-    )
 
 
 def _check(estimates: pd.DataFrame, errors: pd.DataFrame) -> None:

@@ -5,10 +5,8 @@ squared, the share of variance that lies between the groups less what so many gr
 people have by chance; its interval comes from the noncentral F distribution.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -34,9 +32,8 @@ class Moments(NamedTuple):
     size: np.ndarray  # Kish's effective number of people
     people: np.ndarray  # how many
 
-    def at(self, *which: np.ndarray | int) -> Moments:
-        """Those of some groups, or of some groups and one of the values."""
-        return Moments(*(part[which] for part in self))
+    def at(self, *which: np.ndarray | int) -> Self:
+        return type(self)(*(part[which] for part in self))
 
 
 class Comparison(NamedTuple):

@@ -56,7 +56,6 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
 
 
 def check_writable(path: str | os.PathLike) -> None:
-    """Refuse a path that cannot be written to, before any work is done for it."""
     target = Path(path)
     try:
         if not target.parent.is_dir():
@@ -74,7 +73,6 @@ def check_writable(path: str | os.PathLike) -> None:
 
 
 def unwritable(path: Path, error: OSError) -> DataError:
-    """Return the error for a file that the system refuses to write."""
     # By the number, because libraries have long words for it.
     reason = os.strerror(error.errno) if error.errno else " ".join(str(error).split())
     is_disk = error.errno in _OF_THE_DISK

@@ -1,8 +1,7 @@
 """The container of our files: safetensors, with a version and a checksum over every bit.
 
-safetensors checks that the types, shapes and places of all arrays agree with one another and with
-the size of the file before any memory is taken. Nothing in such a file can be executed, and other
-programs can read it.
+safetensors checks that the types, shapes and places of all arrays agree with one another and with the size of
+the file before any memory is taken. Nothing in such a file can be executed, and other programs can read it.
 
 The only metadata, ``ordinalrbm``, is a JSON text. It begins with the checksum of all that comes
 before the arrays, in which that checksum itself counts as zeros, and holds one of every array.
@@ -10,8 +9,6 @@ before the arrays, in which that checksum itself counts as zeros, and holds one 
 Versions are major.minor. A new minor adds what older releases can do without: they ignore it. A
 new major is refused by them. What is needed stays as it is within a major.
 """
-
-from __future__ import annotations
 
 import json
 import os
@@ -211,7 +208,6 @@ def is_ours(path: str | os.PathLike) -> bool:
 
 
 def version(header: Header) -> tuple[int, int]:
-    """Major and minor; (-1, -1) for what is no version."""
     said = header.get("version")
     found = re.fullmatch(r"(\d{1,4})\.(\d{1,4})", said) if isinstance(said, str) else None
     return (int(found[1]), int(found[2])) if found else (-1, -1)

@@ -154,9 +154,8 @@ def estimator_of(path: str | os.PathLike, header: Header) -> tuple[str, str]:
     kind = header.get("model")
     if kind == CHECKPOINT:
         raise DataError(
-            f"File '{path}' is a checkpoint, of a fit that may not have ended, and no model; use "
-            f"fit(..., checkpoint='{Path(path).parent}') with the data and settings of that fit to "
-            "go on from it."
+            f"File '{path}' is a checkpoint, of a fit that may not have ended, and no model; use fit(..., "
+            f"checkpoint='{Path(path).parent}') with the data and settings of that fit to go on from it."
         )
     if not isinstance(kind, str) or kind not in _estimators():
         raise DataError(

@@ -4,11 +4,9 @@ Checksums tell damage, but anybody can compute them. Kernels read arrays without
 so each array must have the type, shape and range that they rely on before they see it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -37,11 +35,11 @@ class Stored:
     prefix: str = ""
     is_newer: bool = False
 
-    def under(self, prefix: str) -> Stored:
+    def under(self, prefix: str) -> Self:
         """The arrays whose names begin so, with the same header."""
         return replace(self, prefix=self.prefix + prefix)
 
-    def member(self, header: Any, prefix: str) -> Stored:
+    def member(self, header: Any, prefix: str) -> Self:
         """Return a part of the model with a header of its own."""
         if not isinstance(header, dict):
             raise DataError(f"its header has {header!r:.80} as a part of the model")
@@ -91,9 +89,9 @@ class Stored:
             raise DataError(f"its header has a {type(value).__name__} as '{name}'")
         return value
 
-    def inside(self, name: str) -> Stored:
+    def inside(self, name: str) -> Self:
         """The entries within one of the header."""
-        return Stored({}, self.entry(name, dict))
+        return type(self)({}, self.entry(name, dict))
 
     def whole(self, name: str, low: int, high: int | None = None) -> int:
         """An entry of the header that is a whole number in a range."""

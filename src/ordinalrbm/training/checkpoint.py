@@ -84,7 +84,6 @@ class _Found(NamedTuple):
 
 
 def _read(path: Path) -> _Found:
-    """A checkpoint as it was written, or a ValueError."""
     try:
         state, header = model_file.read(path)
     except DataError as error:
@@ -184,7 +183,6 @@ class Checkpoints:
         return next(seeds, None)
 
     def require_identity(self, identity: Identity) -> None:
-        """Refuse checkpoints of other data or settings."""
         self.identity = identity.to_json()
         for found in self._found.values():
             unequal = identity.differences(found.about.identity)
@@ -255,11 +253,18 @@ class CheckpointWriter:
         self._has_failed = False
 
     def restore(self, learner: Learner) -> None:
-        """Restore a learner from the newest checkpoint, if there is one."""
         if self._found is None:
             return
         with self._checkpoints.among.raise_on_all_ranks():
-            _restore(learner, self._found)
+            try:
+                learner.restore(self._found.state)
+                if len(learner.history) != self._found.about.epoch:
+                    raise ValueError("its history is not as long as it says")
+            except (ValueError, TypeError, OverflowError) as error:
+                raise DataError(
+                    f"Checkpoint '{self._found.path}' cannot be used ({error}); remove it, and learning "
+                    "goes on from the one before it, or begins anew."
+                ) from error
         self._written_epoch = len(learner.history)
         self._found = None  # its arrays are as large as the model
 
@@ -309,18 +314,6 @@ class CheckpointWriter:
                 warnings.warn(f"Learning goes on without a checkpoint: {error}", stacklevel=2)
             self._has_failed = True
         self._pending = None  # but Ctrl-C while it was written lets it be written again
-
-
-def _restore(learner: Learner, found: _Found) -> None:
-    try:
-        learner.restore(found.state)
-        if len(learner.history) != found.about.epoch:
-            raise ValueError("its history is not as long as it says")
-    except (ValueError, TypeError, OverflowError) as error:
-        raise DataError(
-            f"Checkpoint '{found.path}' cannot be used ({error}); remove it, and learning goes on "
-            "from the one before it, or begins anew."
-        ) from error
 
 
 NO_CHECKPOINTS = Checkpoints(None)

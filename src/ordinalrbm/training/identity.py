@@ -1,7 +1,5 @@
 """Which fit a checkpoint is of: its settings, and digests of its data."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -12,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
-from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.questionnaire import Answers
 from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.data.scales import Scale
@@ -44,25 +42,19 @@ class Identity:
             there, here = stored[names], now[names]
             unequal = [name for name in here if there.get(name) != here[name]]
             if unequal:
-                return [_difference(name, there.get(name), here[name]) for name in unequal]
+                return [
+                    "random_state"
+                    if name == "seed"
+                    else f"{name} {there.get(name)!r:.80} (now {here[name]!r})"
+                    for name in unequal
+                ]
         return [name for name in now["digests"] if stored["digests"].get(name) != self.digests[name]]
 
 
 # Parameters that change nothing about what is learnt; those of scales and of kinds of columns are
 # in digests, and instead of the random state there is the seed.
-_NOT_LEARNING = {
-    "random_state",
-    "n_jobs",
-    "verbose",
-    "inference",
-    "n_draws",
-    "scales",
-    "scale",
-    "item_scales",
-    "nominal",
-    "numeric",
-    "background",
-}
+_OF_SCALES = {"scales", "scale", "item_scales", "nominal", "numeric", "background"}
+_NOT_LEARNING = _OF_SCALES | {"random_state", "n_jobs", "verbose", "inference", "n_draws"}
 
 
 def identity_of(
@@ -74,9 +66,10 @@ def identity_of(
 ) -> Identity:
     """Identity of a fit of these observations; ``further`` is a name and other data of the fit."""
     seen, (name, arrays) = observations, further
+    weight = [seen.weight] if seen.weight.size else []
     digests = {
         "scales": digest([scale.to_json() for scale in scales]),
-        "answers": digest(seen.row_start, seen.column, seen.level, seen.n_levels),
+        "answers": digest(seen.row_start, seen.column, seen.level, seen.n_levels, *weight),
         name: digest(*arrays),
     }
     if isinstance(seen, Answers):
@@ -95,12 +88,13 @@ def identity_of_ratings(
     estimator: BaseEstimator,
     seed: int,
     known: Ratings,
-    validation: Cells | None,
+    validation: Iterable[np.ndarray | None] | None,
     tables: Iterable[csr_array | None] = (),
 ) -> Identity:
     """Identity of a fit of ratings; tables hold features of users and items, if there are any."""
     scales = [known.scales] if isinstance(known.scales, Scale) else known.scales
-    further = ("validation ratings", () if validation is None else tuple(validation))
+    given = () if validation is None else tuple(part for part in validation if part is not None)
+    further = ("validation ratings", given)
     found = identity_of(estimator, seed, known.observations, scales, further)
     features = [
         part
@@ -123,13 +117,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):  # the models of an ensemble
         return [[type(model).__name__, _settings(model), str(model.random_state)] for model in value]
     return plain_number(value)
-
-
-def _difference(name: str, there: object, here: object) -> str:
-    return "random_state" if name == "seed" else f"{name} {there!r:.80} (now {here!r})"
-
-
-# ---- one hash for arrays and settings: whether two are the same, without sending them ------------
 
 
 def digest(*parts: Any) -> str:

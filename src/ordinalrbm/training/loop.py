@@ -3,13 +3,11 @@
 Learning that diverges goes back to the end of the epoch before, and on with smaller steps.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -47,7 +45,7 @@ class Calls:
             raise DataError(f"The 'callback' parameter must be a function. Got {callback!r} instead.")
         self.callback, self.has_stopped = callback, False
 
-    def __enter__(self) -> Calls:
+    def __enter__(self) -> Self:
         self._before = _calls.set(self)
         return self
 

@@ -1,7 +1,5 @@
 """How long to learn, and how fast: early stopping, the learning rate, and learning that diverges."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable
 from typing import Literal
@@ -34,14 +32,6 @@ class EarlyStopping:
     Learning is over after ``patience`` epochs in a row that were not worth their time: whose value
     is not above that of the last such epoch by ``worthwhile``. Epochs are counted from 1; the best
     is 0 before the first.
-
-    Examples
-    --------
-    >>> stopping = EarlyStopping(patience=2, worthwhile=0.1)
-    >>> [stopping.after(value) for value in (-1.5, -1.2, -1.19, -1.18)]
-    [True, True, True, True]
-    >>> stopping.best_epoch, stopping.is_over
-    (4, True)
     """
 
     def __init__(self, patience: int, worthwhile: float = 0.0) -> None:
@@ -49,7 +39,6 @@ class EarlyStopping:
         self.replay(())
 
     def replay(self, values: Iterable[float]) -> None:
-        """Restore the state after epochs with these scores."""
         self.n_epochs, self.best_epoch, self.best_value = 0, 0, -np.inf
         self._goal, self._waited = -np.inf, 0
         for value in values:
@@ -82,16 +71,6 @@ class Schedule:
     The last epochs settle what the first have found, so learning never just breaks off: a plateau
     of ``patience`` epochs, or the approach of ``n_epochs``, begins the fall along a cosine, which
     takes the share ``fall`` of ``n_epochs``.
-
-    Examples
-    --------
-    >>> schedule = Schedule(0.1, n_epochs=10, patience=1, fall=0.2)
-    >>> rates = []
-    >>> while schedule.rate() > 0.0:
-    ...     rates.append(round(float(schedule.rate()), 3))
-    ...     better = schedule.after(-1.0)  # never better than the first
-    >>> rates
-    [0.1, 0.1, 0.1, 0.05]
     """
 
     def __init__(self, learning_rate: float, *, n_epochs: int, patience: int, fall: float) -> None:
@@ -101,7 +80,6 @@ class Schedule:
         self.replay((), 0)
 
     def replay(self, values: Iterable[float], n_slowed: int) -> None:
-        """Restore the state after epochs with these scores and ``n_slowed`` rate reductions."""
         self.learning_rate, self.n_slowed, self.has_given_up = self.first_rate, 0, False
         self.fall_begins = self.n_epochs - self.length
         self.stopping.replay(())
@@ -112,11 +90,9 @@ class Schedule:
 
     @property
     def best_epoch(self) -> int:
-        """The epoch that predicts held-out answers best; 0 before the first."""
         return self.stopping.best_epoch
 
     def rate(self) -> float:
-        """Learning rate of the next epoch; zero when learning is over."""
         fallen = (self.stopping.n_epochs - self.fall_begins) / self.length
         share = 0.5 * (1.0 + np.cos(np.pi * min(max(fallen, 0.0), 1.0)))
         return self.learning_rate * share if fallen < 1.0 else 0.0
@@ -138,9 +114,6 @@ class Schedule:
         return not self.has_given_up
 
 
-# ---- divergence -------------------------------------------------------------------------------
-
-
 class DivergenceError(ArithmeticError):
     """The steps of an epoch were too large."""
 
@@ -152,7 +125,6 @@ class NothingLearntError(DataError):
 def refuse_divergence(
     weights: np.ndarray, others: Iterable[np.ndarray], cutpoints: np.ndarray = _NO_CUTPOINTS
 ) -> None:
-    """Raise DivergenceError if parameters are such that no file may hold them."""
     bounded = _within(weights, LARGEST_WEIGHT) and cutpoints.max(initial=0.0) <= LARGEST_CUTPOINT
     if not bounded or not all(_within(part, LARGEST_PARAMETER) for part in others):
         raise DivergenceError
@@ -178,7 +150,7 @@ def refuse_nonsense(found: np.ndarray, marginal: np.ndarray, weight: np.ndarray 
         raise DivergenceError
 
 
-def warn_of_divergence(schedule: Schedule, n_epochs: int, stacklevel: int = 5) -> None:
+def warn_of_divergence(schedule: Schedule, n_epochs: int) -> None:
     """Warn if the learning rate had to be lowered; NothingLearntError if no epoch has gone well."""
     if not schedule.n_slowed:
         return
@@ -194,7 +166,7 @@ def warn_of_divergence(schedule: Schedule, n_epochs: int, stacklevel: int = 5) -
     else:
         said = f"{diverged} and still with {now}; set learning_rate much lower."
         raise NothingLearntError(said)
-    warnings.warn(said, ConvergenceWarning, stacklevel=stacklevel)
+    warnings.warn(said, ConvergenceWarning, stacklevel=5)
 
 
 def marginal_of_answers(
@@ -222,8 +194,7 @@ def lower_of(marginal: np.ndarray, first: np.ndarray) -> np.ndarray:
 def marginal_of_ratings(learnt: Observations, level: np.ndarray) -> np.ndarray:
     """Log probability of ratings by how often each level was given, to whatever item."""
     counts = np.bincount(learnt.level, minlength=int(learnt.n_levels.max()))
-    all_items = np.zeros(level.size, dtype=np.intp)
-    return _marginal(counts[None], np.array([counts.size]), all_items, level)
+    return _marginal(counts[None], np.array([counts.size]), np.zeros(level.size, dtype=np.intp), level)
 
 
 def spread_of(values: np.ndarray, weight: np.ndarray) -> tuple[float, float, float]:

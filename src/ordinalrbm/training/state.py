@@ -1,7 +1,5 @@
 """States of learners as named arrays: what a checkpoint holds, taken apart and put together."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The clamped and the free chains of learning, the gradient that they estimate, and steps along it."""
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -90,8 +88,7 @@ def _settled(model: VectorModel, this: Side, rng: np.random.Generator) -> np.nda
         part = this.rows(start, stop)
         expected = np.full((stop - start, model.n_factors), 0.5 * model.units, dtype=np.float32)
         fixed_point(part, expected, _SETTLING_TOLERANCE * model.units, _SETTLING_ITERATIONS)
-        share = np.clip(expected / model.units, 0.0, 1.0)
-        factors[start:stop] = rng.binomial(model.units, share)
+        factors[start:stop] = rng.binomial(model.units, np.clip(expected / model.units, 0.0, 1.0))
     return factors
 
 
@@ -147,8 +144,7 @@ def _free_statistics(
     """Statistics of the free phase, and how much they count to match the batch."""
     if chains.free_side is not None:
         over = with_parameters(chains.free_side, model)
-        everyone = batch._replace(start=0, stop=over.n_rows)
-        statistics = gibbs.free_phase(over, chains.free, everyone)
+        statistics = gibbs.free_phase(over, chains.free, batch._replace(start=0, stop=over.n_rows))
         n_rows = batch.stop - batch.start
         weight = this.row_weight[batch.start : batch.stop].sum() if this.row_weight.size else n_rows
         return statistics, np.float32(float(weight) / over.n_rows)
@@ -170,10 +166,9 @@ def ascend(model: VectorModel, gradient: Gradient, moments: Moments, n_updates: 
     scale = steps.rate
     if steps.adaptive:
         scale *= np.sqrt(1.0 - _SECOND_DECAY**n_updates) / (1.0 - _FIRST_DECAY**n_updates)
-    # Factors are coded around their middle when the weights move: a change of a weight then leaves
-    # the mean utility where it was and only turns its slope, which the bias would else fight.
-    # Weights of many units per factor are smaller by the root of their number, and their gradient
-    # is larger by it.
+    # Factors are coded around their middle when the weights move: a change of a weight then leaves the mean
+    # utility where it was and only turns its slope, which the bias would else fight. Weights of many units
+    # per factor are smaller by the root of their number, and their gradient is larger by it.
     centre = 0.5 * model.units if steps.centred else 0.0
     finer = scale / np.sqrt(model.units) if steps.adaptive else scale / model.units
     _move_columns(model.weights, model.bias, gradient, moments, scale, finer, centre, steps.adaptive)

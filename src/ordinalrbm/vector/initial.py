@@ -12,8 +12,6 @@ many uncorrelated rows more as there are columns. And eigenvalues that chance al
 left out; the others become the variance to be expected along their eigenvectors.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -148,8 +146,7 @@ def _as_scales(observations: Observations, plan: Layout) -> _Scales:
         n_levels[i] = ends.size + 1
     chosen = np.bincount(found.column[is_category], known[is_category], minlength=n_levels.size)
     given = np.bincount(found.column, minlength=n_levels.size)
-    of_question = np.diff(plan.first)[plan.question]
-    share = (chosen + 0.5) / (given + 0.5 * np.maximum(of_question, 2))
+    share = (chosen + 0.5) / (given + 0.5 * np.maximum(np.diff(plan.first)[plan.question], 2))
     levels = Observations(found.row_start, found.column, level, n_levels)
     return _Scales(levels, np.where(plan.is_number[found.column], known, np.nan), share)
 
@@ -163,10 +160,8 @@ def _of_kinds(
     plan: Layout, cutpoints: np.ndarray, share: np.ndarray, whole: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cutpoints of the scales with logarithms of the scales of numbers, and the biases."""
-    width = thresholds.n_cutpoints(plan.n_levels)
-    result = cutpoints[:, :width].copy()
-    no_scale = plan.is_category | plan.is_number
-    result[no_scale] = 0.0
+    result = cutpoints[:, : thresholds.n_cutpoints(plan.n_levels)].copy()
+    result[plan.is_category | plan.is_number] = 0.0
     result[plan.is_number, 0] = np.log(whole[plan.is_number])
     bias = np.where(plan.is_category, np.log(np.where(plan.is_category, share, 1.0)), 0.0)
     return result, bias
@@ -190,8 +185,7 @@ def _with_slopes(
     squares = covariates.astype(np.float64) ** 2
     of_column = np.split(view.row, view.column_start[1:-1])
     informed = np.stack([squares[rows].sum(axis=0) for rows in of_column])
-    is_category = model.layout.is_category
-    variance = np.where(is_category, _deviation(columns.share) ** 2, 1.0)
+    variance = np.where(model.layout.is_category, _deviation(columns.share) ** 2, 1.0)
     weights = model.weights.astype(np.float64)
     covariance = regression.factor_covariance(weights, variance, model.units)
     # Utilities were scaled already; categories have log odds, which are smaller without factors.
@@ -229,8 +223,7 @@ def _structure(
 def _of_choices(found: polychoric.Correlations, share: np.ndarray, plan: Layout) -> polychoric.Correlations:
     """Correlations with the choice of a category, instead of with a utility behind it.
 
-    A choice tells less than a utility. Categories of one question need no factors to exclude each
-    other.
+    A choice tells less than a utility. Categories of one question need no factors to exclude each other.
     """
     if not plan.is_category.any():
         return found
@@ -326,7 +319,6 @@ def _even_frame(n_directions: int, n_factors: int) -> np.ndarray:
     """(k, K) orthonormal rows with columns of equal length: waves over the factors."""
     if n_directions == n_factors:
         return np.eye(n_factors)
-    waves = np.arange(1, n_directions // 2 + 1)
-    angle = 2.0 * np.pi / n_factors * np.outer(waves, np.arange(n_factors))
+    angle = 2.0 * np.pi / n_factors * np.outer(np.arange(1, n_directions // 2 + 1), np.arange(n_factors))
     flat = np.full((n_directions % 2, n_factors), np.sqrt(0.5))
     return np.sqrt(2.0 / n_factors) * np.concatenate([flat, np.cos(angle), np.sin(angle)])

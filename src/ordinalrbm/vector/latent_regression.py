@@ -6,8 +6,6 @@ the factors': h = B (1, x) + a residual of covariance Σ, with B and Σ by maxim
 (stochastic EM), given the weights and thresholds of the fitted model.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Learning the vector model: epochs over batches of rows, watched on held-out answers."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -97,10 +95,9 @@ class Fitted(NamedTuple):
 class Monitor(NamedTuple):
     """Rows that are watched: the answers that are shown, and those to be predicted from them.
 
-    ``held_out`` answers are never learnt from; their likelihood decides when to stop. There may
-    be none. ``seen`` answers are learnt from: their likelihood given those shown is the
-    pseudo-likelihood of the training data. ``marginal`` are their log probabilities without a model.
-    Weights are those of the answers.
+    ``held_out`` answers are never learnt from; their likelihood decides when to stop. There may be none.
+    ``seen`` answers are learnt from: their likelihood given those shown is the pseudo-likelihood of the
+    training data. ``marginal`` are their log probabilities without a model. Weights are those of the answers.
     """
 
     shown: Observations
@@ -127,8 +124,7 @@ class Monitor(NamedTuple):
         """
         if not self.held_out_weight.size:
             return False
-        by_mean_field = (self.measure(each, unanswered)[0] for each in (model, other))
-        if not self._is_clearly_less(*by_mean_field):
+        if not self._is_clearly_less(*(self.measure(each, unanswered)[0] for each in (model, other))):
             return False
         return self._is_clearly_less(*(self._by_draws(each, unanswered, seed) for each in (model, other)))
 
@@ -194,7 +190,17 @@ class _VectorLearner:
     def __init__(self, observations: Observations, row_weight: np.ndarray | None, settings: Settings) -> None:
         self.settings = settings
         learnt, self.monitor = hold_out(observations, settings.validation_fraction, settings.seed, row_weight)
-        self.model = _first_model(learnt, row_weight, settings)
+        start = initial_model(
+            by_weight(learnt, row_weight),
+            settings.n_factors,
+            settings.units,
+            settings.seed,
+            by_correlations=settings.init == "polychoric",
+            at_marginals=settings.thresholds == "marginal",
+            balanced=settings.biases == "balanced",
+            slope_precision=settings.background_decay,
+        )
+        self.model = with_styles(start, settings.response_styles)
         if settings.thresholds == "even" and self.monitor is not None:
             _, first = self.monitor.measure(self.model, settings.unanswered)
             self.monitor = self.monitor._replace(marginal=lower_of(self.monitor.marginal, first))
@@ -237,8 +243,7 @@ class _VectorLearner:
             hidden, known = monitor.measure(model, self.settings.unanswered)
             refuse_nonsense(known, monitor.marginal, monitor.seen_weight)
             held_out, seen = _mean(hidden, monitor.held_out_weight), _mean(known, monitor.seen_weight)
-        seconds = time.perf_counter() - self.started
-        self.history.append(Record(epoch, seen, held_out, rate, seconds))
+        self.history.append(Record(epoch, seen, held_out, rate, time.perf_counter() - self.started))
         if self.schedule.after(held_out):
             self.best, self.best_epoch = model.copy(), epoch
 
@@ -258,8 +263,7 @@ class _VectorLearner:
                 follow_covariates(current, model, batch.start, batch.stop)
             styles += draw_styles(model, current, self.chains.clamped, batch)
             uphill = gradient(model, current, self.chains, batch, precision, slopes)
-            n_updates = (epoch - 1) * starts.size + count + 1
-            ascend(model, uphill, self.moments, n_updates, steps)
+            ascend(model, uphill, self.moments, (epoch - 1) * starts.size + count + 1, steps)
         model.style_weights[:] = styles / styles.sum()
 
     def state(self) -> saving.State:
@@ -312,7 +316,6 @@ def fit(
     settings: Settings,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> Fitted:
-    """Learn a model from rows in random order and return it."""
     learner = _VectorLearner(observations, row_weight, settings)
     interrupted = learn(
         learner, checkpoints.of("vector"), settings.n_epochs, verbose=settings.verbose, watched="held-out"
@@ -327,22 +330,3 @@ def fit(
     if not monitor.is_worse(last, best, settings.unanswered, settings.seed):
         best, best_epoch = last, n_epochs
     return Fitted(best, best_epoch, learner.history, interrupted)
-
-
-def _first_model(
-    observations: Observations, row_weight: np.ndarray | None, settings: Settings
-) -> VectorModel:
-    """The model that learning from these rows starts with."""
-    return with_styles(
-        initial_model(
-            by_weight(observations, row_weight),
-            settings.n_factors,
-            settings.units,
-            settings.seed,
-            by_correlations=settings.init == "polychoric",
-            at_marginals=settings.thresholds == "marginal",
-            balanced=settings.biases == "balanced",
-            slope_precision=settings.background_decay,
-        ),
-        settings.response_styles,
-    )

@@ -10,8 +10,6 @@ Categories of a nominal question have log Σ_l exp(μ_l(h)) instead of half a sq
 of their μ as their probabilities; a number has a density.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -89,7 +87,6 @@ def _exact(model: VectorModel, this: Side) -> Estimate:
 
 
 def exact_posterior(model: VectorModel, this: Side) -> tuple[np.ndarray, np.ndarray]:
-    """Return the states (S, K) and P(h | v), (rows, S)."""
     states = _states(model)
     result = np.empty((this.n_rows, len(states)))
     for rows, own, part in _alike(model, this):
@@ -152,8 +149,7 @@ def annealed(
     """
 
     def given_style(styled: Side, style: int) -> Estimate:
-        own = _seed_of_run(seed, 1 + style)
-        return _log_sum(model, styled, True, own, n_temperatures, n_chains)
+        return _log_sum(model, styled, True, _seed_of_run(seed, 1 + style), n_temperatures, n_chains)
 
     given = _over_styles(model, this, given_style)
     alone = log_partition(model, this, seed, n_temperatures=n_temperatures, n_chains=n_chains)
@@ -200,7 +196,6 @@ def _log_independent(model: VectorModel, this: Side, given: bool) -> np.ndarray:
 
 
 def _states(model: VectorModel) -> np.ndarray:
-    """(S, K) all states of the factors."""
     if n_states(model) > MAX_STATES:
         raise DataError(
             f"Exact enumeration needs {n_states(model):.3g} states for {model.n_factors} factors "
@@ -237,7 +232,6 @@ def _log_prior(this: Side, mean: np.ndarray) -> np.ndarray:
 
 
 def _log_joint(this: Side, every: _Enumeration, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-    """Log P*(h) P(v|h) and log P*(h), each (rows, S)."""
     if this.offset.size:
         raise ValueError("Enumeration has no offsets: put them into the bias of a one-row model.")
     first, last = this.row_start[rows.start], this.row_start[rows.stop]
@@ -246,8 +240,7 @@ def _log_joint(this: Side, every: _Enumeration, rows: slice) -> tuple[np.ndarray
     n_columns, n_levels, n_all = every.log_level.shape
     ones = np.ones(column.size)
     shape = (rows.stop - rows.start, n_columns)
-    answered = sparse.csr_array((ones, column, start), shape=shape)
-    free = every.prior + answered @ every.log_prior
+    free = every.prior + sparse.csr_array((ones, column, start), shape=shape) @ every.log_prior
     if this.members.size:
         is_known = ~np.isnan(this.known[first:last])
         known = _log_known(this, every, slice(first, last), start)
@@ -272,8 +265,7 @@ def _log_known(this: Side, every: _Enumeration, entries: slice, start: np.ndarra
         utility -= np.where(is_number & there, this.shift[entries], 0.0)
 
     def over_rows(values: np.ndarray, table: np.ndarray) -> np.ndarray:
-        shape = (start.size - 1, table.shape[0])
-        return sparse.csr_array((values, column, start), shape=shape) @ table
+        return sparse.csr_array((values, column, start), shape=(start.size - 1, table.shape[0])) @ table
 
     constant = np.log(scale) - 0.5 * utility**2 - 0.5 * np.log(2.0 * np.pi)
     ones = np.ones((every.mean.shape[0], 1))

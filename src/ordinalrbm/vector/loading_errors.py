@@ -1,17 +1,14 @@
 """Standard errors of rotated loadings, from how much each row's likelihood depends on them.
 
-Near its fit the model is an ordinal factor model: u = Λ f + e with f of variance one, and
-thresholds. The derivative of a row's log-likelihood by a loading is E[(u_i − μ_i) f_k | v], by
-Fisher's identity, and by a threshold the density there; both come from mean-field and linear
-response. Of a number u is known, and its scale and bias stand for thresholds; of a category the
-derivative is E[(y − p) f_k | v] with y whether it was chosen and p how likely that was. The sum of
-their squares over the rows is the information, and its inverse the covariance of what was
-estimated. Turning all factors changes no likelihood, nor does moving all categories of a question
-alike, so these directions are left out. The errors of rotated loadings are seen by rotating random
-draws around the estimate. What background adds is taken for known.
+Near its fit the model is an ordinal factor model: u = Λ f + e with f of variance one, and thresholds. The
+derivative of a row's log-likelihood by a loading is E[(u_i − μ_i) f_k | v], by Fisher's identity, and by a
+threshold the density there; both come from mean-field and linear response. Of a number u is known, and its
+scale and bias stand for thresholds; of a category the derivative is E[(y − p) f_k | v] with y whether it was
+chosen and p how likely that was. The sum of their squares over the rows is the information, and its inverse
+the covariance of what was estimated. Turning all factors changes no likelihood, nor does moving all
+categories of a question alike, so these directions are left out. The errors of rotated loadings are seen by
+rotating random draws around the estimate. What background adds is taken for known.
 """
-
-from __future__ import annotations
 
 from itertools import combinations
 from typing import NamedTuple
@@ -51,7 +48,6 @@ def loading_errors(
     *,
     weight: np.ndarray | None = None,
     sample: Sample | None = None,
-    seed: int = 0,
 ) -> LoadingErrors | None:
     """Standard errors given the rows that were learnt from; None if these are too few.
 
@@ -66,7 +62,7 @@ def loading_errors(
         return None
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
-    noise = np.random.default_rng(seed).normal(size=(_N_DRAWS, len(values))) @ root.T
+    noise = np.random.default_rng(0).normal(size=(_N_DRAWS, len(values))) @ root.T
     readable = contrasts(model, people.mean)
     drawn = [rotated_like(readable @ (weights + one.reshape(weights.shape)), solution) for one in noise]
     return LoadingErrors(
@@ -82,7 +78,6 @@ def _covariance(
     row_weight: np.ndarray | None,
     sample: Sample | None = None,
 ) -> np.ndarray | None:
-    """Covariance of the estimated loadings before rotation, (N' K, N' K)."""
     first_own, n_parameters = _first_own_parameters(model)
     answered = np.diff(this.row_start) > 0
     row_weight = answered.astype(np.float64) if row_weight is None else row_weight * answered
@@ -220,8 +215,7 @@ def _idle(model: VectorModel, weights: np.ndarray, first_own: np.ndarray, n_para
 def _inverse(information: np.ndarray, idle: np.ndarray) -> np.ndarray:
     """The inverse among what can be known: not what is idle, nor levels unused."""
     n_parameters = len(information)
-    known = np.diag(information) > _NEGLIGIBLE * np.diag(information).max()
-    basis = np.eye(n_parameters)[:, known]
+    basis = np.eye(n_parameters)[:, np.diag(information) > _NEGLIGIBLE * np.diag(information).max()]
     orthogonal, _ = np.linalg.qr(basis.T @ idle, mode="complete")
     basis = basis @ orthogonal[:, idle.shape[1] :]
     inner = basis.T @ information @ basis
@@ -229,9 +223,6 @@ def _inverse(information: np.ndarray, idle: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(inner / np.outer(scale, scale))
     half = basis @ (vectors / scale[:, None]) / np.sqrt(np.maximum(values, _NEGLIGIBLE))
     return half @ half.T
-
-
-# ---- how much the prior has drawn loadings towards zero, by the correlations of the answers ------
 
 
 # More rows hardly say it better, and tables of more columns take long.
@@ -260,8 +251,7 @@ def attenuation(model: VectorModel, people: Population, answers: Observations) -
     kind = answers.kind
     if kind.size:
         ordinal = np.flatnonzero(kind == ORDINAL)
-        levels = answers.to_dense()[:, ordinal]
-        answers = Observations.from_dense(levels, answers.n_levels[ordinal])
+        answers = Observations.from_dense(answers.to_dense()[:, ordinal], answers.n_levels[ordinal])
     if not 1 < ordinal.size <= _MOST_COLUMNS:
         return Attenuation(1.0, np.inf)
     n_levels = answers.n_levels
@@ -280,7 +270,6 @@ def attenuation(model: VectorModel, people: Population, answers: Observations) -
 
 def implied_correlations(model: VectorModel, people: Population, ordinal: np.ndarray) -> np.ndarray:
     """Correlations of the utilities of these questions by the model; on the diagonal communalities."""
-    own = model.layout.first[ordinal]
-    weights = model.weights[own].astype(np.float64) @ people.root
+    weights = model.weights[model.layout.first[ordinal]].astype(np.float64) @ people.root
     standardised = weights / utility_spread(weights)[:, None]
     return standardised @ standardised.T

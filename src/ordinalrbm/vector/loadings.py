@@ -11,8 +11,6 @@ loadings of the inclination to it rather than to the others: its log odds agains
 others, by their shares, with the noise of a logistic distribution.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -67,10 +65,9 @@ class Population(NamedTuple):
 class Solution(NamedTuple):
     """Factors that can be read.
 
-    ``loadings`` (N, n) are standardised weights of the factors (their pattern), ``correlation``
-    (n, n) is that of the factors, ``spread`` (N,) the standard deviation of each utility, and
-    ``projection`` (n, K) makes factors with mean zero and variance one out of h − ``mean``.
-    ``options`` are those of the rotation.
+    ``loadings`` (N, n) are standardised weights of the factors (their pattern), ``correlation`` (n, n) is
+    that of the factors, ``spread`` (N,) the standard deviation of each utility, and ``projection`` (n, K)
+    makes factors with mean zero and variance one out of h − ``mean``. ``options`` are those of the rotation.
     """
 
     loadings: np.ndarray
@@ -87,16 +84,11 @@ class Solution(NamedTuple):
 
     @property
     def structure(self) -> np.ndarray:
-        """(N, n) correlation of each utility with each factor."""
         return self.loadings @ self.correlation
 
     @property
     def communality(self) -> np.ndarray:
-        """(N,) share of a utility's variance that the factors explain."""
         return (self.structure * self.loadings).sum(axis=1)
-
-
-# ---- people -----------------------------------------------------------------------------------
 
 
 def population_of(
@@ -116,15 +108,15 @@ def population_of(
     return _moments((state.factors for state in states), weight)
 
 
-def free_population(model: VectorModel, seed: int = 0) -> Population:
+def free_population(model: VectorModel) -> Population:
     """Return how factors are distributed among rows drawn from the model."""
-    factors = sample.free_factors(model, _FREE_ROWS, seed)
+    factors = sample.free_factors(model, _FREE_ROWS, 0)
     over = side(model, complete_rows(model, _FREE_ROWS))
 
     def all_draws() -> Iterator[np.ndarray]:
         for sweep in range(1, _FREE_DRAWS + 1):
             yield factors
-            gibbs.free_sweep(over, factors, Batch(0, _FREE_ROWS, seed, sweep, _FREE_STEPS_BETWEEN))
+            gibbs.free_sweep(over, factors, Batch(0, _FREE_ROWS, 0, sweep, _FREE_STEPS_BETWEEN))
 
     return _moments(all_draws(), None)
 
@@ -139,9 +131,6 @@ def _moments(all_draws: Iterator[np.ndarray], weight: np.ndarray | None) -> Popu
         seconds.append((share[:, None] * factors).T @ factors)
     mean = np.mean(means, axis=0)
     return Population(mean, np.mean(seconds, axis=0) - np.outer(mean, mean))
-
-
-# ---- loadings ---------------------------------------------------------------------------------
 
 
 def solve(
@@ -182,21 +171,16 @@ def utility_spread(weights: np.ndarray) -> np.ndarray:
 
 def _principal_axes(weights: np.ndarray, n_factors: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Standardised loadings (N, n) on the axes that explain most, and these axes (K, n)."""
-    standardised = weights / utility_spread(weights)[:, None]
-    left, size, right = np.linalg.svd(standardised, full_matrices=False)
+    left, size, right = np.linalg.svd(weights / utility_spread(weights)[:, None], full_matrices=False)
     return (left * size)[:, :n_factors], right[:n_factors].T
 
 
 def rotated_like(weights: np.ndarray, other: Solution) -> Rotated:
     """Loadings of these weights, rotated from where they are nearest to another solution."""
     unrotated, _ = _principal_axes(weights, other.loadings.shape[1])
-    nearest = np.linalg.lstsq(unrotated, other.loadings, rcond=None)[0]
-    turn = np.linalg.inv(nearest).T
+    turn = np.linalg.inv(np.linalg.lstsq(unrotated, other.loadings, rcond=None)[0]).T
     is_oblique = not np.allclose(other.correlation, np.eye(len(turn)))
     return rotate(unrotated, start=allowed_turn(turn, is_oblique), **other.options)
-
-
-# ---- reliability ------------------------------------------------------------------------------
 
 
 def own_items(solution: Solution) -> list[np.ndarray]:
@@ -232,8 +216,7 @@ def cronbach_alpha(answers: np.ndarray, key: np.ndarray, weight: np.ndarray | No
     if n_items < 2:
         return np.nan
     covariance = pairwise_covariance(answers * key, weight)
-    total = covariance.sum()
-    return float(n_items / (n_items - 1) * (1.0 - np.trace(covariance) / total))
+    return float(n_items / (n_items - 1) * (1.0 - np.trace(covariance) / covariance.sum()))
 
 
 def pairwise_covariance(answers: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
@@ -246,9 +229,6 @@ def pairwise_covariance(answers: np.ndarray, weight: np.ndarray | None = None) -
     second = filled.T @ (filled * weight[:, None])
     with np.errstate(invalid="ignore", divide="ignore"):
         return second / count - (first / count) * (first / count).T
-
-
-# ---- curves -----------------------------------------------------------------------------------
 
 
 def _utility_along(
@@ -286,8 +266,7 @@ def category_curves(
     own = model.layout.columns(question)
     share = category_shares(model, solution.mean, question)
     slope = solution.loadings[own, factor] * solution.spread[own] * (1.0 - share) * _LOGISTIC
-    log_share = np.log(np.maximum(share, _SMALLEST_PROBABILITY))
-    probability = softmax(log_share + np.outer(at, slope), axis=1)
+    probability = softmax(np.log(np.maximum(share, _SMALLEST_PROBABILITY)) + np.outer(at, slope), axis=1)
     mean = probability @ slope
     return probability, probability @ slope**2 - mean**2
 

@@ -4,9 +4,7 @@ Questions are ordered scales, nominal or numbers. Kernels know columns, each wit
 a scale and a number are one column, a nominal question is a column for each of its categories.
 """
 
-from __future__ import annotations
-
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -18,20 +16,7 @@ from ordinalrbm.engine.side import Side
 from ordinalrbm.errors import DataError
 from ordinalrbm.storage.reader import Stored
 
-# The parameters of a model that are arrays, in the order of its fields.
-ARRAYS = (
-    "weights",
-    "bias",
-    "factor_bias",
-    "cutpoints",
-    "n_levels",
-    "stretches",
-    "style_weights",
-    "kind",
-    "slopes",
-    "factor_slopes",
-)
-# Those that a model of nothing but scales, without background, does not have.
+# Arrays that a model of nothing but scales, without background, does not have.
 OPTIONAL = ("kind", "slopes", "factor_slopes")
 _NO_KINDS = np.zeros(0, dtype=np.int8)
 _NO_SLOPES = np.zeros((0, 0), dtype=np.float32)
@@ -52,19 +37,13 @@ Unanswered = Literal["absent", "latent"]
 class Layout(NamedTuple):
     """The columns that questions become.
 
-    Attributes
-    ----------
-    kind : (N,) of each question
-    first : (N + 1,) the first column of each question, and the number of columns
-    members : (columns,) as in :class:`ordinalrbm.engine.side.Side`
-    n_levels : (columns,) levels of each column, two for a number: its scale takes the place of the
-        threshold between two levels
+    Of a number there are two levels: its scale takes the place of the threshold between them.
     """
 
-    kind: np.ndarray
-    first: np.ndarray
-    members: np.ndarray
-    n_levels: np.ndarray
+    kind: np.ndarray  # (N,) of each question
+    first: np.ndarray  # (N + 1,) the first column of each question, and the number of columns
+    members: np.ndarray  # (columns,) as in :class:`ordinalrbm.engine.side.Side`
+    n_levels: np.ndarray  # (columns,)
 
     @property
     def is_category(self) -> np.ndarray:
@@ -76,12 +55,10 @@ class Layout(NamedTuple):
 
     @property
     def question(self) -> np.ndarray:
-        """(columns,) the question of each column."""
         return np.repeat(np.arange(self.kind.size), np.diff(self.first))
 
     @property
     def nominal(self) -> list[tuple[int, slice]]:
-        """The nominal questions, each with its columns."""
         return [
             (question, self.columns(question)) for question in np.flatnonzero(self.kind == NOMINAL).tolist()
         ]
@@ -93,8 +70,7 @@ class Layout(NamedTuple):
 def layout_of(kind: np.ndarray, n_levels: np.ndarray) -> Layout:
     """Return the columns of questions of these kinds (all ordered scales if ``kind`` is empty)."""
     kind = kind if kind.size else np.full(n_levels.size, ORDINAL, np.int8)
-    width = np.where(kind == NOMINAL, n_levels, 1)
-    first = np.concatenate([[0], np.cumsum(width)]).astype(np.int64)
+    first = np.concatenate([[0], np.cumsum(np.where(kind == NOMINAL, n_levels, 1))]).astype(np.int64)
     members = np.full(first[-1], engine.CATEGORY, dtype=np.int32)
     members[first[:-1]] = np.choose(kind, [engine.ORDINAL, n_levels, engine.NUMBER])
     levels = np.ones(first[-1], dtype=np.int32)
@@ -106,37 +82,24 @@ class VectorModel(NamedTuple):
     """Parameters of the Cumulative RBM for vectors.
 
     There are N questions; a question is one column, but for nominal ones, which are a column for
-    each of their categories: N' columns in all.
-
-    Attributes
-    ----------
-    weights : (N', K) float32, w
-    bias : (N',) float32, α
-    factor_bias : (K,) float32, γ
-    cutpoints : (N', L − 1) float64, τ: the first threshold and the log gaps above it; of a number
-        the logarithm of its scale, of a category nothing
-    n_levels : (N,) int32, levels or categories of each question, one of a number
-    units : number of binary units with the same weights and bias that make one factor; the model
-        is the Cumulative RBM with each column of ``weights`` repeated that often
-    stretches, style_weights : (G,) what the thresholds are multiplied by in each style of using
-        the scales, and the share of rows with that style; a single one is the plain model
-    kind : (N,) int8, which questions are ordered scales, nominal or numbers (see
-        :mod:`ordinalrbm.data.questionnaire`); of length zero where all are scales
-    slopes, factor_slopes : (N', P) and (K, P) float32, what a row's covariates add to its
-        utilities and to the biases of its factors; of length zero where there are none
+    each of their categories: N' columns in all. A factor is made of binary ``units`` with the same
+    weights and bias: the model is the Cumulative RBM with each column of ``weights`` so often. In each
+    style of using the scales, thresholds are multiplied by one of the ``stretches``. The last three
+    are of length zero where all questions are scales, and where there are no covariates.
     """
 
-    weights: np.ndarray
-    bias: np.ndarray
-    factor_bias: np.ndarray
+    weights: np.ndarray  # (N', K) float32, w
+    bias: np.ndarray  # (N',) float32, α
+    factor_bias: np.ndarray  # (K,) float32, γ
+    # (N', L − 1) float64, τ: first threshold, log gaps above; of a number the log of its scale
     cutpoints: np.ndarray
-    n_levels: np.ndarray
+    n_levels: np.ndarray  # (N,) int32, levels or categories of each question, one of a number
     units: int = 1
-    stretches: np.ndarray = np.ones(1)
-    style_weights: np.ndarray = np.ones(1)
-    kind: np.ndarray = _NO_KINDS
-    slopes: np.ndarray = _NO_SLOPES
-    factor_slopes: np.ndarray = _NO_SLOPES
+    stretches: np.ndarray = np.ones(1)  # (G,); a single one is the plain model
+    style_weights: np.ndarray = np.ones(1)  # (G,) the share of rows with each style
+    kind: np.ndarray = _NO_KINDS  # (N,) int8, see :mod:`ordinalrbm.data.questionnaire`
+    slopes: np.ndarray = _NO_SLOPES  # (N', P) float32, what a row's covariates add to its utilities
+    factor_slopes: np.ndarray = _NO_SLOPES  # (K, P) float32, and to the biases of its factors
 
     @property
     def n_factors(self) -> int:
@@ -148,7 +111,6 @@ class VectorModel(NamedTuple):
 
     @property
     def has_styles(self) -> bool:
-        """Whether rows differ in how they use the scales."""
         return self.stretches.size > 1
 
     @property
@@ -169,7 +131,7 @@ class VectorModel(NamedTuple):
     @classmethod
     def from_stored(
         cls, stored: Stored, n_levels: list[int], kind: np.ndarray = _NO_KINDS, n_covariates: int = 0
-    ) -> VectorModel:
+    ) -> Self:
         """Return the model of a file, whose questions must be of these kinds and levels."""
         plan = layout_of(kind, np.array(n_levels, dtype=np.int32))
         n_columns, width = plan.members.size, thresholds.n_cutpoints(plan.n_levels)
@@ -207,20 +169,22 @@ class VectorModel(NamedTuple):
             raise DataError("the shares of its response styles do not add up to one")
         return model
 
-    def copy(self) -> VectorModel:
+    def copy(self) -> Self:
         arrays: dict[str, Any] = {name: np.array(getattr(self, name)) for name in ARRAYS}
         return self._replace(**arrays)
 
 
+# The parameters of a model that are arrays.
+ARRAYS = tuple(name for name in VectorModel._fields if name != "units")
+
+
 def factor_type(units: int) -> type[np.unsignedinteger]:
-    """Return the smallest number type that counts the units of a factor."""
     return np.uint8 if units <= np.iinfo(np.uint8).max else np.uint16
 
 
 def random_factors(n_rows: int, model: VectorModel, rng: np.random.Generator) -> np.ndarray:
     """Return (rows, K) factors with every unit a fair coin."""
-    on = rng.binomial(model.units, 0.5, size=(n_rows, model.n_factors))
-    return on.astype(factor_type(model.units))
+    return rng.binomial(model.units, 0.5, size=(n_rows, model.n_factors)).astype(factor_type(model.units))
 
 
 def side(
@@ -350,7 +314,6 @@ def follow_covariates(this: Side, model: VectorModel, start: int, stop: int) -> 
 
 
 def with_parameters(this: Side, model: VectorModel) -> Side:
-    """Return the same answers under other parameters."""
     return this._replace(
         weights=model.weights, bias=model.bias, thresholds=model.thresholds, factor_bias=model.factor_bias
     )

@@ -11,8 +11,6 @@ drawn exactly. The paper's matrix model gives each row thresholds of its own for
 with scales that differ from question to question, one number is what all of them can share.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -38,9 +36,6 @@ _SMALLEST_LOG_STRETCH, _LARGEST_LOG_STRETCH = -1.5, 0.9
 _INITIAL_SPREAD = 0.4
 
 
-# ---- response styles --------------------------------------------------------------------------
-
-
 def with_styles(model: VectorModel, n_styles: int) -> VectorModel:
     """Return the model with response styles, those near one more likely; a single one is plain."""
     stretches = np.ones(1)
@@ -57,24 +52,18 @@ def _style_chances(model: VectorModel, this: Side, factors: np.ndarray, start: i
 
 
 def _drawn_stretch(model: VectorModel, chances: np.ndarray, start: int, seed: int, sweep: int) -> np.ndarray:
-    rows = np.arange(start, start + chances.shape[0])
-    uniform = uniforms(seed, rows, 0, sweep, Purpose.STYLE, 0)
+    uniform = uniforms(seed, np.arange(start, start + chances.shape[0]), 0, sweep, Purpose.STYLE, 0)
     style = (np.cumsum(chances, axis=1) < uniform[:, None]).sum(axis=1)
     return model.stretches[np.minimum(style, model.stretches.size - 1)].astype(np.float32)
 
 
 def draw_styles(model: VectorModel, this: Side, factors: np.ndarray, batch: Batch) -> np.ndarray:
-    """Draw the styles of a batch into ``this.stretch``; returns the expected rows of each, (G,)."""
     if not model.has_styles:
         return np.array([float(batch.stop - batch.start)])
     rows = slice(batch.start, batch.stop)
     chances = _style_chances(model, this, factors, batch.start, batch.stop)
     this.stretch[rows] = _drawn_stretch(model, chances, batch.start, batch.seed, batch.sweep)
-    weight = this.row_weight[rows] if this.row_weight.size else np.ones(chances.shape[0])
-    return weight @ chances
-
-
-# ---- factors ----------------------------------------------------------------------------------
+    return (this.row_weight[rows] if this.row_weight.size else np.ones(chances.shape[0])) @ chances
 
 
 class State(NamedTuple):
@@ -108,7 +97,6 @@ class Posterior(NamedTuple):
 
     @property
     def factors(self) -> np.ndarray:
-        """Expected factors of each row (units on, 0 to ``units``)."""
         first, *others = self.components
         if not others:
             return first.state.factors
@@ -119,18 +107,15 @@ class Posterior(NamedTuple):
 
     @property
     def style_weights(self) -> np.ndarray:
-        """(rows, G) probability of each response style."""
         return np.stack([part.weight for part in self.components], axis=1)
 
     @property
     def change(self) -> np.ndarray:
         """The last change of each row's factor probabilities, in any style that it may have."""
-        likely = [np.where(part.weight > 0.01, part.change, 0.0) for part in self.components]
-        return np.max(likely, axis=0)
+        return np.max([np.where(part.weight > 0.01, part.change, 0.0) for part in self.components], axis=0)
 
     @property
     def n_unconverged(self) -> int:
-        """Rows whose mean-field iteration had not settled."""
         return int(np.count_nonzero(self.change > TOLERANCE))
 
 

@@ -67,11 +67,10 @@ def cells_of(answers: Observations) -> Cells:
 
 
 def all_cells(n_rows: int, n_columns: int) -> Cells:
-    n_cells = n_rows * n_columns
     return Cells(
         np.arange(n_rows + 1, dtype=np.int64) * n_columns,
         np.tile(np.arange(n_columns, dtype=np.int32), n_rows),
-        np.full(n_cells, -1, dtype=np.int16),
+        np.full(n_rows * n_columns, -1, dtype=np.int16),
     )
 
 
@@ -91,7 +90,6 @@ class Spread(NamedTuple):
 
 
 def probabilities(model: VectorModel, states: Iterable[State], cells: Cells) -> np.ndarray:
-    """Return (cells, L): the mean over some states of P(level | factors, style)."""
     total = _no_probabilities(model, cells)
     for state in states:
         _add(model, state, cells, total)
@@ -121,8 +119,7 @@ def log_probability(model: VectorModel, found: np.ndarray, cells: Cells) -> np.n
         return log_of_level(found, cells.level)
     is_number = model.kind[cells.column] == NUMERIC
     density = np.log(np.maximum(found[:, 2], SMALLEST_PROBABILITY))
-    level = np.where(is_number, 0, cells.level)
-    return np.where(is_number, density, log_of_level(found, level))
+    return np.where(is_number, density, log_of_level(found, np.where(is_number, 0, cells.level)))
 
 
 def _no_probabilities(model: VectorModel, cells: Cells) -> np.ndarray:
@@ -192,15 +189,10 @@ def _add(
         else:
             deviation = 1.0 if spread is None else spread.utility[rows, columns.start]
             scale = np.exp(model.cutpoints[columns.start, 0])
-            value = scale * cells.value[own] if cells.value.size else np.zeros(rows.size)
-            sums = _sums_of_numbers(mean[:, 0], np.broadcast_to(deviation, rows.shape), value)
+            value, at = scale * cells.value[own] if cells.value.size else np.zeros(rows.size), mean[:, 0]
+            density = np.exp(-0.5 * ((value - at) / deviation) ** 2) / deviation / np.sqrt(2.0 * np.pi)
+            sums = np.stack([at, at**2 + deviation**2, density, np.ones_like(at)], axis=1)
             total[own, :_OF_NUMBER] += share[:, None] * sums
-
-
-def _sums_of_numbers(mean: np.ndarray, deviation: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """(cells, 4) mean, mean square, density at a value, and one."""
-    density = np.exp(-0.5 * ((value - mean) / deviation) ** 2) / deviation / np.sqrt(2.0 * np.pi)
-    return np.stack([mean, mean**2 + deviation**2, density, np.ones_like(mean)], axis=1)
 
 
 def _categories(mean: np.ndarray, differences: np.ndarray | None) -> np.ndarray:
@@ -261,7 +253,6 @@ def factor_covariances(
 
 
 def _weight_pairs(weights: np.ndarray) -> np.ndarray:
-    """(N', K²) products of each column's weights."""
     pairs = np.einsum("ik,il->ikl", weights, weights, dtype=np.float64)
     return pairs.reshape(len(weights), -1)
 

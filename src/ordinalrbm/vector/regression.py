@@ -6,8 +6,6 @@ the first is nearly there. What of it the factors can explain is then given to t
 as the priors of both find likely.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import softmax
 

@@ -8,8 +8,6 @@ given many units per factor are nearly normal, and in that limit the draws can b
 factors: of thresholds, effects of covariates, and all correlations.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 
@@ -67,8 +65,7 @@ def gaps(
     model: VectorModel, this: Side, cells: Cells, n_draws: int, seed: int, shifted: VectorModel | None = None
 ) -> Iterator[np.ndarray]:
     """Yield random answers for some cells given the row's answers, if given by the ``shifted`` model."""
-    states = draws(model, this, n_draws, seed, thin=STEPS_BETWEEN)
-    for draw, state in enumerate(states, start=1):
+    for draw, state in enumerate(draws(model, this, n_draws, seed, thin=STEPS_BETWEEN), start=1):
         yield _answers(shifted or model, state, cells, seed, draw)
 
 
@@ -99,8 +96,7 @@ def posterior_gaps(
     weight *= weight.sum() / (weight @ weight)  # to as many rows as tell as much, all with one weight (Kish)
     covariates = observations.covariates if observations.covariates.size else np.zeros((weight.size, 0))
     chain = latent_normal.LatentNormal(questions, covariates, weight, seed)
-    steps = tqdm(range(n_draws), "imputing", unit="table", disable=not verbose, file=sys.stderr)
-    for draw in steps:
+    for draw in tqdm(range(n_draws), "imputing", unit="table", disable=not verbose, file=sys.stderr):
         for _ in range(SWEEPS_BETWEEN if draw else BURN_IN):
             chain.sweep()
         yield chain.answers(shift)[cells.row, cells.column]

@@ -57,7 +57,6 @@ class DeviceSide(NamedTuple):
 
 
 def factors_on(factors: np.ndarray, device: torch.device) -> torch.Tensor:
-    """Factors on a device, in a table of bytes."""
     return padded(torch.from_numpy(np.ascontiguousarray(factors, dtype=np.uint8)).to(device))
 
 
@@ -102,7 +101,6 @@ def both_phases(
 
 
 def offsets(on: DeviceSide, weights: torch.Tensor, bias: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
-    """What the rows' weights and the columns' factors add to each answer's mean."""
     part = part_of(on)
     found = products(part.pieces, 0, on.side.column, padded(factors), padded(weights), part.n_entries)
     launch(_add_to_row, on, part, bias, found)
@@ -161,7 +159,6 @@ def part_of(on: DeviceSide, batch: Batch | None = None) -> Part:
 
 
 def launch(kernel: Any, on: DeviceSide, part: Part, *arguments: Any) -> None:
-    """Run a kernel on each piece; answers are counted from the first of the batch."""
     if part.pieces.n:
         kernel[(part.pieces.n,)](*part.pieces[:3], part.first, view_of(on), *arguments)
 
@@ -310,7 +307,6 @@ def bounds_of(side, row, e, here, i):
 
 @triton.jit
 def _mean(side, e, base, here, i, products):
-    """Mean utilities of some answers."""
     mean = tl.load(products + (e - base), mask=here, other=0.0).to(tl.float64)
     mean += tl.load(side.bias + i, mask=here, other=0.0)
     return mean + tl.load(side.offset + e, mask=here, other=0.0)
@@ -333,7 +329,6 @@ def uniform_draw(seed, row, position, sweep, stream):
 def _draw(
     row_of, first_of, stop_of, base, side, utility, row_start, seed, sweep, stream, clamped: tl.constexpr
 ):
-    """Draw the utilities of a piece, in place of their means."""
     row, e, here, i = of_piece(row_of, first_of, stop_of, side.column)
     mean = _mean(side, e, base, here, i, utility)
     at = e - tl.load(row_start + row)

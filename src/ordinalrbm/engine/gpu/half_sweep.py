@@ -53,7 +53,8 @@ class GpuEngine(HalfSweepEngine):
         partial = at.new_empty((pieces.n, 3 * view.width))
         if pieces.n:
             _set_pulls[(pieces.n,)](*pieces[:3], view, at)
-            _gather[(pieces.n,)](*pieces[1:3], view, at, partial, *shape(view.width, _TILE))
+            given = view, at, answers.weight, partial
+            _gather[(pieces.n,)](*pieces[1:3], *given, *shape(view.width, _TILE))
         found = summed(partial, pieces).split(view.width, dim=1)
         slope, ridge, squares = (part[:, : this.mean.shape[1]].contiguous() for part in found)
         return torch.stack((slope - ridge * this.mean, squares + ridge), dim=1), ridge
@@ -64,13 +65,14 @@ class GpuEngine(HalfSweepEngine):
             view, at = _view(answers, this, seen), _products(answers, seen, this.mean)
             if pieces.n:
                 _set_pulls[(pieces.n,)](*pieces[:3], view, at)
-            return sums_over_bins(at, bins)
+            return sums_over_bins(at if answers.weight is None else at * answers.weight, bins)
 
     def with_offsets(self, answers, level, bin_of):
         return with_offsets(answers, level, bin_of)
 
     def apply(self, answers, other, ridge, direction):
-        image = squares_times(answers.pieces, answers.column, facing(other).features, direction)
+        given = facing(other).features, direction, answers.weight
+        image = squares_times(answers.pieces, answers.column, *given)
         return image[:, : direction.shape[1]] + ridge * direction
 
     def gap_sums(self, answers, this, other, rows):
@@ -81,7 +83,7 @@ class GpuEngine(HalfSweepEngine):
         partial = torch.zeros((pieces.n, n_groups**2), dtype=torch.float64, device=at.device)
         if pieces.n:
             _set_doubts[(pieces.n,)](*pieces[:3], view, this.mean, this.variance, this.mean.shape[1], doubt)
-            _sum_gaps[(pieces.n,)](*pieces[:3], view, at, doubt, partial, n_groups)
+            _sum_gaps[(pieces.n,)](*pieces[:3], view, at, doubt, answers.weight, partial, n_groups)
         return summed(partial, pieces).view(-1, n_groups, n_groups)
 
     def move_gaps(self, this, prior, system, rows):
@@ -102,7 +104,7 @@ class GpuEngine(HalfSweepEngine):
         variance[:, 1:] = variance_of_groups[:, 1:][:, members]
         return variance
 
-    def rated_sums_here(self, answers, table):
+    def rated_sums_here(self, answers, table, weighted):
         """Numbers of the table are read as float16, which is what the time of a sum goes by.
 
         They keep three digits: those of a column are scaled to where float16 has most numbers, by a
@@ -111,11 +113,12 @@ class GpuEngine(HalfSweepEngine):
         if not len(table):
             return table.new_zeros((answers.pieces.start.numel() - 1, table.shape[1]))
         size = torch.exp2(torch.ceil(torch.log2(table.abs().amax(0).clamp_min(1e-30))))
-        found = sums(answers.pieces, 0, answers.column, padded((table / size).half()), None)
+        weight = answers.weight if weighted else None
+        found = sums(answers.pieces, 0, answers.column, padded((table / size).half()), weight)
         return found[:, : table.shape[1]] * size
 
     def rated_products_here(self, answers, table, of_rows):
-        found = squares_times(answers.pieces, answers.column, padded(table), of_rows)
+        found = squares_times(answers.pieces, answers.column, padded(table), of_rows, answers.weight)
         return found[:, : table.shape[1]].contiguous()
 
     def feature_table(self, table, like):
@@ -151,8 +154,6 @@ def facing(other: FactorPosterior | KnownColumns) -> KnownColumns:
 
 
 class _View(NamedTuple):
-    """What kernels read of the answers and of both sides."""
-
     column: torch.Tensor
     level: torch.Tensor
     gaps: torch.Tensor  # of rows
@@ -182,7 +183,7 @@ def _products(answers: Answers, seen: KnownColumns, vectors: torch.Tensor) -> to
 
 
 @triton.jit
-def _gather(first_of, stop_of, view, pull, partial, tile: tl.constexpr, block: tl.constexpr):
+def _gather(first_of, stop_of, view, pull, weight, partial, tile: tl.constexpr, block: tl.constexpr):
     """Sums of a piece: pull times feature, variance of the feature, its square."""
     piece = tl.program_id(0)
     first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
@@ -197,9 +198,16 @@ def _gather(first_of, stop_of, view, pull, partial, tile: tl.constexpr, block: t
         inside = (e < stop)[:, None] & (a < width)[None, :]
         place = i[:, None] * width + a[None, :]
         q = tl.load(view.features + place, mask=inside, other=0.0)
-        slope += p * q
-        ridge += tl.load(view.variance + place, mask=inside, other=0.0)
-        diagonal += q * q
+        v = tl.load(view.variance + place, mask=inside, other=0.0)
+        if weight is None:
+            slope += p * q
+            ridge += v
+            diagonal += q * q
+        else:
+            w = tl.load(weight + e, mask=e < stop, other=0.0)[:, None]
+            slope += w * p * q
+            ridge += w * v
+            diagonal += w * q * q
     out = partial + piece.to(tl.int64) * 3 * width + a
     tl.store(out, tl.sum(slope, axis=0), mask=a < width)
     tl.store(out + width, tl.sum(ridge, axis=0), mask=a < width)
@@ -288,7 +296,7 @@ def _set_doubts(row_of, first_of, stop_of, view, mean, variance, n_mean, doubt):
 
 
 @triton.jit
-def _sum_gaps(row_of, first_of, stop_of, view, at, doubt, partial, n_groups):
+def _sum_gaps(row_of, first_of, stop_of, view, at, doubt, weight, partial, n_groups):
     """A piece's slope and curvature by the log gaps; see the CPU engine."""
     row, e, here, i, answer, mean, low, high = _at_answers(row_of, first_of, stop_of, view, at)
     unknown = tl.load(doubt + e, mask=here, other=0.0)
@@ -301,6 +309,11 @@ def _sum_gaps(row_of, first_of, stop_of, view, at, doubt, partial, n_groups):
     at_high = tl.where(is_last, 0.0, at_high)
     curved_low = tl.where(answer > 0, at_low * (at_low - low), 0.0)
     curved_high = tl.where(is_last, 0.0, at_high * (at_high + high))
+    both = at_low * at_high
+    if weight is not None:
+        w = tl.load(weight + e, mask=here, other=0.0).to(tl.float64)
+        at_low, at_high, both = w * at_low, w * at_high, w * both
+        curved_low, curved_high = w * curved_low, w * curved_high
     n_cutpoints = view.n_cutpoints
     own, others = view.gaps + row * n_cutpoints, view.other_gaps + i * n_cutpoints
     out = partial + tl.program_id(0).to(tl.int64) * n_groups * n_groups
@@ -312,7 +325,7 @@ def _sum_gaps(row_of, first_of, stop_of, view, at, doubt, partial, n_groups):
                 own, others, here, answer, scale, is_last, c, n_cutpoints, n_groups
             )
             curved = curved_low * below * other_below + curved_high * above * other_above
-            curved -= at_low * at_high * (below * other_above + above * other_below)
+            curved -= both * (below * other_above + above * other_below)
             tl.store(out + g * n_groups + c, tl.sum(curved))
 
 

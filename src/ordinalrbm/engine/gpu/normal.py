@@ -35,7 +35,6 @@ def _polynomial(x, coefficients: tl.constexpr, size: tl.constexpr):
 
 @triton.jit
 def exp_and_complement(x):
-    """Exp(x) and 1 − exp(x) for x ≤ 0, each to its own relative accuracy."""
     x = tl.maximum(x, -700.0)
     shifted = x * _LOG2E + _ROUNDER
     n = shifted - _ROUNDER
@@ -56,7 +55,6 @@ def mills_ratio(x):
 
 @triton.jit
 def logistic(x):
-    """1/(1 + exp(−x)), exact on both sides."""
     e, _ = exp_and_complement(-tl.abs(x))
     low = e / (1.0 + e)
     return tl.where(x < 0, low, 1.0 - low)
@@ -64,7 +62,6 @@ def logistic(x):
 
 @triton.jit
 def standard_normal(u):
-    """Φ⁻¹(u)."""
     r = u - 0.5
     square = 4.0 * r * r
     length = tl.maximum(-tl.log(tl.maximum(1.0 - square, 1e-300)), square)
@@ -105,7 +102,6 @@ def edge_densities(lower, upper):
 
 @triton.jit
 def mass(lower, upper):
-    """Φ(upper) − Φ(lower)."""
     _, a, _, _, _, _, _, scaled = interval(lower, upper)
     start = tl.maximum(a, 0.0)
     height, _ = exp_and_complement(-0.5 * start * start)
@@ -122,7 +118,6 @@ def below(x):
 
 @triton.jit
 def log_mass(lower, upper):
-    """Log of Φ(upper) − Φ(lower)."""
     _, a, _, _, _, _, _, scaled = interval(lower, upper)
     start = tl.maximum(a, 0.0)
     return tl.log(scaled) - 0.5 * start * start - _LOG_ROOT_2PI

@@ -91,30 +91,31 @@ class GpuGibbs(GibbsEngine):
         return taken
 
     def threshold_sums(self, answers, this, other, thresholds):
-        (n_scales, n_bounds), n_places = thresholds.shape, thresholds.numel()
-        total = torch.zeros(1 + 3 * n_places, dtype=torch.float64, device=thresholds.device)
+        n_bounds, found = thresholds.shape[1], []
+        size = 1 + 3 * n_bounds
         with working_on(this.factors.device):
             view = _view(answers, this, other, thresholds)
-            for part in _parts(answers, 8 * len(total), 0):
-                partial = total.new_empty((part.pieces.n, len(total)))
-                _launch(_sum_thresholds, part, view, _products(part, view), partial, n_places)
-                total += partial.sum(0)
-        found = total.cpu().numpy()
-        slope, own_squares, squares_beside = found[1:].reshape(3, n_scales, n_bounds)
-        return ThresholdSums(float(found[0]), slope, np.stack([own_squares, squares_beside], axis=2))
+            for part in _parts(answers, 8 * size, 8 * size):
+                partial = torch.empty((part.pieces.n, size), dtype=torch.float64, device=thresholds.device)
+                _launch(_sum_thresholds, part, view, _products(part, view), part.weight, partial)
+                found.append(summed(partial, part.pieces).cpu().numpy())
+        sums = np.concatenate(found)
+        slope, own_squares, squares_beside = sums[:, 1:].reshape(-1, 3, n_bounds).transpose(1, 0, 2)
+        return ThresholdSums(sums[:, 0], slope, np.stack([own_squares, squares_beside], axis=2))
 
     def bin_sums(self, answers, this, other, thresholds, bins, sweep):
-        offset = answers.offset
+        offset, weight = answers.offset, answers.weight
         left = torch.zeros_like(offset)
         with working_on(this.factors.device):
             view = _view(answers, this, other, thresholds)
             for part in _parts(answers, 0, 0):
                 utility = _products(part, view)
-                before = utility.clone()
+                before = part.weighted(utility.clone())
                 _draw_utilities_of(part, view, utility, sweep)
                 some = left[part.first : part.first + part.n_entries]
                 some[:] = (utility - before)[: some.numel()]
-        total, host = sums_over_bins(left + offset, bins), bins.bins
+        left += offset if weight is None else weight * offset
+        total, host = sums_over_bins(left, bins), bins.bins
         bias = this.factors[:, 0].double().cpu().numpy()  # which utilities have, and means of products not
         return total - host.n_answers * np.repeat(bias, np.diff(host.start))
 
@@ -204,14 +205,22 @@ class _Part(NamedTuple):
     pieces: Pieces
     first: int
     n_entries: int
-    offset: torch.Tensor | None = None
+    offset: torch.Tensor | None
+    weight: torch.Tensor | None
 
-    def moved(self, means: torch.Tensor, sign: float = 1.0) -> torch.Tensor:
+    def with_offsets(self, means: torch.Tensor) -> torch.Tensor:
         """Means of the block's answers with their offsets, in place."""
         if self.offset is not None:
             some = self.offset[self.first : self.first + self.n_entries]
-            means[: some.numel()].add_(some, alpha=sign)
+            means[: some.numel()].add_(some)
         return means
+
+    def weighted(self, numbers: torch.Tensor) -> torch.Tensor:
+        """A number of each of the block's answers as often as it counts, in place."""
+        if self.weight is not None:
+            some = self.weight[self.first : self.first + self.n_entries]
+            numbers[: some.numel()].mul_(some)
+        return numbers
 
 
 def _parts(answers: Answers, bytes_of_piece: int, bytes_of_row: int) -> Iterator[_Part]:
@@ -220,19 +229,19 @@ def _parts(answers: Answers, bytes_of_piece: int, bytes_of_row: int) -> Iterator
     cost = np.diff(pieces.host_start) * (bytes_of_piece + 4 * SIZE) + bytes_of_row
     blocks = row_blocks(cost, _BLOCK_BYTES)
     if len(blocks) == 1:  # nothing waits for the device
-        yield _Part(blocks[0], pieces, 0, n_entries, answers.offset)
+        yield _Part(blocks[0], pieces, 0, n_entries, answers.offset, answers.weight)
         return
     begin = np.minimum(pieces.host_start[[rows.start for rows in blocks]], max(pieces.n - 1, 0))
     first = pieces.first[torch.from_numpy(begin).to(pieces.first.device)] if pieces.n else begin
     for rows, place in zip(blocks, first.tolist(), strict=True):
         some = pieces.of_rows(rows)
-        yield _Part(rows, some, place, min(some.n * SIZE, n_entries), answers.offset)
+        yield _Part(rows, some, place, min(some.n * SIZE, n_entries), answers.offset, answers.weight)
 
 
 def _products(part: _Part, view: _View) -> torch.Tensor:
     """What factors, and offsets, add to the mean of every answer."""
     found = products(part.pieces, part.first, view.column, view.features, view.own, part.n_entries)
-    return part.moved(found)
+    return part.with_offsets(found)
 
 
 def _draws(sweep: Sweep, purpose: Purpose, like: torch.Tensor) -> tuple[torch.Tensor, int, int]:
@@ -257,12 +266,13 @@ def _means_of(view, row, e, base, here, i, at):
 
 @triton.jit
 def _bounds_of(view, row, e, here, i, own_width):
-    """Places of some answers' lower bounds among all thresholds, their widths, and both bounds."""
-    scale = tl.load(view.own_scale + row) + tl.load(view.scale + i, mask=here, other=0)
-    place = scale * view.n_bounds + tl.load(view.level + e, mask=here, other=0).to(tl.int32)
+    """Levels of some answers, their widths, and both bounds."""
+    scale = (tl.load(view.own_scale + row) + tl.load(view.scale + i, mask=here, other=0)).to(tl.int64)
+    level = tl.load(view.level + e, mask=here, other=0).to(tl.int32)
+    place = scale * view.n_bounds + level
     width = own_width * tl.load(view.width + i, mask=here, other=1.0)
     low, high = tl.load(view.thresholds + place), tl.load(view.thresholds + place + 1)
-    return place, width, width * low, width * high
+    return level, width, width * low, width * high
 
 
 # ---- biases and factors -----------------------------------------------------------------------
@@ -302,7 +312,8 @@ def _draw_part(
     """Draw a block of rows, in place; ``right`` is the prior's precision times its mean."""
     utility, rows, start = _products(part, view), part.rows, part.pieces.start
     _draw_utilities_of(part, view, utility, sweep)
-    part.moved(utility, -1.0)
+    if part.offset is not None:
+        utility -= part.weighted(part.with_offsets(torch.zeros_like(utility)))
     systems = _systems(part, view, utility, shape)
     if np.diff(part.pieces.host_start).max(initial=0) > _MANY_PIECES:
         systems, start = summed(systems, part.pieces), torch.arange(len(start), device=start.device)
@@ -314,13 +325,19 @@ def _draw_part(
 
 def _draw_utilities_of(part: _Part, view: _View, utility: torch.Tensor, sweep: Sweep) -> None:
     """Utilities of a block, without what columns add, in place of products."""
-    given = part.pieces.start, utility, part.rows.start, *_draws(sweep, Purpose.UTILITY, utility)
+    draws = _draws(sweep, Purpose.UTILITY, utility)
+    given = part.pieces.start, part.weight, utility, part.rows.start, *draws
     _launch(_draw_utilities, part, view, *given, parts=SIZE // _UTILITIES.value, num_warps=2)
 
 
 @triton.jit(do_not_specialize=[*OF_BATCH, *_OF_DRAWS])
-def _draw_utilities(row_of, first_of, stop_of, base, view, start, at, first_row, seed, sweep, purpose):
-    """Some utilities of a piece, without what their columns add, in place of products."""
+def _draw_utilities(
+    row_of, first_of, stop_of, base, view, start, weight, at, first_row, seed, sweep, purpose
+):
+    """Some utilities of a piece, without what their columns add, in place of products.
+
+    Of an answer with a weight it is the sum of as many: see the cores' engine.
+    """
     piece = tl.program_id(0)
     row = tl.load(row_of + piece).to(tl.int64)
     first = tl.load(first_of + piece) + tl.program_id(1) * _UTILITIES
@@ -335,7 +352,12 @@ def _draw_utilities(row_of, first_of, stop_of, base, view, start, at, first_row,
         uniform = gibbs.uniform_draw(seed, row, e - begin, sweep, purpose)
         low, high = (low - mean).to(tl.float64), (high - mean).to(tl.float64)
         drawn = normal.truncated_draw(low, high, uniform).to(tl.float32)
-        tl.store(at + (e - base), drawn + (mean - offset), mask=here)
+        found = drawn + (mean - offset)
+        if weight is not None:
+            _, _, pull = normal.edge_densities(low, high)
+            expected, w = pull.to(tl.float32), tl.load(weight + e, mask=here, other=0.0)
+            found = w * (expected + (mean - offset)) + tl.sqrt(w) * (drawn - expected)
+        tl.store(at + (e - base), found, mask=here)
 
 
 def _systems(part: _Part, view: _View, utility: torch.Tensor, shape: _Shape) -> torch.Tensor:
@@ -343,7 +365,8 @@ def _systems(part: _Part, view: _View, utility: torch.Tensor, shape: _Shape) -> 
     systems = utility.new_empty((part.pieces.n, shape.system))
     if part.pieces.n:
         grid = (part.pieces.n, shape.n_blocks * (shape.n_blocks + 1) // 2)
-        given = view.column, view.features, view.features.shape[1], utility, systems, shape.system
+        table = view.features, view.features.shape[1], part.weight
+        given = view.column, *table, utility, systems, shape.system
         _add_answers[grid](*part.pieces[1:3], part.first, *given, shape.lines, shape.n_blocks, num_warps=1)
     return systems
 
@@ -356,6 +379,7 @@ def _add_answers(
     column,
     features,
     width,
+    weight,
     utility,
     systems,
     size,
@@ -371,6 +395,7 @@ def _add_answers(
     sums = tl.zeros((_ANSWERS, lines), dtype=tl.float32)
     drawn = tl.zeros((_ANSWERS, lines), dtype=tl.float32)
     total = tl.zeros((_ANSWERS,), dtype=tl.float32)
+    number = tl.zeros((_ANSWERS,), dtype=tl.float32)
     for begin in range(first, stop, _ANSWERS):
         e = begin + tl.arange(0, _ANSWERS)
         here = e < stop
@@ -382,17 +407,24 @@ def _add_answers(
         if n_blocks > 1:
             inside = here[:, None] & (b < width)[None, :]
             y = tl.load(features + place + b[None, :], mask=inside, other=0.0)
-        squares = tl.dot(tl.trans(x), y, squares, input_precision=_PRECISION)
-        sums += x
         drawn += u[:, None] * x
         total += u
+        if weight is not None:
+            w = tl.load(weight + e, mask=here, other=0.0)
+            number += w
+            x = w[:, None] * x
+        squares = tl.dot(tl.trans(x), y, squares, input_precision=_PRECISION)
+        sums += x
     n = lines * n_blocks
     out = systems + piece * size
     tl.store(out + a[:, None] * n + b[None, :], squares)
     out += n * n
     tl.store(out + a, tl.sum(sums, axis=0), mask=a == b)
     tl.store(out + n + a, tl.sum(drawn, axis=0), mask=a == b)
-    tl.store(out + 2 * n, (stop - first).to(tl.float32))
+    if weight is None:
+        tl.store(out + 2 * n, (stop - first).to(tl.float32))
+    else:
+        tl.store(out + 2 * n, tl.sum(number))
     tl.store(out + 2 * n + 1, tl.sum(total))
 
 
@@ -589,12 +621,12 @@ def _noise(seed, row, position, wanted, sweep, purpose):
 def _width_sums(part: _Part, view: _View, at: torch.Tensor, log_width: torch.Tensor) -> torch.Tensor:
     """(rows, 3) log probability of the answers, its slope by log widths, squares of slopes."""
     partial = log_width.new_empty((part.pieces.n, 3))
-    _launch(_sum_widths, part, view, at, log_width, partial, part.rows.start)
+    _launch(_sum_widths, part, view, at, part.weight, log_width, partial, part.rows.start)
     return summed(partial, part.pieces)
 
 
 @triton.jit(do_not_specialize=[*OF_BATCH, "first_row"])
-def _sum_widths(row_of, first_of, stop_of, base, view, at, log_width, partial, first_row):
+def _sum_widths(row_of, first_of, stop_of, base, view, at, weight, log_width, partial, first_row):
     row, e, here, i = of_piece(row_of, first_of, stop_of, view.column)
     mean, _ = _means_of(view, row, e, base, here, i, at)
     own = tl.exp(tl.load(log_width + (row - first_row))).to(tl.float32)
@@ -602,11 +634,15 @@ def _sum_widths(row_of, first_of, stop_of, base, view, at, log_width, partial, f
     log_mass, at_low, at_high = _measure(lower - mean, upper - mean)
     along = tl.where(upper < float("inf"), at_high * upper, 0.0)
     along -= tl.where(lower > float("-inf"), at_low * lower, 0.0)
-    along = tl.where(here, along, 0.0)
+    along, log_mass = tl.where(here, along, 0.0), tl.where(here, log_mass, 0.0)
+    squares = along * along
+    if weight is not None:
+        w = tl.load(weight + e, mask=here, other=0.0)
+        along, log_mass, squares = w * along, w * log_mass, w * squares
     out = partial + tl.program_id(0).to(tl.int64) * 3
-    tl.store(out, tl.sum(tl.where(here, log_mass, 0.0)))
+    tl.store(out, tl.sum(log_mass))
     tl.store(out + 1, tl.sum(along))
-    tl.store(out + 2, tl.sum(along * along))
+    tl.store(out + 2, tl.sum(squares))
 
 
 @triton.jit
@@ -664,17 +700,23 @@ def _step(sums, row, inside, log_width, precision):
 
 
 @triton.jit(do_not_specialize=OF_BATCH)
-def _sum_thresholds(row_of, first_of, stop_of, base, view, at, partial, n_places):
+def _sum_thresholds(row_of, first_of, stop_of, base, view, at, weight, partial):
     """Of a piece: log probability; slopes by thresholds, their squares, products with the next."""
     row, e, here, i = of_piece(row_of, first_of, stop_of, view.column)
     mean, _ = _means_of(view, row, e, base, here, i, at)
-    place, width, low, high = _bounds_of(view, row, e, here, i, tl.load(view.own_width + row))
+    level, width, low, high = _bounds_of(view, row, e, here, i, tl.load(view.own_width + row))
+    n_bounds = view.n_bounds
     log_mass, below, above = _measure(low - mean, high - mean)
     below, above = tl.where(here, width * below, 0.0), tl.where(here, width * above, 0.0)
-    out = partial + tl.program_id(0).to(tl.int64) * (1 + 3 * n_places)
-    tl.store(out, tl.sum(tl.where(here, log_mass, 0.0)))
-    for m in range(n_places):
-        lower, upper = tl.where(place == m, below, 0.0), tl.where(place + 1 == m, above, 0.0)
-        tl.store(out + 1 + m, tl.sum(upper - lower))
-        tl.store(out + 1 + n_places + m, tl.sum(upper * upper + lower * lower))
-        tl.store(out + 1 + 2 * n_places + m, -tl.sum(lower * above))
+    log_mass, root = tl.where(here, log_mass, 0.0), tl.where(here, 1.0, 0.0).to(tl.float64)
+    if weight is not None:
+        w = tl.load(weight + e, mask=here, other=0.0).to(tl.float64)
+        root, log_mass = tl.sqrt(w), w * log_mass
+        below, above = root * below, root * above
+    out = partial + tl.program_id(0).to(tl.int64) * (1 + 3 * n_bounds)
+    tl.store(out, tl.sum(log_mass))
+    for m in range(n_bounds):
+        lower, upper = tl.where(level == m, below, 0.0), tl.where(level + 1 == m, above, 0.0)
+        tl.store(out + 1 + m, tl.sum(root * (upper - lower)))
+        tl.store(out + 1 + n_bounds + m, tl.sum(upper * upper + lower * lower))
+        tl.store(out + 1 + 2 * n_bounds + m, -tl.sum(lower * above))

@@ -90,6 +90,7 @@ class Answers(NamedTuple):
     column: torch.Tensor  # (entries,) int32
     level: torch.Tensor  # (entries,) int8 or int16
     offset: torch.Tensor | None = None  # (entries,) float32, added to the mean utility of each
+    weight: torch.Tensor | None = None  # (entries,) float32, how many times each counts
 
     def of_rows(self, rows: slice) -> Answers:
         return self._replace(pieces=self.pieces.of_rows(rows))
@@ -97,8 +98,11 @@ class Answers(NamedTuple):
 
 def answers_on(observations: Observations, device: torch.device) -> Answers:
     column, level = (torch.from_numpy(part).to(device) for part in (observations.column, observations.level))
-    offset = torch.from_numpy(observations.offset).to(device) if observations.offset.size else None
-    return Answers(pieces_of(observations.row_start, device), column, level, offset)
+    offset, weight = (
+        torch.from_numpy(part).to(device) if part.size else None
+        for part in (observations.offset, observations.weight)
+    )
+    return Answers(pieces_of(observations.row_start, device), column, level, offset, weight)
 
 
 def transposed(answers: Answers, observations: Observations) -> Answers:
@@ -109,7 +113,8 @@ def transposed(answers: Answers, observations: Observations) -> Answers:
     row = torch.repeat_interleave(row, counts, output_size=observations.n_entries)
     order = torch.sort(answers.column, stable=True).indices
     pieces = pieces_of(starts(observations.column_counts), device)
-    return Answers(pieces, row[order], answers.level[order])
+    weight = None if answers.weight is None else answers.weight[order]
+    return Answers(pieces, row[order], answers.level[order], weight=weight)
 
 
 def with_offsets(answers: Answers, level: np.ndarray, bin_of: torch.Tensor) -> Answers:

@@ -21,7 +21,6 @@ _FOR_SUMS = 2048
 
 
 def padded(table: torch.Tensor) -> torch.Tensor:
-    """The table with zeros appended to each row."""
     missing = -table.shape[1] % _MULTIPLE
     return torch.nn.functional.pad(table, (0, missing)) if missing else table.contiguous()
 
@@ -55,7 +54,11 @@ def sums(
 
 
 def squares_times(
-    pieces: Pieces, column: torch.Tensor, table: torch.Tensor, vectors: torch.Tensor
+    pieces: Pieces,
+    column: torch.Tensor,
+    table: torch.Tensor,
+    vectors: torch.Tensor,
+    weight: torch.Tensor | None,
 ) -> torch.Tensor:
     """(rows, width) squares of the table's rows, summed over a row's answers, times its vector.
 
@@ -64,7 +67,7 @@ def squares_times(
     width = table.shape[1]
     partial = torch.empty((pieces.n, width), dtype=torch.float32, device=table.device)
     if pieces.n:
-        given = column, table, width, vectors, vectors.shape[1], partial
+        given = column, table, width, vectors, vectors.shape[1], weight, partial
         _square_rows[(pieces.n,)](*pieces[:3], *given, *shape(width, _FOR_SUMS))
     return summed(partial, pieces)
 
@@ -131,6 +134,7 @@ def _square_rows(
     width,
     vectors,
     n_vector,
+    weight,
     partial,
     tile: tl.constexpr,
     block: tl.constexpr,
@@ -142,7 +146,11 @@ def _square_rows(
     x = tl.load(vectors + row * n_vector + k, mask=k < n_vector, other=0.0)
     total = tl.zeros((tile, block), dtype=tl.float32)
     for begin in range(first, stop, tile):
-        line = _lines(begin + tl.arange(0, tile), stop, column, table, width, k)
-        total += tl.sum(line * x[None, :], axis=1)[:, None] * line
+        e = begin + tl.arange(0, tile)
+        line = _lines(e, stop, column, table, width, k)
+        along = tl.sum(line * x[None, :], axis=1)
+        if weight is not None:
+            along = along * tl.load(weight + e, mask=e < stop, other=0.0)
+        total += along[:, None] * line
     out = partial + piece.to(tl.int64) * width + k
     tl.store(out, tl.sum(total, axis=0), mask=k < width)

@@ -40,7 +40,7 @@ _TABLES = ("weights", "factors")
 class Cuda(Cpu):
     """The same on a GPU."""
 
-    half_sweep = staticmethod(GPU_ENGINE.half_sweep)
+    settle = staticmethod(GPU_ENGINE.settle)
     steps_up = staticmethod(ascent.ascend)
 
     def __init__(self, device: str) -> None:
@@ -119,8 +119,15 @@ class Cuda(Cpu):
         return answers, answers_on(observations.transpose(), self.device)
 
     def data_with(
-        self, data: Data, observations: Observations, cells: Cells, n_factors: int
+        self,
+        data: Data,
+        observations: Observations,
+        cells: Cells,
+        n_factors: int,
+        weight: np.ndarray | None = None,
     ) -> tuple[Data, Counted | Counts]:
+        if weight is not None:
+            return super().data_with(data, observations, cells, n_factors, weight)
         counts = observations.row_counts, observations.column_counts
         new = new_cells(data.rows.answers, counts[0], observations.n_columns, cells)
         rows, row_counts = inserted(data.rows.answers, counts[0], new)
@@ -142,7 +149,7 @@ class Cuda(Cpu):
                 kinds.append(FeatureTable(table, self.device))
         scales, bins = scales_of(observations), None if time is None else self.bins(observations, time)
         return SampledData(
-            GPU_GIBBS, rows, columns, of_rows, of_columns, observations.n_entries, scales, bins
+            GPU_GIBBS, rows, columns, of_rows, of_columns, observations.total_weight, scales, bins
         )
 
     def bins(self, observations: Observations, time: np.ndarray) -> BinViews:

@@ -20,8 +20,9 @@ from ordinalrbm.engine.gpu.cells import Factored
 from ordinalrbm.engine.gpu.device import torch_device, working_on
 from ordinalrbm.engine.gpu.tables import padded
 from ordinalrbm.engine.gpu.transfer import tensor
+from ordinalrbm.matrix.blend import LEAST_DEMAND
 from ordinalrbm.matrix.cpu import mapped
-from ordinalrbm.matrix.implicit_als import LEAST_DEMAND, Demand
+from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.matrix.predict import all_known
 from ordinalrbm.matrix.protocol import Model, TableTerms, UtilityModel
 from ordinalrbm.matrix.top_n import NOTHING, Best, LeftOut, as_shares, threshold_table, to_records

@@ -230,7 +230,7 @@
       return found.map((one, g) => ({ ...one, weight: weights[g] })).filter((one) => one.weight > 0);
     }
 
-    // By how much the uncertainty of the factors adds to the variance of a sum of them.
+    // Weights as vectors whose products are the covariances that the uncertainty of the factors gives to sums of them.
     spread(person, { active, stretch }) {
       const n = this.factors;
       const coupling = Array.from({ length: n }, () => new Float64Array(n));
@@ -248,11 +248,42 @@
       }
       const root = Float64Array.from(active, (on) => Math.sqrt(Math.max(on * (1 - on / this.units), SMALLEST_VARIANCE)));
       const { values, vectors } = eigen(coupling.map((row, k) => row.map((x, l) => x * root[k] * root[l])));
-      const gains = values.map((value) => (value < LARGEST_GAIN ? 1 / (1 - value) : 1));
+      const gains = values.map((value) => (value < LARGEST_GAIN ? 1 / Math.sqrt(1 - value) : 1));
       return (w) => {
         const scaled = Float64Array.from(w, (x, k) => x * root[k]);
-        return vectors.reduce((sum, vector, m) => sum + gains[m] * dot(vector, scaled) ** 2, 0);
+        return vectors.map((vector, m) => gains[m] * dot(vector, scaled));
       };
+    }
+
+    // The question whose answer is expected to explain most of the utilities of all others, in the likeliest style.
+    tellsMost(given, wanted) {
+      const person = this.person(given), styles = this.posterior(person);
+      const style = styles.reduce((best, one) => (one.weight > best.weight ? one : best));
+      const spread = this.spread(person, style);
+      const known = wanted.map((q) => {
+        const one = this.questions[q], vectors = Array.from({ length: one.n }, (_, c) => spread(this.weights[one.first + c]));
+        return { vectors, moves: one.kind === ORDINAL ? [this.move(person, style, one, vectors[0])] : this.moves(person, style, one, vectors) };
+      });
+      const worth = known.map((own) => known.reduce((sum, other) => (own === other ? sum : sum + other.vectors.reduce((part, vector) =>
+        part + own.moves.reduce((all, move) => all + dot(vector, move) ** 2, 0) / (1 + dot(vector, vector)), 0)), 0));
+      return wanted[worth.indexOf(Math.max(...worth))];
+    }
+
+    // How far the answer to a scale is expected to move what goes along with it.
+    move(person, { active, stretch }, one, vector) {
+      const mean = this.mean(person, active, one.first, true), deviation = Math.sqrt(1 + dot(vector, vector));
+      const bounds = [-Infinity, ...one.bounds.map((bound) => (stretch * bound - mean) / deviation), Infinity];
+      const told = bounds.slice(1).reduce((sum, bound, m) => sum + (density(bound) - density(bounds[m])) ** 2 / Math.max(below(bound) - below(bounds[m]), 1e-12), 0);
+      return vector.map((x) => x * Math.sqrt(told) / deviation);
+    }
+
+    // The same of the choice of a category, one move for each; no more is told than is unknown.
+    moves(person, { active }, one, vectors) {
+      const share = softmax(this.categories(person, active, one));
+      const centre = vectors[0].map((_, k) => share.reduce((sum, p, c) => sum + p * vectors[c][k], 0));
+      const found = vectors.map((vector, c) => vector.map((x, k) => Math.sqrt(share[c]) * (x - centre[k])));
+      const damped = Math.sqrt(1 + found.reduce((sum, move) => sum + dot(move, move), 0));
+      return found.map((move) => move.map((x) => x / damped));
     }
 
     // Distributions of answers to some questions; of numbers, which have none here, nothing.
@@ -261,7 +292,8 @@
       const styles = this.posterior(person);
       const total = wanted.map(() => null);
       for (const style of styles) {
-        const variance = this.widened && style.weight > WORTH_WIDENING ? this.spread(person, style) : null;
+        const spread = this.widened && style.weight > WORTH_WIDENING ? this.spread(person, style) : null;
+        const variance = spread && ((w) => { const vector = spread(w); return dot(vector, vector); });
         wanted.forEach((q, place) => {
           const one = this.questions[q];
           if (one.kind === NUMERIC) return;
@@ -341,12 +373,14 @@
       this.asked = this.offered.slice(0, FIRST_ASKED);
       this.all = false;
       const more = this.root.querySelector(".live-more");
-      more.addEventListener("change", () => {
-        if (more.value === "") return;
-        this.asked.push(Number(more.value));
+      const ask = (q) => {
+        this.asked.push(q);
         this.show();
-        this.select(this.asked.at(-1)).focus();
-      });
+        this.select(q).focus();
+      };
+      more.addEventListener("change", () => { if (more.value !== "") ask(Number(more.value)); });
+      this.next = this.root.querySelector(".live-next");
+      this.next.addEventListener("click", () => ask(model.tellsMost(this.given, this.rest())));
       this.root.querySelector(".live-clear").addEventListener("click", () => { this.given.fill(null); this.show(); });
       this.root.querySelector(".live-all").addEventListener("click", () => { this.all = true; this.tell(); });
       this.show();
@@ -354,6 +388,10 @@
 
     select(q) {
       return this.root.querySelector(`select[data-question="${q}"]`);
+    }
+
+    rest() {
+      return this.offered.filter((q) => !this.asked.includes(q));
     }
 
     show() {
@@ -366,15 +404,15 @@
         return element("label", "live-question", element("span", "", ...label(questions[q])), select);
       }));
       const more = this.root.querySelector(".live-more");
-      const rest = this.offered.filter((q) => !this.asked.includes(q)).sort((a, b) => a - b);
+      const rest = this.rest().sort((a, b) => a - b);
       more.replaceChildren(new Option("choose …", ""), ...rest.map((q) => new Option(questions[q].text, q)));
-      more.closest("label").hidden = !rest.length;
+      more.closest("label").hidden = this.next.hidden = !rest.length;
       this.tell();
     }
 
     tell() {
       const { questions, scales } = this.model;
-      const wanted = this.offered.filter((q) => this.given[q] === null && !this.asked.includes(q));
+      const wanted = this.rest();
       const found = this.model.predict(this.given, null, wanted);
       const moved = wanted.map((q, place) => ({ q, shares: found[place], change: 0.5 * found[place].reduce((sum, p, m) => sum + Math.abs(p - this.usual[q][m]), 0) }));
       moved.sort((a, b) => b.change - a.change);

@@ -1,0 +1,84 @@
+"""A model file that is served, and its replacement while requests go on."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from ordinalrbm.errors import DataError
+from ordinalrbm.serve.service import Service, service_for
+from ordinalrbm.storage import model_file
+
+log = logging.getLogger("ordinalrbm.serve")
+
+
+class ServedModel:
+    """A model file under a name; requests see the model that was loaded last.
+
+    Parameters
+    ----------
+    name : str
+        What it is called in addresses, ``/models/NAME/...``.
+    path : path
+        The model file. When it is replaced, :meth:`refresh` loads the new one.
+    titles : mapping from id to title, optional
+        Of items, with ids as text.
+    """
+
+    def __init__(self, name: str, path: str | os.PathLike, titles: Mapping[str, str] | None = None) -> None:
+        self.name, self.path, self.titles = name, Path(path), titles or {}
+        self._lock = threading.Lock()
+        self.error: str | None = None  # why the file as it is now was not loaded
+        self._stamp = self._stamp_now()
+        self.service, self.loaded = self._load(), time.gmtime()
+
+    def _stamp_now(self) -> tuple[int, ...]:
+        """What changes when the file does."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return ()
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+    def _load(self) -> Service:
+        return service_for(model_file.load(self.path), self.titles)
+
+    def refresh(self) -> Literal["loaded", "refused"] | None:
+        """Load the file if it has changed; None if it has not.
+
+        A file that is refused leaves the model as it was, and is not tried again until it changes.
+        """
+        stamp = self._stamp_now()
+        if stamp == self._stamp:
+            return None
+        try:
+            service = self._load()
+            if type(service) is not type(self.service):
+                raise DataError(f"File '{self.path}' holds a model of another kind; serve it anew.")
+        except Exception as error:
+            said = " ".join(str(error).split())
+            self._stamp, self.error = stamp, said.replace(str(self.path), self.path.name)
+            log.error("%s: the model stays as it was. %s", self.name, said)
+            return "refused"
+        with self._lock:  # an update that goes on is of the old one
+            self._stamp, self.service, self.loaded, self.error = stamp, service, time.gmtime(), None
+        log.info("%s: the new model in %s is live.", self.name, self.path.name)
+        return "loaded"
+
+    def change(self, do: Callable[[Any], Any], *, keep: bool = False) -> Any:
+        """Change the model, and with ``keep`` its file; it is not replaced meanwhile."""
+        with self._lock:
+            found = do(self.service)
+            if keep:
+                self.service.model.save(self.path)
+                self._stamp = self._stamp_now()
+        return found
+
+    def health(self) -> dict[str, Any]:
+        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", self.loaded)
+        return {"model": type(self.service.model).__name__, "loaded": when, "error": self.error}
