@@ -16,15 +16,7 @@ from chains import SETS, fitted, losses, parts_of
 from ordinalrbm.matrix import gibbs_sampler
 from ordinalrbm.matrix.gibbs_sampler import SampledState, _Jump
 
-MOVES = (
-    "none",
-    "_other_scale",
-    "_other_widths",
-    "_other_ridge",
-    "_other_gaps",
-    "_other_location",
-    "_other_noise",
-)
+MOVES = ("none", "_other_scale", "_other_widths", "_other_ridge", "_other_gaps")
 
 
 def nowhere(data: object, state: SampledState, *others: object) -> _Jump:

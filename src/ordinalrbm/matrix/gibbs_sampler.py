@@ -587,8 +587,7 @@ def _moved_scales(data: SampledData, state: SampledState, rng: np.random.Generat
         state, here = _after(data, state, here, _other_widths(data, state, name, rng), rng)
         for kind in range(len(getattr(state, f"{name[:-1]}_hyper").ridge)):
             state, here = _after(data, state, here, _other_ridge(data, state, name, kind, rng), rng)
-    for other in (_other_gaps, _other_location, _other_noise):
-        state, here = _after(data, state, here, other(data, state, rng), rng)
+    state, here = _after(data, state, here, _other_gaps(data, state, rng), rng)
     return state._replace(log_likelihood=here / max(data.n_answers, 1))
 
 
@@ -686,17 +685,6 @@ def _worth(engine: GibbsEngine, facing: DrawnSide) -> np.ndarray:
     return np.append(1.0, np.diag(products)[1:] / n)
 
 
-def _other_noise(data: SampledData, state: SampledState, rng: np.random.Generator) -> _Jump:
-    """All utilities and thresholds multiplied: as if the noise between them were smaller, or larger."""
-    move = _JUMP / math.sqrt(1.0 + data.n_answers) * rng.standard_normal()
-    times, nothing = np.full(state.row_hyper.mean.size, math.exp(move)), 0.0 * state.row_hyper.mean
-    rows = _rescaled(data.engine, state, "rows", times, nothing)
-    times[1:] = 1.0  # products of factors are multiplied once
-    both = _rescaled(data.engine, rows.there, "columns", times, nothing)
-    cutpoints, log_ratio = _widened(data, state.cutpoints, move)
-    return _Jump(both.there._replace(cutpoints=cutpoints), rows.log_ratio + both.log_ratio + log_ratio)
-
-
 def _widened(data: SampledData, cutpoints: np.ndarray, move: float) -> tuple[np.ndarray, float]:
     """All thresholds multiplied by e to this, and the log ratio of the prior there and here."""
     there = cutpoints.copy()
@@ -727,25 +715,6 @@ def _other_gaps(data: SampledData, state: SampledState, rng: np.random.Generator
     precision = state.gap_precision * math.exp(-2.0 * move)
     log_ratio += _log_ratio_of_precisions(precision, state.gap_precision, _WIDTH_SCALE)
     return _Jump(state._replace(gaps=math.exp(move) * state.gaps, gap_precision=precision), log_ratio)
-
-
-def _other_location(data: SampledData, state: SampledState, rng: np.random.Generator) -> _Jump:
-    """All biases of rows and the thresholds higher or lower."""
-    hyper, engine = state.row_hyper, data.engine
-    spread = sum(engine.log_widths(side)[1] / len(side.width) for side in (state.rows, state.columns))
-    known = _PRIOR_ROWS * hyper.precision[0, 0] + data.n_answers * spread
-    move = _JUMP / math.sqrt(1.0 + known) * rng.standard_normal()
-    mean, cutpoints, factors = hyper.mean.copy(), state.cutpoints.copy(), state.rows.factors
-    mean[0] += move
-    cutpoints[:, 0] += move
-    along = np.zeros(mean.size)
-    along[0] = move
-    log_ratio = _log_prior(data, cutpoints) - _log_prior(data, state.cutpoints)
-    moved = hyper._replace(mean=mean)
-    log_ratio += _log_prior_of_mean(moved) - _log_prior_of_mean(hyper)
-    rows = state.rows._replace(factors=factors + engine.array(along, factors))
-    there = state._replace(rows=rows, row_hyper=moved, cutpoints=cutpoints)
-    return _Jump(there, log_ratio)
 
 
 # ---- where it starts --------------------------------------------------------------------------
