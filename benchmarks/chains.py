@@ -1,6 +1,6 @@
 """Sampled against variational on whole sets, parts of them, and noise; and whether chains have mixed.
 
-    python benchmarks/chains.py [--sets noise ml-100k ...] [--sizes 1000 5000 20000 0] [--seeds 3]
+    python benchmarks/chains.py [--sets noise ml-100k ...] [--sizes 1000 5000 20000 0] [--seeds 0 1 2]
         [--device cuda]
 
 Of each set so many ratings are drawn, either any or those of users drawn at random, and a fifth of
@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=SETS, choices=SETS)
     parser.add_argument("--sizes", nargs="+", type=int, default=[1000, 5000, 20_000])
     parser.add_argument("--kinds", nargs="+", default=["ratings", "users"], choices=["ratings", "users"])
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--factors", type=int, default=50)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
@@ -116,7 +116,7 @@ def main() -> None:
     for name in given.sets:
         for size in given.sizes:
             for kind in given.kinds[:1] if name == "noise" or not size else given.kinds:
-                for seed in range(given.seeds):
+                for seed in given.seeds:
                     print(line(name, size, kind, seed, settings), flush=True)
 
 
