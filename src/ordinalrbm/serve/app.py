@@ -12,6 +12,7 @@ from typing import Annotated, Any, NamedTuple
 from fastapi import APIRouter, Depends, FastAPI, Header, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.staticfiles import StaticFiles
@@ -130,8 +131,11 @@ def _routes_of(served: ServedModel, settings: Settings, app: FastAPI) -> APIRout
     def add(name: str, do: Callable[[str, dict[str, Any]], Any], **more: Any) -> None:
         method = getattr(kind, name)
 
-        def call(asked: Any) -> JSONResponse:
-            return JSONResponse(do(name, dict(asked)))
+        async def call(asked: Any) -> JSONResponse:
+            given = dict(asked)
+            # What takes less time than handing it to a thread is answered at once.
+            is_quick = do is read and kind.is_quick(name, given)
+            return JSONResponse(do(name, given) if is_quick else await run_in_threadpool(do, name, given))
 
         call.__annotations__["asked"], call.__doc__ = form_of(method), method.__doc__
         router.add_api_route(f"/{name}", call, methods=["POST"], name=name, **more)
@@ -167,7 +171,7 @@ def _routes_of(served: ServedModel, settings: Settings, app: FastAPI) -> APIRout
 
 
 def _token_check(token: str | None) -> Callable[..., None]:
-    def check(authorization: Annotated[str, Header()] = "") -> None:
+    async def check(authorization: Annotated[str, Header()] = "") -> None:
         if token is None:
             raise HTTPException(403, "This server takes no changes; start it with --token-file FILE.")
         kind, _, given = authorization.partition(" ")

@@ -21,6 +21,7 @@ from ordinalrbm.serve.forms import Answers, Id, Ids, Label, Number, Positive, Ra
 from ordinalrbm.storage.model_file import plain_number
 
 Answer = dict[str, Any]
+_FEW = 10  # ratings that tell a new user apart at once
 
 
 def service_for(model: Any, titles: Mapping[str, str]) -> Service:
@@ -54,6 +55,12 @@ class RatingService:
 
     def __init__(self, model: RatingModel, titles: Mapping[str, str]) -> None:
         self.model, self.titles = model, titles
+
+    @staticmethod
+    def is_quick(name: str, asked: Mapping[str, Any]) -> bool:
+        """Whether the answer takes about a millisecond: lists and predictions of one person."""
+        size = max(len(asked.get("users") or ()), len(asked.get("ratings") or ()) // _FEW)
+        return name in ("recommend", "predict") and size <= 1
 
     def about(self) -> Answer:
         """What the page needs to know."""
@@ -218,6 +225,7 @@ class SurveyService:
 
     calls: ClassVar = ("impute", "scores", "ask")
     changes: ClassVar[tuple[str, ...]] = ()
+    is_quick: ClassVar = staticmethod(lambda name, asked: False)
 
     def __init__(self, model: CumulativeRBM, titles: Mapping[str, str]) -> None:
         self.model = model
