@@ -1,6 +1,6 @@
 """An hour of load on `ordinalrbm serve`: is any answer wrong, any request lost, any memory kept?
 
-    python benchmarks/server_soak.py [--minutes 60] [--swaps 10] [--connections 4]
+    python benchmarks/server_soak.py [--minutes 60] [--swaps 10] [--connections 4] [--pause 0]
 
 One server has two models: the file of "films" is replaced time and again by one of two others, and "live"
 learns new ratings. A second one answers for "films" by two workers, one of which is killed (-9) after each
@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from server import free_port, get, post, until_up
+from server import free_port, post, until_up
 from sources import ratings
 
 import ordinalrbm as orbm
@@ -41,7 +41,7 @@ LIMIT = 1.05
 class Soak:
     """What is asked, what should be answered, and what was."""
 
-    def __init__(self, folder: Path, minutes: float, n_swaps: int) -> None:
+    def __init__(self, folder: Path, minutes: float, n_swaps: int, pause: float) -> None:
         table = ratings("ml-100k")[["user", "item", "rating"]]
         self.table, self.end, self.minutes, self.n_swaps = table, 0.0, minutes, n_swaps
         self.users = table["user"].unique()[:200].tolist()
@@ -55,7 +55,7 @@ class Soak:
         self.mirror, self.live_file = orbm.load(live), live
         self.swapped_at, self.shown, self.counts = 0.0, 0, Counter()
         self.seconds: list[float] = []
-        self.killed_at = -LATE
+        self.killed_at, self.pause = -LATE, pause
 
     @property
     def goes_on(self) -> bool:
@@ -87,6 +87,7 @@ class Soak:
             right = [self.truth[shown % 2]] if is_settled else self.truth
             is_right = any(found == lists[user] for lists in right)
             self.counts["right answers" if is_right else "WRONG"] += 1
+            await asyncio.sleep(self.pause)
 
     async def learn(self, port: int) -> None:
         """Teach a rating, and compare the list of that user with that of the mirror."""
@@ -201,9 +202,11 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--swaps", type=int, default=10)
     parser.add_argument("--connections", type=int, default=4)
+    parser.add_argument("--pause", type=float, default=0.0, help="seconds between requests of a connection")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        soak, ports = Soak(Path(folder), given.minutes, given.swaps), [free_port(), free_port()]
+        soak = Soak(Path(folder), given.minutes, given.swaps, given.pause)
+        ports = [free_port(), free_port()]
         quiet = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
         environments = [{**quiet, "ORDINALRBM_TOKEN": TOKEN}, quiet]  # workers take no changes
         serve = [sys.executable, "-m", "ordinalrbm", "serve"]
