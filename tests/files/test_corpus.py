@@ -34,6 +34,7 @@ FILES = (
     "fifteenth",
     "sixteenth",
     "seventeenth",
+    "eighteenth",
 )
 NO_QUESTION = {"weight", "id"}
 

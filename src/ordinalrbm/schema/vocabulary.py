@@ -164,7 +164,8 @@ def is_of_fieldwork(name: str, question: str) -> bool:
         for text in (first, name, question)
     )
     of_sample = (about or "psu" in words) and not words & _NOT_OF_SAMPLE
-    return of_sample or bool(_INTERVIEWER.search(" ".join(sorted(words))))
+    spelt = f"{plain_words(question)} {' '.join(sorted(name_words(name)))}"
+    return of_sample or bool(_INTERVIEWER.search(spelt))
 
 
 def named_after(text: str, known: frozenset[str], beside: frozenset[str] = frozenset()) -> str | None:
