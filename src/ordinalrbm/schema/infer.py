@@ -27,7 +27,7 @@ from ordinalrbm.schema.labels import (
 )
 from ordinalrbm.schema.missing_labels import no_answer
 from ordinalrbm.schema.profile import ColumnProfile, FileProfile, look_at
-from ordinalrbm.schema.quantities import ranges_in_order
+from ordinalrbm.schema.quantities import holds_number, ranges_in_order
 from ordinalrbm.schema.schema import Code, Column, Role, Schema
 from ordinalrbm.schema.source import Source, alike, as_number
 
@@ -45,6 +45,7 @@ _DATE_TEXT = re.compile(r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}( 
 _DATE_NUMBER = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 _NEAR_ONE = 0.1  # weights are often made to have the mean 1
 _CLEARLY = 0.92  # how sure levels must be for "other" to be none of them
+_UNKNOWN_LABEL = 0.7  # how sure a column of numbers is at most that keeps a label without any
 _INCOME = frozenset(["income", "einkommen", "revenu", "ingreso", "ingresos", "renda"])
 _LOWEST_APART = 5  # years above 0, for 0 to be no age among them
 _INFINITE = (math.inf, -math.inf)  # stand in files of measurements, and in no list of codes
@@ -73,7 +74,7 @@ def propose(source: Source) -> Schema:
     looks = [look_at(source, name) for name in source.frame.columns]
     habits = FileProfile.of(looks)
     looks = [replace(look, measure="") if look.measure in habits.contradicted else look for look in looks]
-    columns = [_propose_column(look, habits) for look in looks]
+    columns = [_with_doubt(look, _propose_column(look, habits)) for look in looks]
     columns = with_ticks(source, looks, columns)
     columns = with_shared_scales(looks, with_votes(looks, columns))
     return Schema(tuple(_only_first(map(_without_fieldwork, columns))))
@@ -592,6 +593,16 @@ def _text(look: ColumnProfile) -> Column:
 
 
 # ---- all columns ------------------------------------------------------------------------------
+
+
+def _with_doubt(look: ColumnProfile, column: Column) -> Column:
+    """Among numbers, a label without any number may well be no answer in words that are not known."""
+    kept = {code: text for code, text in look.labels.items() if code not in column.missing}
+    unknown = next((text for text in kept.values() if not holds_number(text)), None)
+    if column.role != "numeric" or unknown is None:
+        return column
+    reason = f"{column.reason}; {unknown!r} is taken for a number"
+    return replace(column, reason=reason, confidence=min(column.confidence, _UNKNOWN_LABEL))
 
 
 def _without_fieldwork(column: Column) -> Column:

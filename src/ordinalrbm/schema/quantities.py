@@ -116,6 +116,11 @@ def _with_digits(text: str) -> str:
     return _NUMBER_WORD.sub(lambda found: f" {_NUMBER_WORDS[found[0]]} ", text)
 
 
+def holds_number(text: str) -> bool:
+    """Whether digits or number words stand in a text: "none", "seven or more"."""
+    return any(map(str.isdigit, _with_digits(_symbols(text))))
+
+
 def _is_decimal(mark: str, texts: Iterable[str]) -> bool:
     """Whether a mark stands before decimals in any of the texts, not only between thousands."""
     sign = re.escape(mark)
