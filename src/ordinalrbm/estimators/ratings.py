@@ -73,6 +73,7 @@ Population = Literal["choosers", "everyone"]  # whose ratings are predicted
 _ROUNDING = 1e-3
 # Cells that are predicted together for other times than now, where each has a row of its own.
 _CELLS_AT_A_TIME = 20_000
+_CELLS_LIKE_A_USER = 1_000  # whose list takes about as long
 # Users by whom it is seen what models predict for items without ratings.
 _ROWS_FOR_RATIOS = 2_000
 # What is kept for the next call, and follows from the rest; and the lock of those who update.
@@ -1006,7 +1007,7 @@ class RatingModel(Serving, BaseEstimator):
             cells = self._at_the_end(cells)
         if self._is_on_gpu():
             return self._on_gpu().probabilities(cells)
-        with threads(self.n_jobs):
+        with self._threads(cells.row.size // _CELLS_LIKE_A_USER):
             return probabilities(self._models_with_unknown() if some_unknown else self.models_, cells)
 
     def _bins_at(self, cells: Cells, time: np.ndarray) -> np.ndarray | None:
@@ -1034,7 +1035,7 @@ class RatingModel(Serving, BaseEstimator):
 
     def _distribution_at(self, cells: Cells, bins: np.ndarray) -> np.ndarray:
         order, parts = np.argsort(bins, kind="stable"), []
-        with threads(self.n_jobs):
+        with self._threads(cells.row.size // _CELLS_LIKE_A_USER):
             for some in np.array_split(order, -(-order.size // _CELLS_AT_A_TIME)):
                 placed = PlacedCells.of(_some(cells, some), bins[some])
                 models = [model for posterior in self._posteriors for model in posterior.at(placed)]
