@@ -31,6 +31,7 @@ from ordinalrbm.engine.side import Batch
 from ordinalrbm.errors import DataError
 from ordinalrbm.matrix.model import Half, MatrixModel, column_side, row_side
 from ordinalrbm.matrix.predict import bounds
+from ordinalrbm.vector.likelihood import Estimate, log_mean, ratio
 
 # Sweeps before draws are kept.
 BURN_IN = 100
@@ -192,13 +193,6 @@ MAX_WORK = 2.0**30
 _AT_ONCE = 2**22  # of these: 32 MB for each number
 
 
-class Estimate(NamedTuple):
-    """Log-likelihoods and their standard errors, which are zero when exact."""
-
-    value: np.ndarray
-    standard_error: np.ndarray
-
-
 class _Facing(NamedTuple):
     """Ratings by rows, and what acts on them: factors of the rows, and factors of the columns.
 
@@ -261,10 +255,6 @@ def _facing(model: MatrixModel, observations: Observations) -> _Facing:
     )
 
 
-def _states(n: int) -> np.ndarray:
-    return ((np.arange(2**n)[:, None] >> np.arange(n)) & 1).astype(np.float64)
-
-
 def exact(model: MatrixModel, observations: Observations) -> Estimate:
     """Log-likelihood of all ratings together, summed over all states of all factors."""
     facing = _facing(model, observations).answered()
@@ -295,7 +285,8 @@ def _sums_over_rows(facing: _Facing, others: np.ndarray) -> tuple[np.ndarray, np
 
     ``others`` (states, columns, S) are factors of the columns.
     """
-    states = _states(facing.factor_bias.size)
+    n = facing.factor_bias.size
+    states = ((np.arange(2**n)[:, None] >> np.arange(n)) & 1).astype(np.float64)
     offset = (facing.other_weights[facing.row] * others[:, facing.column]).sum(axis=2)
     mean = (facing.mean + offset)[:, :, None] + (facing.weights @ states.T)[facing.column]
     alone = 0.5 * mean * mean
@@ -373,27 +364,13 @@ def annealed_rows(
         side = row_side(model, observations, offset)
     path, seeds = np.linspace(0.0, 1.0, n_temperatures + 1), _seeds(seed)
     given, alone = (
-        _log_mean(annealing.log_importance_weights(side, clamped, path, n_chains, seeds[clamped]))
+        log_mean(annealing.log_importance_weights(side, clamped, path, n_chains, seeds[clamped]))
         for clamped in (True, False)
     )
     # Where no weight couples a row's factors to its ratings:
     mean = facing.mean + (facing.other_weights[facing.row] * others[facing.column]).sum(axis=1)
     levels = normal_reference.log_mass(facing.low - mean, facing.high - mean)
-    return _ratio(np.bincount(facing.row, levels, minlength=facing.n_rows), given, alone)
-
-
-def _ratio(start: np.ndarray, given: Estimate, alone: Estimate) -> Estimate:
-    """Of the two runs of a path that starts there."""
-    error = np.hypot(given.standard_error, alone.standard_error)
-    return Estimate(start + given.value - alone.value, error)
-
-
-def _log_mean(log_weights: np.ndarray) -> Estimate:
-    """Logarithm of the mean weight over the last axis, and its standard error."""
-    n = log_weights.shape[-1]
-    value = logsumexp(log_weights, axis=-1) - np.log(n)
-    relative = np.exp(log_weights - value[..., None])
-    return Estimate(value, relative.std(axis=-1, ddof=1) / np.sqrt(n))
+    return ratio(np.bincount(facing.row, levels, minlength=facing.n_rows), given, alone)
 
 
 def _seeds(seed: int) -> list[int]:
@@ -407,12 +384,12 @@ def annealed(
     """Estimate of the log-likelihood of all ratings together, by chains over all factors."""
     seeds = _seeds(seed)
     given, alone = (
-        _log_mean(_weights(model, observations, seeds[clamped], n_temperatures, n_chains, clamped))
+        log_mean(_weights(model, observations, seeds[clamped], n_temperatures, n_chains, clamped))
         for clamped in (True, False)
     )
     mean = plain_means(model, observations)
     low, high = bounds(model, observations.cells())
-    return _ratio(normal_reference.log_mass(low - mean, high - mean).sum(), given, alone)
+    return ratio(normal_reference.log_mass(low - mean, high - mean).sum(), given, alone)
 
 
 def _weights(
@@ -443,12 +420,6 @@ def _weights(
             change += normal_reference.log_mass(low - after, high - after)
             change -= normal_reference.log_mass(low - before, high - before)
         total += change.reshape(n_chains, -1).sum(axis=1)
-        chain.sweep(_cooled(wide, new))
+        by_rows, by_columns = (half._replace(weights=np.float32(new) * half.weights) for half in wide[:2])
+        chain.sweep(wide._replace(by_rows=by_rows, by_columns=by_columns))
     return total
-
-
-def _cooled(model: MatrixModel, share: float) -> MatrixModel:
-    by_rows, by_columns = (
-        half._replace(weights=np.float32(share) * half.weights) for half in (model.by_rows, model.by_columns)
-    )
-    return model._replace(by_rows=by_rows, by_columns=by_columns)

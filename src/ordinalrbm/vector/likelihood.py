@@ -27,7 +27,7 @@ _CHUNK = 2**24  # states times rows held at a time: 128 MB
 
 
 class Estimate(NamedTuple):
-    """Log-likelihood of each row, and its standard error (zero when exact)."""
+    """Log-likelihoods, of each row for surveys, and their standard errors (zero when exact)."""
 
     value: np.ndarray
     standard_error: np.ndarray
@@ -153,7 +153,7 @@ def annealed(
 
     given = _over_styles(model, this, given_style)
     alone = log_partition(model, this, seed, n_temperatures=n_temperatures, n_chains=n_chains)
-    return Estimate(given.value - alone.value, np.hypot(given.standard_error, alone.standard_error))
+    return ratio(np.zeros(()), given, alone)
 
 
 def log_partition(
@@ -173,11 +173,22 @@ def _log_sum(
 ) -> Estimate:
     """Log of the sum over factors, with the row's answers given or without them."""
     path = np.linspace(0.0, 1.0, n_temperatures + 1)
-    log_weights = annealing.log_importance_weights(this, given, path, n_chains, seed)
-    value = logsumexp(log_weights, axis=1) - np.log(n_chains)
-    relative = np.exp(log_weights - value[:, None])
-    error = relative.std(axis=1, ddof=1) / np.sqrt(n_chains)
-    return Estimate(value + _log_independent(model, this, given), error)
+    found = log_mean(annealing.log_importance_weights(this, given, path, n_chains, seed))
+    return found._replace(value=found.value + _log_independent(model, this, given))
+
+
+def log_mean(log_weights: np.ndarray) -> Estimate:
+    """Logarithm of the mean weight over the last axis, and its standard error."""
+    n = log_weights.shape[-1]
+    value = logsumexp(log_weights, axis=-1) - np.log(n)
+    relative = np.exp(log_weights - value[..., None])
+    return Estimate(value, relative.std(axis=-1, ddof=1) / np.sqrt(n))
+
+
+def ratio(start: np.ndarray, given: Estimate, alone: Estimate) -> Estimate:
+    """Of the sums with and without the answers, along paths that begin at this ratio."""
+    error = np.hypot(given.standard_error, alone.standard_error)
+    return Estimate(start + given.value - alone.value, error)
 
 
 def _log_independent(model: VectorModel, this: Side, given: bool) -> np.ndarray:
