@@ -11,7 +11,7 @@ import ordinalrbm as orbm
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import option, refuse
-from ordinalrbm.cli.output import results_table
+from ordinalrbm.cli.output import frame_table
 from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
@@ -52,14 +52,13 @@ def explain(
     titles = inputs.item_titles(fitted, named)
     found = fitted.explain(who, what, n=number)
     reasons = _titled(found.ratings, titles)
-    formats = {name: "+.3f" if name == "effect" else "" for name in reasons}
     called = f"{titles[what]} ({what})" if what in titles else str(what)
     text = f"{who} is expected to rate {called} {found.expected:.2f}"
     if found.baseline == found.baseline:
         text += f" ({found.baseline:.2f} for a user without ratings)"
     about: dict[str, Any] = {"user": who, "item": what, "title": titles.get(what), "expected": found.expected}
     about |= {"baseline": found.baseline, "ratings": reasons.to_dict("records")}
-    table = results_table(formats, reasons.itertuples(index=False, name=None))
+    table = frame_table(reasons, {"effect": "+.3f"})
     telling.output().result(about, table, text=f"{text}. The effect is what a rating adds.")
 
 
@@ -93,8 +92,7 @@ def similar(
         find = fitted.similar_items if what == "item" else fitted.similar_users
         titles = inputs.item_titles(fitted, inputs.titles_table(item_names))
         found = _titled(find(label, number, by=by.value), titles)
-    formats = {name: "+.2f" if name in ("similarity", "correlation") else "" for name in found}
-    table = results_table(formats, found.itertuples(index=False, name=None))
+    table = frame_table(found, dict.fromkeys(("similarity", "correlation"), "+.2f"))
     telling.output().result({"similar": found.to_dict("records")}, table)
 
 

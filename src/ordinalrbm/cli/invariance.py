@@ -9,7 +9,7 @@ import typer
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import Rotation, SurveySettings, option, out_option
-from ordinalrbm.cli.output import results_table
+from ordinalrbm.cli.output import frame_table
 
 _EXAMPLES = """\b
 Examples:
@@ -72,13 +72,9 @@ def invariance(
         write_table(out, found.questions, writing.escape_formulas)
     words += [] if out is None else [f"The comparisons are in {out}."]
     deviating, means = found.deviating()[SHOWN], found.means
-    formats = [
-        {name: ".2f" if kind.kind == "f" else "" for name, kind in part.dtypes.items()}
-        for part in (deviating, means)
-    ]
     tables = [
-        results_table(how, part.itertuples(index=False, name=None))
-        for how, part in zip(formats, (deviating, means), strict=True)
+        frame_table(part, dict.fromkeys(part.select_dtypes("floating"), ".2f"))
+        for part in (deviating, means)
         if len(part)
     ]
     about = {"questions": found.questions.to_dict("records"), "means": means.to_dict("records")}

@@ -93,6 +93,13 @@ def results_table(columns: Mapping[str, str], rows: Iterable[Iterable[Any]]) -> 
     return table
 
 
+def frame_table(frame: Any, formats: Mapping[str, str]) -> Table:
+    """The columns of a frame; those without a format are words."""
+    return results_table(
+        {name: formats.get(name, "") for name in frame}, frame.itertuples(index=False, name=None)
+    )
+
+
 def _cell(value: Any, how: str) -> str:
     return "–" if value != value else format(value, how) if how else str(value)  # NaN is no number
 

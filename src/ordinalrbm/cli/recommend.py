@@ -11,7 +11,7 @@ import typer
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import RatingColumns, flag, option, out_option, refuse
-from ordinalrbm.cli.output import Output, counted, results_table
+from ordinalrbm.cli.output import Output, counted, frame_table
 from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ def recommend(
             {"out": str(out), "lines": len(best)}, text=f"{len(best):,} recommendations are in {out}."
         )
         return
-    shown = {"user": "", "item": "", **({"title": ""} if titles else {}), "rank": "d", "score": ".2f"}
-    table = results_table(shown, best[list(shown)].head(_MOST_SHOWN).itertuples(index=False, name=None))
+    shown = ["user", "item", *(["title"] if titles else []), "rank", "score"]
+    table = frame_table(best[shown].head(_MOST_SHOWN), {"rank": "d", "score": ".2f"})
     rest = len(best) - _MOST_SHOWN
     more = f"... and {rest:,} more; write all of them with --out." if rest > 0 else ""
     output.result({"recommendations": best.to_dict("records")}, table, text=more)

@@ -183,9 +183,6 @@ def location(column: Name, row: int | None = None, rows: np.ndarray | None = Non
     return f"Column {column!r}, row {number} (counted from 0)"
 
 
-place = location
-
-
 def plain_categories(categories: Any) -> tuple[Any, ...]:
     return tuple(
         label if isinstance(label, str | bool | numbers.Real) else str(label) for label in categories.tolist()

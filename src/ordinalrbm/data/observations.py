@@ -37,6 +37,10 @@ class Cells(NamedTuple):
     column: np.ndarray
     level: np.ndarray
 
+    def at(self, which: Any) -> Cells:
+        """Some of them, by positions or a mask."""
+        return Cells(*(part[which] for part in self))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnView:
@@ -292,7 +296,9 @@ class Observations:
         by_rows = _reordered(rows, self.row_start, self.column, self.level, position, columns.size)
         found = Observations(*by_rows, n_levels)
         object.__setattr__(found, "_keeps_transposed", True)
-        return found._with_numbers_of(self, lambda: self.search(rows[rows_of(found)], columns[found.column]))
+        return found._with_numbers_of(
+            self, lambda: self.search(rows[found.cells().row], columns[found.column])
+        )
 
     @classmethod
     def from_dense(cls, levels: Any, n_levels: Any) -> Observations:
@@ -842,10 +848,6 @@ def _first_out_of_order(row_start, column):
 
 
 # ---- of each answer ---------------------------------------------------------------------------
-
-
-def rows_of(observations: Observations) -> np.ndarray:
-    return np.repeat(np.arange(observations.n_rows), observations.row_counts)
 
 
 def weight_of_answers(observations: Observations, row_weight: np.ndarray | None) -> np.ndarray:

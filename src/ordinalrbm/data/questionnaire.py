@@ -31,7 +31,7 @@ from ordinalrbm.data.features import (
     stored_tuple,
 )
 from ordinalrbm.data.frames import TableLike
-from ordinalrbm.data.observations import Observations, level_type, rows_of
+from ordinalrbm.data.observations import Observations, level_type
 from ordinalrbm.data.scales import Label, Scale, lacking_levels, read_answers, resolve_scales, shorten
 from ordinalrbm.data.tables import Encoded, Table, as_table, decode, encode, read_table
 from ordinalrbm.errors import DataError
@@ -442,7 +442,7 @@ class Answers(Observations):
         if self.kind.size:
             of_number = np.cumsum(self.kind == NUMERIC) - 1
             is_number = self.kind[self.column] == NUMERIC
-            result[is_number] = self.numbers[rows_of(self)[is_number], of_number[self.column[is_number]]]
+            result[is_number] = self.numbers[self.cells().row[is_number], of_number[self.column[is_number]]]
         return result
 
 

@@ -377,7 +377,7 @@ def _counted(
         last = np.full(first.size, NO_TIME)
         np.maximum.at(last, which, time)
     total = np.minimum(np.bincount(which, weight), LARGEST_WEIGHT)
-    return Cells(*(part[first] for part in cells)), total, last
+    return cells.at(first), total, last
 
 
 def _weighted(known: Ratings, weight: np.ndarray) -> Ratings:
@@ -476,7 +476,7 @@ def encode(
     if isinstance(among, Group):
         cells = Cells(*map(among.all_gather, cells))
         both = (cells.row >= 0) & (cells.column >= 0)
-        _refuse_repeated(known, Cells(*(part[both] for part in cells)))
+        _refuse_repeated(known, cells.at(both))
     return cells
 
 
@@ -693,7 +693,7 @@ def _without_gaps(cells: Cells) -> Cells:
         "give a scale with 0, for example scale=[0, 1, 2, 3, 4, 5].",
         stacklevel=user_stacklevel(),
     )
-    return Cells(*(part[kept] for part in cells))
+    return cells.at(kept)
 
 
 # ---- one rating per user and item -------------------------------------------------------------
@@ -877,7 +877,7 @@ def merged(
         if table.weight is None and weight is not None and old.weight.size:
             weight = np.where(replaced >= 0, np.maximum(weight, old.weight[replaced]), weight)
         differs = _differs(old, before, replaced, new.level, given, weight)
-        new, replaced = Cells(*(part[differs] for part in new)), replaced[differs]
+        new, replaced = new.at(differs), replaced[differs]
         given, weight = (None if part is None else part[differs] for part in (given, weight))
         stays = np.ones(old.n_entries, dtype=bool)
         stays[replaced[replaced >= 0]] = False

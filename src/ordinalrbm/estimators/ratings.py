@@ -116,10 +116,6 @@ class ReadRatings(NamedTuple):
     given_weight: np.ndarray | None = None  # of the same
 
 
-def _some(cells: Cells, which: np.ndarray) -> Cells:
-    return Cells(*(part[which] for part in cells))
-
-
 class _Trained(NamedTuple):
     """What was learnt, in the random order of the prepared ratings; demand in that of the ids."""
 
@@ -993,8 +989,8 @@ class RatingModel(Serving, BaseEstimator):
         bins = None if time is None else self._bins_at(cells, time)
         if bins is not None and (bins >= 0).any():
             found, drifts = np.empty((bins.size, width)), bins >= 0
-            found[~drifts] = self._distribution(_some(cells, ~drifts))
-            found[drifts] = self._distribution_at(_some(cells, drifts), bins[drifts])[:, :width]
+            found[~drifts] = self._distribution(cells.at(~drifts))
+            found[drifts] = self._distribution_at(cells.at(drifts), bins[drifts])[:, :width]
             return found
         found = self._of_models(cells)[:, :width]
         self._blend_with_frequencies(cells, found)
@@ -1037,7 +1033,7 @@ class RatingModel(Serving, BaseEstimator):
         order, parts = np.argsort(bins, kind="stable"), []
         with self._threads(cells.row.size // _CELLS_LIKE_A_USER):
             for some in np.array_split(order, -(-order.size // _CELLS_AT_A_TIME)):
-                placed = PlacedCells.of(_some(cells, some), bins[some])
+                placed = PlacedCells.of(cells.at(some), bins[some])
                 models = [model for posterior in self._posteriors for model in posterior.at(placed)]
                 if placed.cells.column.min() < 0:
                     models = self._with_unknown(models)

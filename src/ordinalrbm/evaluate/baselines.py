@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from ordinalrbm.data.observations import Cells, rows_of
+from ordinalrbm.data.observations import Cells
 from ordinalrbm.data.ratings import Ratings, as_list, read_ratings
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.hidden import level_values
@@ -53,7 +53,7 @@ class DampedBiases:
         """Learn from ratings: what models of ratings take, or the ``ratings_`` of one."""
         self.ratings_ = as_ratings(ratings)
         seen = self.ratings_.observations
-        row, column = rows_of(seen), seen.column
+        row, column = seen.cells().row, seen.column
         rest = level_values(self.ratings_)[seen.level]
         self.mean_ = float(rest.mean())
         rest -= self.mean_
@@ -166,7 +166,7 @@ def _first_unseen(known: Ratings, rows: np.ndarray, position: np.ndarray, n: int
     """
     is_known = rows >= 0
     seen = known.observations.take_rows(rows[is_known])
-    row, width = rows_of(seen), known.n_items + 1
+    row, width = seen.cells().row, known.n_items + 1
     taken = np.sort(row * width + position[seen.column])
     free_before = taken - (np.arange(taken.size) - seen.row_start[row])
     wanted = np.arange(is_known.sum())[:, None] * width + np.arange(n)

@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from ordinalrbm.data.columns import shown
-from ordinalrbm.data.observations import Cells, Observations, count_levels, rows_of
+from ordinalrbm.data.observations import Cells, Observations, count_levels
 from ordinalrbm.data.ratings import Ratings, encode
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.data.tables import Encoded, read_table
@@ -89,7 +89,7 @@ def hide_ratings(ratings: pd.DataFrame, share: float, seed: int) -> tuple[pd.Dat
 
 def cells_of(observations: Observations, entry_mask: np.ndarray) -> Cells:
     """The answers where the mask is true, as cells in the order of the rows."""
-    row = rows_of(observations)[entry_mask]
+    row = observations.cells().row[entry_mask]
     return Cells(row, observations.column[entry_mask], observations.level[entry_mask])
 
 
@@ -127,7 +127,7 @@ def read_test_ratings(known: Ratings, test: Any) -> TestRatings:
         raise DataError(f"The item {shown(item)} is new, and items have different scales; leave it out.")
     if not learnt.any():
         return TestRatings(table, cells, 0)
-    return TestRatings(table.take(~learnt), Cells(*(part[~learnt] for part in cells)), int(learnt.sum()))
+    return TestRatings(table.take(~learnt), cells.at(~learnt), int(learnt.sum()))
 
 
 def predicted_ratings(model: Any, table: Triples) -> np.ndarray:
@@ -141,7 +141,7 @@ def predicted_ratings(model: Any, table: Triples) -> np.ndarray:
 def without(answers: Encoded, hidden: Cells) -> Encoded:
     """The answers without the hidden ones."""
     given = answers.observations
-    cell = rows_of(given) * given.n_columns + given.column
+    cell = given.cells().row * given.n_columns + given.column
     is_hidden = np.isin(cell, hidden.row * given.n_columns + hidden.column)
     return answers.with_observations(given.select(~is_hidden)) if is_hidden.any() else answers
 

@@ -63,11 +63,11 @@ class Distributed:
         if unknown.any():
             whole = self.to_host(model)
             if self.group.rank == 0:
-                here += (weight[unknown] * CPU.log_probability(whole, _some(cells, unknown))).sum()
+                here += (weight[unknown] * CPU.log_probability(whole, cells.at(unknown))).sum()
         mine = self._own_cells(cells)
         known = ~unknown & (mine.row >= 0)
         if known.any():
-            here += (weight[known] * self.own.log_probability(model, _some(mine, known))).sum()
+            here += (weight[known] * self.own.log_probability(model, mine.at(known))).sum()
         (total,) = sums_over_ranks(self.group, here)
         return total / weight.sum(dtype=np.float64)
 
@@ -115,10 +115,6 @@ class Distributed:
 
     def own_rows(self, tables: Tables) -> Tables:
         return tables._replace(rows=None if tables.rows is None else tables.rows[self.rows])
-
-
-def _some(cells: Cells, chosen: np.ndarray) -> Cells:
-    return Cells(*(part[chosen] for part in cells))
 
 
 def refuse_different_ratings(group: process_group.Group, observations: Observations) -> None:

@@ -113,7 +113,7 @@ def calibration(
     It may be called later, and in another thread: what it takes of the model, it has. Cells are the
     validation ratings as the model has them, whose rows may be others than those learnt from.
     """
-    some, own = (Cells(*(part[:_ENOUGH] for part in each)) for each in (cells, validation))
+    some, own = (each.at(slice(None, _ENOUGH)) for each in (cells, validation))
     if some.row.size == 0:
         return lambda: None
     judge = Judge(
@@ -150,7 +150,7 @@ def shifts_of_draws(
     Draws are judged together: by the mean of a cell's utility, and by its variance over all. Cells
     are the validation ratings as the models have them, whose rows may be others.
     """
-    some, own = (Cells(*(part[:_ENOUGH] for part in each)) for each in (cells, validation))
+    some, own = (each.at(slice(None, _ENOUGH)) for each in (cells, validation))
     if not some.row.size:
         return NO_SHIFTS
     low, high, base, squares = np.zeros((4, some.row.size))

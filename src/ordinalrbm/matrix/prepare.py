@@ -122,7 +122,7 @@ class TrainingData(NamedTuple):
 def _by_cell(cells: Cells, value: np.ndarray, like: Observations) -> tuple[Observations, np.ndarray]:
     """Ratings of known users and items with a number of each."""
     known = (cells.row >= 0) & (cells.column >= 0)
-    row, column, _ = some = Cells(*(part[known] for part in cells))
+    row, column, _ = some = cells.at(known)
     nothing = np.zeros(row.size, dtype=np.int8)
     found = Observations.from_triples(row, column, nothing, like.n_rows, like.n_columns, like.n_levels)
     return found, by_cell(found, some, value[known])
@@ -324,7 +324,7 @@ def times_with_cells(whole: Observations, parts: list[tuple[Cells, np.ndarray | 
 def with_cells(observations: Observations, cells: Cells, weight: np.ndarray | None = None) -> Observations:
     """The ratings with those of cells, but for unknown rows and columns and what was rated before."""
     known = (cells.row >= 0) & (cells.column >= 0)
-    some = Cells(*(part[known] for part in cells))
+    some = cells.at(known)
     return observations.insert(some, None if weight is None else weight[known])
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
-from scipy.spatial.distance import squareform
+from scipy.cluster.hierarchy import fcluster, leaves_list
 
 from ordinalrbm.estimators.factor_analysis import FactorReading
 from ordinalrbm.pages.page import brief
+from ordinalrbm.plots.maps import tree
 from ordinalrbm.plots.style import shortened
 
 MOST_ROWS = 40
@@ -52,23 +52,17 @@ class Related(NamedTuple):
             return self
         groups = [[i] for i in range(len(self.texts))]
         if len(self.texts) > most:
-            cluster = fcluster(_tree(self.correlation), most, "maxclust")
+            cluster = fcluster(tree(self.correlation, ordered=False), most, "maxclust")
             groups = [np.flatnonzero(cluster == c).tolist() for c in np.unique(cluster)]
         member = np.zeros((len(self.texts), len(groups)))
         for g, own in enumerate(groups):
             member[own, g] = 1.0 / len(own)
         between = member.T @ self.correlation @ member
         texts = [self._named(own) for own in groups]
-        order = leaves_list(_tree(between, ordered=True))
+        order = leaves_list(tree(between))
         return Related([texts[g] for g in order], between[np.ix_(order, order)])
 
     def _named(self, own: list[int]) -> str:
         nearest = own[int(self.correlation[np.ix_(own, own)].sum(axis=1).argmax())]
         more = f" (+{len(own) - 1} more)" if len(own) > 1 else ""
         return shortened(self.texts[nearest], _LETTERS - len(more)) + more
-
-
-def _tree(correlation: np.ndarray, *, ordered: bool = False) -> np.ndarray:
-    distance = np.clip(1.0 - correlation, 0.0, None)
-    np.fill_diagonal(distance, 0.0)
-    return linkage(squareform(distance, checks=False), "average", optimal_ordering=ordered)

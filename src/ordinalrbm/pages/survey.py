@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from ordinalrbm.data.observations import Cells, Observations, rows_of
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.tables import Encoded, as_table
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.factor_analysis import FactorReading, column_names
@@ -345,7 +345,7 @@ class _Sections:
         kept = np.isin(held_out.row, rows)
         if not rows.size:
             return None
-        asked = Cells(*(part[kept] for part in held_out))
+        asked = held_out.at(kept)
         scores = hiding.score_hidden(self.model, self.survey.table, asked)
         lines = scores.by_question.assign(gain=lambda t: t["usual_error"] - t["model_error"])
         lines = lines.sort_values("gain", ascending=False, kind="stable")
@@ -406,7 +406,7 @@ def _hide_some(answers: Encoded, random_state: int) -> Cells:
     """Answers of some people who have answered more than one question."""
     given, rng = answers.observations, np.random.default_rng(random_state)
     rows = some_of(np.flatnonzero(given.row_counts > 1), _MOST_SCORED_ROWS, rng)
-    entries = np.flatnonzero(np.isin(rows_of(given), rows))
+    entries = np.flatnonzero(np.isin(given.cells().row, rows))
     chosen = rng.random(entries.size) < _SHARE_HIDDEN_AFTERWARDS
     if entries.size and not chosen.any():
         chosen[0] = True

@@ -143,7 +143,8 @@ def similarity_map(
     values = similarity.to_numpy(dtype=np.float64)
     if values.ndim != 2 or values.shape[0] != values.shape[1] or len(values) < 2:
         raise DataError(f"similarity must be square and at least 2 by 2, got {values.shape}.")
-    order, group = _cluster(values, n_groups)
+    groups = tree(values)
+    order, group = leaves_list(groups), fcluster(groups, n_groups, criterion="maxclust")
     names = [str(similarity.index[i]) for i in order]
     side = max(4.0, 0.21 * len(names) + 2.2)
     figure, (axes,) = panels(1, 1, side + 0.6, side, ax=ax)
@@ -231,12 +232,11 @@ def _scatter_kinds(axes: Axes, points: np.ndarray, values: pd.Series, size: floa
 # Heat map
 
 
-def _cluster(similarity: np.ndarray, n_groups: int) -> tuple[np.ndarray, np.ndarray]:
-    """Order of the leaves, and each column's group."""
-    distance = 1.0 - 0.5 * (similarity + similarity.T)
+def tree(similarity: np.ndarray, *, ordered: bool = True) -> np.ndarray:
+    """Hierarchical clustering of what is similar; if ``ordered``, neighbours are as alike as can be."""
+    distance = np.clip(1.0 - 0.5 * (similarity + similarity.T), 0.0, None)
     np.fill_diagonal(distance, 0.0)
-    tree = linkage(squareform(np.clip(distance, 0.0, None), checks=False), "average", optimal_ordering=True)
-    return leaves_list(tree), fcluster(tree, n_groups, criterion="maxclust")
+    return linkage(squareform(distance, checks=False), "average", optimal_ordering=ordered)
 
 
 def _mark_groups(axes: Axes, group: np.ndarray) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from ordinalrbm.data.observations import Observations, level_type, rows_of
+from ordinalrbm.data.observations import Observations, level_type
 from ordinalrbm.data.questionnaire import NOMINAL, NUMERIC, ORDINAL, Answers
 from ordinalrbm.engine import gibbs, thresholds
 from ordinalrbm.engine import side as engine
@@ -264,7 +264,10 @@ def _with_unknown(
     observations: Observations, known: np.ndarray, unknown: int, is_mixed: bool
 ) -> tuple[Observations, np.ndarray]:
     """Fill every gap with the level of unknown answers."""
-    shape, cells = (observations.n_rows, observations.n_columns), (rows_of(observations), observations.column)
+    shape, cells = (
+        (observations.n_rows, observations.n_columns),
+        (observations.cells().row, observations.column),
+    )
     level = np.full(shape, unknown, dtype=level_type(unknown))
     level[cells] = observations.level
     filled = _every_column(*shape, level.reshape(-1), observations.n_levels)
