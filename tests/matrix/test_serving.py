@@ -172,6 +172,8 @@ def test_without_demand():
     pd.testing.assert_frame_equal(model.recommend("u3"), model.recommend("u3", score="liked"))
     with pytest.raises(orbm.DataError, match="because demand_factors is 0"):
         model.recommend("u3", score="demand")
+    with pytest.raises(orbm.DataError, match="because demand_factors is 0"):
+        model.vectors("demand")
 
 
 # ---- recommend -----------------------------------------------------------------------------------
@@ -326,6 +328,18 @@ def test_the_order_is_nearly_that_of_predict(name):
 def test_who_has_no_vectors_says_so(name):
     with pytest.raises(orbm.DataError, match="has no vectors"):
         learnt(name).vectors()
+
+
+def test_candidates_by_demand_hold_the_default_lists(model):
+    vectors = model.vectors("demand")
+    products = vectors.users @ vectors.items.T
+    for d, user in enumerate(model.users_.labels[:20]):
+        candidates = model.items_.take(np.argsort(-products[d])[: len(model.items_) - 5])
+        whole, of_these = (model.recommend(user, n=5, items=items) for items in (None, candidates))
+        kept = whole[whole["item"].isin(candidates)]
+        assert kept["item"].tolist() == of_these["item"].tolist()[: len(kept)]
+    chosen = model.ratings_.observations.cells()
+    assert products[chosen.row, chosen.column].mean() > products.mean() + 0.1
 
 
 def test_neighbours(model):

@@ -207,19 +207,23 @@ class Serving:
     def _wanted(self, n: int, score: str, liked: Any, items: IdsLike, exclude: IdsLike) -> _Query:
         if score == "expected" and not self.demand_.n_factors:
             score = "liked"
-        if score == "demand" and not self.demand_.n_factors:
-            reason = "because learning was interrupted"
-            if not getattr(self, "demand_factors", 1):
-                reason = "because demand_factors is 0"
-            raise DataError(
-                f"This model has not learnt who chooses what, {reason}; fit() it again with "
-                "demand_factors=64, or choose another score than 'demand'."
-            )
+        if score == "demand":
+            self._check_demand()
         closed = None if items is None else ~self._mask(items)
         if exclude is not None:
             closed = self._mask(exclude) if closed is None else closed | self._mask(exclude)
         is_one_scale = len(self.ratings_.distinct()[0]) == 1
         return _Query(n, score, *self._kept_worth(score, liked), closed, is_one_scale)
+
+    def _check_demand(self) -> None:
+        if self.demand_.n_factors:
+            return
+        interrupted = getattr(self, "demand_factors", 1)
+        reason = "learning was interrupted" if interrupted else "demand_factors is 0"
+        raise DataError(
+            f"This model has not learnt who chooses what, because {reason}; fit() it again with "
+            "demand_factors=64, or choose another score than 'demand'."
+        )
 
     def _mask(self, items: IdsLike) -> np.ndarray:
         mask, position = np.zeros(len(self.ratings_.items), dtype=bool), self.ratings_.lookup(items, "item")
@@ -409,19 +413,27 @@ class Serving:
         )
 
     @reading
-    def vectors(self) -> Vectors:
+    def vectors(self, score: Literal["rating", "demand"] = "rating") -> Vectors:
         """Vectors of users and items, for an index that finds nearest neighbours.
 
         Items by falling inner product with a user's vector are items by falling ``score="rating"``
-        of :meth:`recommend`. Only models with Gaussian factors have them (:class:`OrdinalMF`,
-        :class:`GaussianMF`).
+        of :meth:`recommend`, or by how likely the user chooses them. What ``recommend`` shows by
+        default is not one inner product: let an index find a few hundred items by "demand", and
+        rank these with ``recommend(user, items=found)``.
+
+        Parameters
+        ----------
+        score : {"rating", "demand"}, default="rating"
+            "rating": only models with Gaussian factors have these vectors (:class:`OrdinalMF`,
+            :class:`GaussianMF`). "demand": those of who chooses what, without weights between items
+            and without order in time.
 
         Returns
         -------
         Vectors
             ``users`` and ``items``, float32 arrays with a line each in the order of ``users_`` and
-            ``items_``; ``expected(products)`` tells the expected ratings that inner products stand
-            for.
+            ``items_``; ``expected(products)`` tells what inner products stand for: expected ratings,
+            or about one for what was chosen and zero for what was not.
 
         Examples
         --------
@@ -436,11 +448,15 @@ class Serving:
         True
         """
         check_is_fitted(self, "models_")
+        check_choice("score", score, ("rating", "demand"))
+        if score == "demand":
+            self._check_demand()
+            return Vectors(self.demand_.rows, self.demand_.columns)
         vectors = self._vectors()
         if vectors is None:
             raise DataError(
                 f"{type(self).__name__} orders items by more than one inner product and has no "
-                "vectors; use OrdinalMF."
+                "vectors of ratings; use OrdinalMF, or score='demand'."
             )
         return vectors
 

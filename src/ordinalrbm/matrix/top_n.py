@@ -528,7 +528,7 @@ class Vectors(NamedTuple):
     users: np.ndarray  # (users, W) float32
     items: np.ndarray  # (items, W) float32
     # The share of the scale (second line) that an inner product (first line) stands for.
-    curve: np.ndarray
+    curve: np.ndarray = np.array([[0.0, 1.0], [0.0, 1.0]])
     lowest: float = 0.0  # rating
     highest: float = 1.0
 
