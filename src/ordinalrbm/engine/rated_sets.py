@@ -76,17 +76,22 @@ def raters_of(
 @compiled(parallel=True)
 def _set_mean_raters(column_start, rater, columns, factors, average, found):
     for place in prange(columns.size):
-        column, total = columns[place], found[place]
-        first = n = 0
-        if column < column_start.size - 1:  # others are new, too
-            first = column_start[column]
-            n = column_start[column + 1] - first
-        used = min(n, _MOST_RATERS)
-        weight = np.float32(1.0 / (used + _ALL_COUNT_AS))
-        for a in range(total.size):
-            total[a] = np.float32(_ALL_COUNT_AS) * weight * average[a]
-        for k in range(used):
-            add_scaled(total, weight, factors[rater[first + k * n // used]])
+        found[place] = 0.0
+        add_mean_raters(column_start, rater, columns[place], factors, average, np.float32(1.0), found[place])
+
+
+@inlined
+def add_mean_raters(column_start, rater, column, factors, average, share, total):
+    """Add a share of the mean factors of those who have rated a column."""
+    first = n = 0
+    if column < column_start.size - 1:  # others are new, too
+        first = column_start[column]
+        n = column_start[column + 1] - first
+    used = min(n, _MOST_RATERS)
+    weight = share * np.float32(1.0 / (used + _ALL_COUNT_AS))
+    add_scaled(total, np.float32(_ALL_COUNT_AS) * weight, average)
+    for k in range(used):
+        add_scaled(total, weight, factors[rater[first + k * n // used]])
 
 
 @dataclass(frozen=True, eq=False)
