@@ -29,7 +29,7 @@ def test_average_features_of_sets_that_are_cut_down(n):
     known, weights = ratings(rng), rng.normal(1.0, 1.0, (30, 2)).astype(np.float32)
     share = known.row_counts / known.n_entries
     simulated = [share @ RatedSets.of(cut_down(known, n, rng)).times(weights) for _ in range(300)]
-    few = known.select(np.arange(known.n_entries) < n)  # of the first row, and none of all others
+    few = Observations.from_triples(np.zeros(n, int), np.arange(n), np.zeros(n, int), 2, 30, known.n_levels)
     prior = FactorPrior(np.ones(2), np.ones(1), Weights(weights, np.zeros((0, 0)), np.zeros(0)))
     others = TrainedRows.of(np.zeros((known.n_rows, 2), np.float32), known, None)
     found = RatedSets.of(few).times(weights) - prior.expected(few, None, others)

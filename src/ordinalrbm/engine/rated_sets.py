@@ -33,21 +33,6 @@ _MOST_RATERS, _ALL_COUNT_AS = 256, 20.0
 _TOGETHER = 8
 
 
-def set_size_weight(counts: np.ndarray, median: float) -> np.ndarray:
-    """From 0 to 1, how far rated sets of so many ratings are like those of the training data.
-
-    New users have short rated sets because they are new, not because they rate little: sets count by
-    their length relative to that of a user with the median number of ratings.
-
-    Examples
-    --------
-    >>> set_size_weight(np.array([0, 1, 100, 300]), 100.0).round(2).tolist()
-    [0.0, 0.03, 1.0, 1.0]
-    """
-    size, whole = counts / np.sqrt(counts + FEW), median / np.sqrt(median + FEW)
-    return np.minimum(size / whole, 1.0) if whole > 0.0 else np.ones(len(counts))
-
-
 def usual_count(counts: np.ndarray) -> float:
     """The median number of ratings, of rows that have any."""
     return float(np.median(counts[counts > 0])) if counts.any() else 0.0

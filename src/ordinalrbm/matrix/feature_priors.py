@@ -368,6 +368,8 @@ def add_expected(column, others, found):
         share = min((size - length[low]) / (length[low + 1] - length[low]), 1.0)
         add_scaled(found, share - 1.0, weighted[low])
         add_scaled(found, -share, weighted[low + 1])
+    # Sets count by their length relative to that of a row with the usual number of ratings: those of
+    # new users are short because they are new, not because they rate little.
     known = min(size / whole, 1.0) if n and whole > 0.0 else 1.0
     add_scaled(found, known, average)
     for e in range(n):

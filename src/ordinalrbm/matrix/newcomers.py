@@ -27,7 +27,7 @@ from ordinalrbm.matrix.update import MOST_SWEEPS
 from ordinalrbm.matrix.variational import posterior_of
 from ordinalrbm.runtime.jit import compiled, kernel_function
 
-_LEAST_PULL = 1e-12
+_LEAST_PULL = 1e-12  # rounding may leave less than nothing
 
 
 class NewRows(NamedTuple):
