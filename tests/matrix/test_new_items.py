@@ -5,7 +5,7 @@ import pytest
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.rated_sets import RatedSets
-from ordinalrbm.matrix.feature_priors import CutSets, FactorPrior, TrainedRows, Weights, affinity_of
+from ordinalrbm.matrix.feature_priors import FactorPrior, TrainedRows, Weights, affinity_of
 
 
 def ratings(rng, n_rows=40, n_columns=30, least=0.05):
@@ -29,7 +29,10 @@ def test_average_features_of_sets_that_are_cut_down(n):
     known, weights = ratings(rng), rng.normal(1.0, 1.0, (30, 2)).astype(np.float32)
     share = known.row_counts / known.n_entries
     simulated = [share @ RatedSets.of(cut_down(known, n, rng)).times(weights) for _ in range(300)]
-    found = CutSets.of(known).times(weights, np.array([n, 0]))
+    few = Observations.from_triples(np.zeros(n, int), np.arange(n), np.zeros(n, int), 2, 30, known.n_levels)
+    prior = FactorPrior(np.ones(2), np.ones(1), Weights(weights, np.zeros((0, 0)), np.zeros(0)))
+    others = TrainedRows.of(np.zeros((known.n_rows, 2), np.float32), known, None)
+    found = RatedSets.of(few).times(weights) - prior.expected(few, None, others)
     error = np.std(simulated, axis=0) / np.sqrt(len(simulated))
     assert (np.abs(found[0] - np.mean(simulated, axis=0)) < 4.0 * error + 1e-3).all()
     np.testing.assert_array_equal(found[1], 0.0)

@@ -355,14 +355,14 @@ class Ids:
         kind = str if self.is_text else int
         if type(labels) is not list or len(labels) > _FEW or not len(self):
             return None
-        if any(type(label) is not kind for label in labels):
+        if set(map(type, labels)) - {kind}:
             return None
         return np.array([self._position(label) for label in labels], dtype=np.int64)
 
     def _position(self, label: Any) -> int:
         try:
-            return int(self._index.get_loc(label))
-        except KeyError:
+            return int(self._place_of(label))
+        except (KeyError, ValueError):
             return -1
 
     def match(self, other: Ids, what: str = "id") -> np.ndarray:
@@ -397,6 +397,13 @@ class Ids:
 
     def with_new(self, new: Ids) -> Ids:
         return Ids(np.concatenate([self.labels, new.labels])) if len(new) else self
+
+    @cached_property
+    def _place_of(self) -> Callable[[Any], Any]:
+        """The position of one label; of those that follow each other much sooner than by pandas."""
+        index = self._index
+        is_range = isinstance(index, pd.RangeIndex)
+        return range(index.start, index.stop).index if is_range else index.get_loc
 
     @cached_property
     def _index(self) -> pd.Index:

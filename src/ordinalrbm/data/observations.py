@@ -399,6 +399,25 @@ class Observations:
         return found.with_weight(weight)
 
 
+@compiled()
+def first_of_each(row, column):
+    """Which rows there are, where each begins, and the first entry of each pair; none of column −1."""
+    order = np.argsort(row * (column.max() + 2) + column, kind="mergesort") if row.size else row
+    who, start, found = np.empty_like(row), np.zeros(row.size + 1, dtype=np.int64), np.empty_like(row)
+    n_rows, n, before = 0, 0, np.int64(0)
+    for k in range(order.size):
+        e = order[k]
+        is_next = k == 0 or row[e] != row[before]
+        if is_next:
+            who[n_rows] = row[e]
+            n_rows += 1
+        if column[e] >= 0 and (is_next or column[e] != column[before]):
+            found[n] = e
+            n += 1
+        before, start[n_rows] = e, n
+    return who[:n_rows], start[: n_rows + 1], found[:n]
+
+
 def is_any_twice(rows: np.ndarray, columns: np.ndarray) -> bool:
     if not rows.size:
         return False

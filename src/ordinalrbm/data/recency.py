@@ -133,7 +133,6 @@ def ages(row_start: np.ndarray, time: np.ndarray) -> np.ndarray:
         _count_later(row_start[rows.start : rows.stop + 1], time, found)
 
     each_block(count, n_rows, time.size // max(n_rows, 1))
-    found[time == NO_TIME] = OLDEST
     return found
 
 
@@ -144,7 +143,7 @@ def _count_later(row_start, time, found):
         ordered = np.sort(time[first:stop])
         for e in range(first, stop):
             not_later = np.searchsorted(ordered, time[e], side="right")
-            found[e] = min(ordered.size - not_later, OLDEST)
+            found[e] = OLDEST if time[e] == NO_TIME else min(ordered.size - not_later, OLDEST)
 
 
 def read_times(values: Any, remedy: str = "") -> np.ndarray:

@@ -170,10 +170,30 @@ def _half_sweep(answers, this, other, prior, spread, values, work, found, settle
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
         own = column[entries], level[entries], offset[entries], weight[entries]
-        for _ in range(most_sweeps):
-            _half_sweep_row(own, this, other, prior, spread, values, work, found, np.int64(d))
-            if _has_settled(work.move[numba.get_thread_id()], this.variance[d], settled):
-                break
+        thread = numba.get_thread_id()
+        settle_row(own, this, other, prior, spread, values, work, found, d, thread, settled, most_sweeps)
+
+
+@inlined
+def settle_row(answers, this, other, prior, spread, values, work, found, row, thread, settled, most_sweeps):
+    d = np.int64(row)
+    for _ in range(most_sweeps):
+        _half_sweep_row(answers, this, other, prior, spread, values, work, found, d, thread)
+        if _has_settled(work.move[thread], this.variance[d], settled):
+            break
+
+
+@inlined
+def work_of_row(width, first):
+    """Working memory for one row."""
+    lines, n_groups = np.empty((7, 1, width), dtype=np.float32), first.size - 1
+    return _Work(
+        lines[0], lines[1], lines[2], lines[3], lines[4], lines[5], lines[6],
+        np.empty((1, 6, _TILE), dtype=np.float32),
+        np.empty((1, 3, n_groups)),
+        np.empty((1, n_groups, n_groups)),
+        first,
+    )  # fmt: skip
 
 
 @inlined
@@ -185,8 +205,7 @@ def _has_settled(move, variance, settled):
 
 
 @inlined
-def _half_sweep_row(answers, this, other, prior, spread, values, work, cutpoints_variance, d):
-    thread = numba.get_thread_id()
+def _half_sweep_row(answers, this, other, prior, spread, values, work, cutpoints_variance, d, thread):
     slope, ridge, diagonal = work.slope[thread], work.ridge[thread], work.diagonal[thread]
     move, mean, variance = work.move[thread], this.mean[d], this.variance[d]
     column, weight = answers[0], answers[3]

@@ -33,21 +33,6 @@ _MOST_RATERS, _ALL_COUNT_AS = 256, 20.0
 _TOGETHER = 8
 
 
-def set_size_weight(counts: np.ndarray, median: float) -> np.ndarray:
-    """From 0 to 1, how far rated sets of so many ratings are like those of the training data.
-
-    New users have short rated sets because they are new, not because they rate little: sets count by
-    their length relative to that of a user with the median number of ratings.
-
-    Examples
-    --------
-    >>> set_size_weight(np.array([0, 1, 100, 300]), 100.0).round(2).tolist()
-    [0.0, 0.03, 1.0, 1.0]
-    """
-    size, whole = counts / np.sqrt(counts + FEW), median / np.sqrt(median + FEW)
-    return np.minimum(size / whole, 1.0) if whole > 0.0 else np.ones(len(counts))
-
-
 def usual_count(counts: np.ndarray) -> float:
     """The median number of ratings, of rows that have any."""
     return float(np.median(counts[counts > 0])) if counts.any() else 0.0
@@ -76,17 +61,22 @@ def raters_of(
 @compiled(parallel=True)
 def _set_mean_raters(column_start, rater, columns, factors, average, found):
     for place in prange(columns.size):
-        column, total = columns[place], found[place]
-        first = n = 0
-        if column < column_start.size - 1:  # others are new, too
-            first = column_start[column]
-            n = column_start[column + 1] - first
-        used = min(n, _MOST_RATERS)
-        weight = np.float32(1.0 / (used + _ALL_COUNT_AS))
-        for a in range(total.size):
-            total[a] = np.float32(_ALL_COUNT_AS) * weight * average[a]
-        for k in range(used):
-            add_scaled(total, weight, factors[rater[first + k * n // used]])
+        found[place] = 0.0
+        add_mean_raters(column_start, rater, columns[place], factors, average, np.float32(1.0), found[place])
+
+
+@inlined
+def add_mean_raters(column_start, rater, column, factors, average, share, total):
+    """Add a share of the mean factors of those who have rated a column."""
+    first = n = 0
+    if column < column_start.size - 1:  # others are new, too
+        first = column_start[column]
+        n = column_start[column + 1] - first
+    used = min(n, _MOST_RATERS)
+    weight = share * np.float32(1.0 / (used + _ALL_COUNT_AS))
+    add_scaled(total, np.float32(_ALL_COUNT_AS) * weight, average)
+    for k in range(used):
+        add_scaled(total, weight, factors[rater[first + k * n // used]])
 
 
 @dataclass(frozen=True, eq=False)

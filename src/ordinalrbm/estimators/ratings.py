@@ -80,6 +80,7 @@ _ROWS_FOR_RATIOS = 2_000
 _KEPT = (
     "_on_device",
     "_worths",
+    "_kept_newcomers",
     "_kept_others",
     "_kept_ratios",
     "_kept_unknown",

@@ -14,14 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data import frames
 from ordinalrbm.data.columns import Ids
-from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.observations import Cells, Observations, first_of_each
 from ordinalrbm.data.ratings import Ratings, as_list, encode_with_new_users
 from ordinalrbm.data.recency import NOW, ages
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.side_features import SideFeatures, lines_or_none
 from ordinalrbm.estimators.validation import check_choice, check_whole
 from ordinalrbm.evaluate.ranking import lowest_liked
-from ordinalrbm.matrix import asking
+from ordinalrbm.matrix import asking, newcomers
 from ordinalrbm.matrix import top_n as recommending
 from ordinalrbm.matrix.blend import LEAST_DEMAND
 from ordinalrbm.matrix.cpu import CPU
@@ -40,7 +40,7 @@ Score = Literal["expected", "liked", "rating", "demand"]
 _FEW = 4
 _TINY = 1e-12
 _NOBODY = np.full(1, -1)
-_COLUMNS = pd.Index(["user", "item", "rank", "score"])
+_COLUMNS, _OF_ONE = (pd.Index([*who, "item", "rank", "score"]) for who in (["user"], []))
 _SCORES = ("expected", "liked", "rating", "demand")
 
 
@@ -201,7 +201,7 @@ class Serving:
         best = self._best(position, index, new, wanted, exclude_seen=exclude_seen, time=time)
         columns = (labels[best.query], self.ratings_.items.labels[best.item], best.rank, best.score)
         if isinstance(ratings, Mapping):
-            return frames.of_columns(columns[1:], _COLUMNS[1:])
+            return frames.of_columns(columns[1:], _OF_ONE)
         return frames.like(frames.of_columns(columns, _COLUMNS), users, ratings)
 
     def _wanted(self, n: int, score: str, liked: Any, items: IdsLike, exclude: IdsLike) -> _Query:
@@ -301,11 +301,7 @@ class Serving:
     ) -> recommending.Best:
         is_new, parts = index >= 0, []
         if new is not None and is_new.any():
-            models, demand = self._infer_users(new)
-            past = Past(new.observations, new.age)
-            seen = past.answers if exclude_seen else None
-            rows = QueryRows(models, demand, index[is_new], past, seen, False)
-            parts.append((is_new, self._best_of(rows, wanted)))
+            parts.append((is_new, self._best_of_new(new, index[is_new], wanted, exclude_seen)))
             if is_new.all():
                 return parts[0][1]
         unknown = self._unknown_users(position) & ~is_new
@@ -318,6 +314,32 @@ class Serving:
             scores = self._scores_for_unknown(wanted)
             parts.append((unknown, recommending.for_all(scores, int(unknown.sum()), wanted.n)))
         return recommending.concatenate(parts)
+
+    def _best_of_new(
+        self, new: _NewRatings, row: np.ndarray, wanted: _Query, exclude_seen: bool
+    ) -> recommending.Best:
+        past = Past(new.observations, new.age)
+        seen, by = past.answers if exclude_seen else None, self._inferred_by(wanted)
+        if by is None:
+            models, demand = self._infer_users(new)
+            return self._best_of(QueryRows(models, demand, row, past, seen, False), wanted)
+        left_out = recommending.LeftOut(seen, wanted.closed)
+        with self._threads(row.size):
+            liking = self.models_[0].liking(wanted.lowest)
+            return newcomers.best_liked(by, past, row, wanted.n, liking, left_out)
+
+    def _inferred_by(self, wanted: _Query) -> newcomers.NewRows | None:
+        """How a kernel infers new users, where it can make their lists as well; kept for the next time."""
+        if wanted.score != "expected" or len(self.models_) > 1 or self._features.users is not None:
+            return None
+        others = self._others()[0]
+        kept = self.__dict__.get("_kept_newcomers")
+        if kept is None or kept[0] is not others or kept[1] is not self.demand_:
+            model, found = self.models_[0], None
+            if model.liking(wanted.lowest) is not None and not model.is_point:
+                found = newcomers.NewRows.of(model, others, self.demand_)
+            kept = self.__dict__["_kept_newcomers"] = (others, self.demand_, found)
+        return kept[2]
 
     def _known_rows(self, position: np.ndarray) -> QueryRows:
         own = self.ratings_.observations
@@ -665,27 +687,24 @@ def _new_ratings(known: Ratings, data: RatingsLike) -> _NewRatings:
         time = np.full(column.size, NOW)
     else:
         cells, new_users, time = encode_with_new_users(known, data)
-    who = np.unique(cells.row)
-    old = who[who < len(known.users)]
-    (row, column, level), times, seen = cells, known.times, known.observations
+    (row, column, level), times, seen, n_known = cells, known.times, known.observations, len(known.users)
+    old = row[row < n_known]
     if old.size:
+        old = np.unique(old)
         earlier = seen.take_rows(old)
         row = np.concatenate([row, np.repeat(old, earlier.row_counts)])
         column, level = np.concatenate([column, earlier.column]), np.concatenate([level, earlier.level])
         if times is not None:
             entries = [slice(*seen.row_start[d : d + 2]) for d in old]
             time = np.concatenate([time, *(times.value[own] for own in entries)])
-    # The first of each pair is the new one; a column of −1 must not be taken for the last of the row before.
-    key = row.astype(np.int64) * (len(known.items) + 1) + column
-    _, first = np.unique(key, return_index=True)
-    first = first[column[first] >= 0]
+    # The first of each pair is the new one.
+    who, row_start, first = first_of_each(row.astype(np.int64), column.astype(np.int64))
     # Sorted by now, and checked when they were read.
     answers = column[first].astype(seen.column.dtype), level[first].astype(seen.level.dtype)
-    row_start = np.append(np.searchsorted(row[first], who), first.size)
     observations = Observations(row_start, *answers, seen.n_levels)
     if old.size and seen.weight.size:  # new ratings count once
         observations = observations.with_weight(np.append(np.ones(cells.row.size), earlier.weight)[first])
-    labels = new_users.labels[who[old.size :] - len(known.users)]
+    labels = new_users.labels[who[old.size :] - n_known]
     if old.size:
         labels = np.concatenate([known.users.labels[old], labels])
     age = None if times is None else ages(row_start, time[first])

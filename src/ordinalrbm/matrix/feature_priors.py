@@ -14,12 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import prange
 from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.base import HalfSweepEngine
-from ordinalrbm.engine.rated_sets import FEW, RatedSets, raters_of, set_size_weight, usual_count
+from ordinalrbm.engine.rated_sets import FEW, RatedSets, add_mean_raters, raters_of, usual_count
 from ordinalrbm.engine.side import Array
+from ordinalrbm.engine.thresholds import add_scaled
+from ordinalrbm.runtime.jit import compiled, kernel_function
 
 # Precision of the prior of a weight, as a multiple of that of what it explains: of a rated column
 # (MovieLens 1M and 100K: 3 to 5 are about as good), and of a feature of the table.
@@ -234,17 +237,13 @@ class CutSets:
         total = matrix.T @ np.minimum(own[:, None], length).astype(np.float32)
         return cls(length, total.T / max(ratings.n_entries, 1))
 
-    def times(self, weights: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """(rows, W): average features times weights, for rows with so many ratings."""
+    def weighted(self, weights: np.ndarray) -> np.ndarray:
+        """(G, W): average features times weights, for each length."""
         kept = self._kept
         if kept is None or kept[0] is not weights:
             kept = (weights, self.features @ weights[: self.features.shape[1]])
             object.__setattr__(self, "_kept", kept)
-        table = kept[1]
-        place = np.interp(set_length(counts), self.length, np.arange(self.length.size))
-        low = np.minimum(place.astype(np.intp), self.length.size - 2)
-        share = (place - low)[:, None]
-        return (1.0 - share) * table[low] + share * table[low + 1]
+        return kept[1]
 
 
 class TrainedRows(NamedTuple):
@@ -277,9 +276,11 @@ class TrainedRows(NamedTuple):
             usual_count(counts), average, factors, ratings, mean, affinity, sets or CutSets.of(ratings)
         )
 
-    def near(self, rows: Observations) -> np.ndarray:
-        """(rows, 1 + F) mean of the rows that have rated the same as each new row."""
-        return raters_of(self.ratings, rows, self.factors, self.average)
+    def arrays(self, weights: np.ndarray) -> tuple[Any, ...]:
+        """As kernels see them, with the weights of rated sets."""
+        view, average = self.ratings.column_view, self.average.astype(np.float32)
+        near = self.factors, average, view.column_start, view.row
+        return float(self.usual_count), *near, weights, self.sets.length, self.sets.weighted(weights)
 
 
 def affinity_of(factors: np.ndarray, facing: np.ndarray, ratings: Observations) -> float:
@@ -326,19 +327,16 @@ class FactorPrior(NamedTuple):
         if not rows.n_rows or (others is None and not weights.centre.size):
             return np.zeros((rows.n_rows, 0), dtype=np.float32)
         found = np.zeros((rows.n_rows, self.precision.size))
-        if weights.each.shape[1]:
+        if weights.each.shape[1] and others is None:
             found += RatedSets.of(rows).times(weights.each)
         if weights.table.shape[1] and table is not None:
             found += table @ weights.table
         if others is None:
             return (found - weights.centre).astype(np.float32)
-        if weights.each.shape[1]:
-            found -= others.sets.times(weights.each, rows.row_counts)
         if weights.table.shape[1] and others.table_mean.size:
             found -= others.table_mean @ weights.table
-        known = set_size_weight(rows.row_counts, others.usual_count)[:, None]
-        found += known * others.average + (1.0 - known) * others.near(rows)
         found[:, 0] += others.affinity
+        _add_expected(rows.row_start, rows.column, others.arrays(weights.each), found)
         return found.astype(np.float32)
 
     def without_answers(self, line: csr_array | None, n_columns: int) -> np.ndarray:
@@ -347,3 +345,33 @@ class FactorPrior(NamedTuple):
         row = Observations.from_triples(none, none, none, 1, n_columns, np.full(n_columns, 2))
         expected = self.expected(row, line)[0].astype(np.float64)
         return expected if expected.size else np.zeros(self.precision.size)
+
+
+# ---- kernels ----------------------------------------------------------------------------------
+
+
+@compiled(parallel=True)
+def _add_expected(row_start, column, others, found):
+    for d in prange(row_start.size - 1):
+        add_expected(column[row_start[d] : row_start[d + 1]], others, found[d])
+
+
+@kernel_function
+def add_expected(column, others, found):
+    """Add where a new row is expected that has rated these columns, see :meth:`FactorPrior.expected`."""
+    usual, factors, average, column_start, rater, weights, length, weighted = others
+    size, whole, n = column.size / np.sqrt(column.size + FEW), usual / np.sqrt(usual + FEW), column.size
+    if weights.shape[1]:
+        for e in range(n):
+            add_scaled(found, 1.0 / np.sqrt(n + FEW), weights[column[e]])
+        low = min(np.searchsorted(length, size, side="right"), length.size - 1) - 1
+        share = min((size - length[low]) / (length[low + 1] - length[low]), 1.0)
+        add_scaled(found, share - 1.0, weighted[low])
+        add_scaled(found, -share, weighted[low + 1])
+    # Sets count by their length relative to that of a row with the usual number of ratings: those of
+    # new users are short because they are new, not because they rate little.
+    known = min(size / whole, 1.0) if n and whole > 0.0 else 1.0
+    add_scaled(found, known, average)
+    for e in range(n):
+        share = np.float32((1.0 - known) / n)
+        add_mean_raters(column_start, rater, column[e], factors, average, share, found)

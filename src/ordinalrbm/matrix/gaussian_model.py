@@ -38,7 +38,7 @@ _LARGEST_PRECISION = 1e15
 # Of a posterior: they follow from cutpoints and scales.
 _FOLLOW = ("gaps", "n_levels")
 # Of new rows: the change of a coordinate, as a share of what is left to know, at which to stop.
-_SETTLED = 0.02
+SETTLED = 0.02
 
 
 class GaussianModel(NamedTuple):
@@ -358,7 +358,7 @@ class GaussianModel(NamedTuple):
         cutpoints = cold_start.cutpoints_by_levels(
             self.rows.cutpoints[:n_known], self.rows.n_levels[:n_known]
         )
-        levels, until = new.n_levels, InferOptions(_SETTLED)
+        levels, until = new.n_levels, InferOptions(SETTLED)
         found = infer_rows(self, rows, lines, others, cutpoints[levels], levels, until, backend)
         for part, own in zip(new, found, strict=True):
             part[observed] = own[observed]
@@ -372,7 +372,7 @@ class GaussianModel(NamedTuple):
     ) -> list[GaussianModel]:
         most = np.full(ratings.n_rows, self.most_levels)
         cutpoints = np.repeat(others.cutpoints[None], ratings.n_rows, axis=0)
-        until = InferOptions(_SETTLED)
+        until = InferOptions(SETTLED)
         return [self._replace(rows=infer_rows(self, ratings, lines, others, cutpoints, most, until, backend))]
 
     def updated(

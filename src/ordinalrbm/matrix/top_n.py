@@ -305,16 +305,25 @@ def _best_liked(
     seen_start, seen, closed, of_rows, of_columns, spread, lowest, item, score,
 ):  # fmt: skip
     for r in prange(row.size):
-        d, scores, best = row[r], np.empty(len(columns), dtype=np.float32), np.empty(score.shape[1])
-        set_demand(factors[d], past, d, columns, neighbours, liked, sequence, exponents, least, scores)
-        for i in range(closed.size):
-            if closed[i]:
-                scores[i] = -np.inf
-        if 0 <= d < seen_start.size - 1:
-            _leave_out_row(scores, seen_start[d], seen_start[d + 1], seen)
-        liking = of_rows, of_columns, spread, lowest
-        _choose_row(scores, exponents.size > 0, d, liking, item[r], best)
-        score[r] = best
+        demand = columns, neighbours, liked, sequence, exponents, least
+        left_out, liking = (seen_start, seen, closed), (of_rows, of_columns, spread, lowest)
+        list_row(factors[row[r]], past, row[r], demand, left_out, liking, row[r], item[r], score[r])
+
+
+@kernel_function
+def list_row(factors, past, d, demand, left_out, liking, place, item, score):
+    """The best columns of row d of the past; in the posterior of rows, it has this place."""
+    columns, neighbours, liked, sequence, exponents, least = demand
+    seen_start, seen, closed = left_out
+    scores, best = np.empty(len(columns), dtype=np.float32), np.empty(score.size)
+    set_demand(factors, past, d, columns, neighbours, liked, sequence, exponents, least, scores)
+    for i in range(closed.size):
+        if closed[i]:
+            scores[i] = -np.inf
+    if 0 <= d < seen_start.size - 1:
+        _leave_out_row(scores, seen_start[d], seen_start[d + 1], seen)
+    _choose_row(scores, exponents.size > 0, place, liking, item, best)
+    score[:] = best
 
 
 @kernel_function

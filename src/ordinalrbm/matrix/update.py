@@ -25,7 +25,7 @@ from ordinalrbm.runtime.threads import one_blas_thread
 
 GaussianModel = Any  # of gaussian_model, whose methods these are
 
-_MOST_SWEEPS = 40
+MOST_SWEEPS = 40
 # Known rows begin near where they will be: one sweep in each round. New ones go on until no
 # coordinate changes by more than this share of what is left to know.
 _SETTLED, _NEW_SWEEPS = 0.05, 12
@@ -77,7 +77,7 @@ def infer_rows(
     with backend.working():
         rows, columns, prior = map(backend.to_device, (rows, columns, prior))
         given = backend.answers(answers)
-        until = options.settled, options.most_sweeps or _MOST_SWEEPS
+        until = options.settled, options.most_sweeps or MOST_SWEEPS
         backend.settle(given, rows, columns, prior, *until, **how)
         return backend.to_host(rows)
 
