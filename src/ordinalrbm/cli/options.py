@@ -49,9 +49,7 @@ def out_option(text: str, metavar: str = "FILE") -> Any:
     return option(metavar, text, "--out", "-o")
 
 
-_DATA_HELP = (
-    "A .sav, .zsav, .por, .dta, .xpt, .xlsx, .csv, .tsv or .parquet file, also packed or at an address, or a "
-)
+_DATA_HELP = "A .sav, .zsav, .por, .dta, .xpt, .xlsx, .csv, .tsv (also .gz) or .parquet file, or a "
 _Columns = list[str] | None
 DataFile = Annotated[Path, typer.Argument(metavar="DATA", help=f"{_DATA_HELP}folder of .parquet files.")]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `ordinalrbm fit` has written.")]

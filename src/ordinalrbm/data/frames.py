@@ -120,7 +120,7 @@ def as_frame(data: Any, choose: Callable[[list[str]], list[str]] = list) -> Fram
         return Frame(data, list(data.columns), len(data))
     if isinstance(data, _NO_FRAMES):
         return None
-    data = _gathered(data, choose)
+    data = gathered(data, choose)
     try:
         found = nw.from_native(data, pass_through=True)
     except nw.exceptions.DuplicateError as error:
@@ -134,23 +134,16 @@ def as_frame(data: Any, choose: Callable[[list[str]], list[str]] = list) -> Fram
     return Frame(found.to_native(), schema.names(), len(found), schema)
 
 
-def _gathered(data: Any, choose: Callable[[list[str]], list[str]]) -> Any:
+def gathered(data: Any, choose: Callable[[list[str]], list[str]] = list) -> Any:
     """A dataset, or batches one after the other, as a table; anything else as it is."""
     if isinstance(data, ds.Dataset):
         return data.to_table(columns=choose(data.schema.names))
-    if isinstance(data, ds.Scanner):
-        return data.to_table()
     if not isinstance(data, Iterator | pa.RecordBatchReader):
         return data
     tables = []
     for batch in data:
-        frame = as_frame(pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch)
-        if frame is None:
-            raise DataTypeError(
-                f"Batches must each be {FRAMES}, not {type(batch).__name__}; convert them first."
-            )
-        names = choose(frame.names)
-        tables.append(nw.from_native(frame.native, eager_only=True).select(names).to_arrow())
+        frame = frame_of(pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch, "A batch")
+        tables.append(nw.from_native(frame.native, eager_only=True).select(choose(frame.names)).to_arrow())
     if not tables:
         raise DataError("There are no batches; an iterator can be used once, so give a new one.")
     return pa.concat_tables(tables, promote_options="permissive")

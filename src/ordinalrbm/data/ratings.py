@@ -261,9 +261,8 @@ def read_given(
     own = {"scale": scale, "item_scales": item_scales, "sample_weight": sample_weight}
     known, weight = read_ratings(ratings, among=among, **own), None
     frame = as_frame(validation) if isinstance(sample_weight, str) else None
-    validation = validation if frame is None else frame
     if frame is not None and sample_weight in frame.names:
-        validation = as_triples(frame, sample_weight=sample_weight)
+        validation = as_triples(validation, sample_weight=sample_weight)
         weight = validation.weight
     return known, _read_validation(known, validation, among), among, weight
 

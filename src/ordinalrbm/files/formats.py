@@ -4,13 +4,11 @@ Codes stay as they are stored, user-missing ones too; `schema.infer` proposes wh
 `survey` applies it.
 """
 
-import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from functools import reduce
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -45,14 +43,6 @@ __all__ = ["Source", "from_frame", "read"]
 
 Choice = Callable[[list[str]], list[str]]
 Condition = tuple[str, str, Any]
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<=": operator.le,
-    ">=": operator.ge,
-    "<": operator.lt,
-    ">": operator.gt,
-}
 
 
 def read(path: StrPath, choose: Choice | None = None, where: Sequence[Condition] = ()) -> Source:
@@ -68,9 +58,7 @@ def read(path: StrPath, choose: Choice | None = None, where: Sequence[Condition]
     choose : function of the names of the columns, optional
         Which of them are read of Parquet files; by default all.
     where : sequence of (column, operator, value)
-        Which rows are read of Parquet files: those for which all hold. Files and row groups
-        without any such row are not read. Operators are ``==``, ``!=``, ``<``, ``<=``, ``>``
-        and ``>=``; values may be text, such as dates.
+        Rows of Parquet files that are read, with ``==``, ``!=``, ``<``, ``<=``, ``>`` or ``>=``.
 
     Raises
     ------
@@ -191,7 +179,10 @@ def _read_parquet(path: Path, choose: Choice | None, where: Sequence[Condition])
     if choose is not None or where:
         schemas = [with_partitions(_schema(file).empty_table(), file, folder).schema for file in files]
         names = list(dict.fromkeys(name for schema in schemas for name in schema.names))
-        _check_conditions(where, names, path)
+        for column in {one[0] for one in where} - set(names):
+            raise DataError(
+                f"{what(path)} has no column {column!r}{did_you_mean(column, names)}; correct it."
+            )
         columns = names if choose is None else choose(names)
     size = sum(file.stat().st_size for file in files)
     tables = each(lambda file: _file_table(file, folder, columns, where), files, size)
@@ -228,48 +219,32 @@ def _file_table(
     """The columns of a file, and the rows for which all conditions hold."""
     schema = _schema(file)
     own = [one for one in where if one[0] in schema.names]
-    place = with_partitions(pa.table({"": pa.nulls(1)}), file, folder)
-    if len(own) < len(where) and not place.filter(_all_hold([o for o in where if o not in own], place)):
+    others, parts = [one for one in where if one not in own], pa.table({"": pa.nulls(1)})
+    if others and not (parts := with_partitions(parts, file, folder)).filter(_all_hold(others, parts)):
         return with_partitions(schema.empty_table(), file, folder)
-    table = pq.read_table(
-        random_access(file),
-        columns=None if columns is None else [name for name in columns if name in schema.names],
-        filters=_all_hold(own, schema.empty_table()) if own else None,
-        partitioning=None,
-    )
+    read_now = [name for name in schema.names if columns is None or name in columns]
+    rows = _all_hold(own, schema.empty_table()) if own else None
+    table = pq.read_table(random_access(file), columns=read_now, filters=rows, partitioning=None)
     refuse_wrong_text(table, file)
     table = with_partitions(table, file, folder)
-    return (
-        table if columns is None else table.select([name for name in columns if name in table.column_names])
-    )
-
-
-def _check_conditions(where: Sequence[Condition], names: list[str], path: Path) -> None:
-    for column, how, _ in where:
-        if column not in names:
-            raise DataError(
-                f"{what(path)} has no column {column!r}{did_you_mean(column, names)}; correct where."
-            )
-        if how not in _OPERATORS:
-            raise DataError(f"where has the operator {how!r}; give one of {', '.join(_OPERATORS)}.")
+    return table.select([name for name in columns or table.column_names if name in table.column_names])
 
 
 def _all_hold(where: Sequence[Condition], table: pa.Table) -> pc.Expression:
     """What Arrow reads rows by; a column that is not in a file has no value there."""
-    terms = []
+    typed = []
     for column, how, value in where:
         if column not in table.column_names:
             return pc.scalar(False)
         kind = table.schema.field(column).type
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
         try:
-            terms.append(_OPERATORS[how](pc.field(column), pa.scalar(str(value)).cast(kind)))
+            typed.append((column, how, pa.scalar(str(value)).cast(kind)))
         except pa.ArrowException as error:
             raise DataError(
-                f"where compares column {column!r}, which holds values of type {kind}, with {value!r}; give "
-                "such a value."
+                f"Column {column!r} holds values of type {kind}, and where has {value!r}; give such a value."
             ) from error
-    return reduce(operator.and_, terms)
+    return pq.filters_to_expression(typed)
 
 
 def refuse_wrong_text(table: pa.Table, path: Path) -> None:

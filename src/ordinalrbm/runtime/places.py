@@ -12,13 +12,13 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from errno import ENOENT
 from fnmatch import fnmatch
 from functools import cache, cached_property
 from pathlib import Path
 from stat import S_IFDIR, S_IFREG, S_ISDIR, S_ISREG
-from typing import Any, cast
+from typing import Any
 
 from ordinalrbm.errors import DataError
 
@@ -92,21 +92,12 @@ class Address(type(Path())):  # type: ignore[misc]
         """The kind and size of the file; the place of its inode has what changes when the file does."""
         if self._at is None:
             return os.stat(str(self))
-        info, numbers = self._info(), [0] * 10
-        numbers[0] = S_IFDIR if info["type"] == "directory" else S_IFREG
-        numbers[1] = int(hashlib.sha256(repr(sorted(info.items(), key=str)).encode()).hexdigest()[:15], 16)
-        numbers[6] = -1 if info.get("size") is None else info["size"]
-        return os.stat_result(numbers)
-
-    def _info(self) -> dict[str, Any]:
         with self._told():
-            fs, path = self._at
-            try:
-                return fs.info(path)
-            except FileNotFoundError as error:
-                if error.__cause__ is None or getattr(error.__cause__, "status", 404) in (404, 410):
-                    raise
-                raise error.__cause__ from None  # https calls any failure a missing file
+            info = self._at[0].info(self._at[1])
+        stamp = int(hashlib.sha256(repr(sorted(info.items(), key=str)).encode()).hexdigest()[:15], 16)
+        size = -1 if info.get("size") is None else info["size"]
+        kind = S_IFDIR if info["type"] == "directory" else S_IFREG
+        return os.stat_result((kind, stamp, 0, 0, 0, 0, size, 0, 0, 0))
 
     def exists(self, **_: Any) -> bool:
         return self._mode() != 0
@@ -133,11 +124,13 @@ class Address(type(Path())):  # type: ignore[misc]
                     yield child
 
     def raw(self, ahead: str = "none") -> Any:
-        """The file itself, to read from any place in it; or from its beginning, then more than is asked for."""
+        """The file itself, to read here and there; or from its beginning, then with what comes next."""
         if self._at is None:
             return open(str(self), "rb")
         with self._told():
-            return self._at[0].open(self._at[1], "rb", cache_type=ahead)
+            fs, path = self._at
+            is_web = ahead != "none" and "https" in fs.protocol  # a server may know no parts of files
+            return fs.open(path, "rb", **({"block_size": 0} if is_web else {"cache_type": ahead}))
 
     def check_writable(self) -> None:
         if self.is_dir():
@@ -193,27 +186,25 @@ class Address(type(Path())):  # type: ignore[misc]
             yield
         except (DataError, MemoryError):
             raise
-        except ImportError as error:
-            protocol = str(self).partition(":")[0]
-            is_ours = protocol in _OF_EXTRA or (error.name or "").startswith("fsspec")
-            how = "pip install 'ordinalrbm[cloud]'" if is_ours else "install it with pip"
-            raise DataError(f"File '{self}' needs another package ({_short(error)}); {how}.") from error
         except Exception as error:  # each system has errors of its own
+            cause: Any = error
             if isinstance(error, FileNotFoundError) and done == "read":
-                raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(self)) from error
-            if isinstance(error, ValueError) and "Protocol not known" in str(error):
-                raise DataError(
-                    f"'{self}' is an address of an unknown kind; give a path, or an address that begins with "
-                    "s3://, gs://, abfs:// or https://."
-                ) from error
-            is_refused = isinstance(error, PermissionError) or getattr(error, "status", 0) in (401, 403)
-            if is_refused or "Credentials" in type(error).__name__:
-                raise DataError(
-                    f"File '{self}' may not be {done} ({_short(error)}); check the credentials."
-                ) from error
-            raise DataError(
-                f"File '{self}' cannot be {done} ({_short(error)}); check the address and the network."
-            ) from error
+                cause = error.__cause__  # https calls any failure a missing file
+                if cause is None or getattr(cause, "status", 404) in (404, 410):
+                    raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(self)) from error
+            is_refused = isinstance(cause, PermissionError) or getattr(cause, "status", 0) in (401, 403)
+            short, protocol = _short(cause), str(self).partition(":")[0]
+            if isinstance(cause, ImportError):
+                is_ours = protocol in _OF_EXTRA or (cause.name or "").startswith("fsspec")
+                how = "pip install 'ordinalrbm[cloud]'" if is_ours else "install it with pip"
+                said = f"needs another package ({short}); {how}"
+            elif "Protocol not known" in short:
+                said = "is at an address of an unknown kind; begin it with s3://, gs://, abfs:// or https://"
+            elif is_refused or "Credentials" in type(cause).__name__:
+                said = f"may not be {done} ({short}); check the credentials"
+            else:
+                said = f"cannot be {done} ({short}); check the address and the network"
+            raise DataError(f"File '{self}' {said}.") from error
 
 
 def _short(error: Exception) -> str:
@@ -231,37 +222,30 @@ def _folder() -> str:
 class Packed(Address):
     """A file, here or elsewhere, that opens as what is packed in it; its name is that of the contents."""
 
-    @property
-    def name(self) -> str:
-        name = super().name.removesuffix(self.packing)
-        # A table.zip may hold anything; survey.sav.zip need not be looked into.
-        return self._member if self.packing == ".zip" and not Path(name).suffix else name
-
-    @property
-    def packing(self) -> str:
-        return packing(Address(self))
-
     @cached_property
-    def _member(self) -> str:
-        with closing(self.raw()) as file, _archive(file) as archive:
+    def name(self) -> str:
+        name, _, ending = Address(self).name.rpartition(".")
+        if Path(name).suffix or ending.lower() != "zip":  # survey.sav.zip need not be looked into
+            return name
+        with zipfile.ZipFile(_copy_of(self)) as archive:
             return _only_member(archive, self).rpartition("/")[2]
 
 
 @contextmanager
-def stream(path: Path) -> Iterator[io.BufferedReader]:
+def stream(path: Any) -> Iterator[io.BufferedReader]:
     """A file from its beginning, unpacked if it is packed."""
-    import pyarrow as pa
+    import pyarrow as pa  # the header of a model is read sooner
 
-    ending = path.packing if isinstance(path, Packed) else packing(path)
+    is_address = isinstance(path, Address)
+    ending = packing(Address(path) if is_address else path)
     with ExitStack() as opened:
-        raw = opened.enter_context(
-            path.raw("readahead") if isinstance(path, Address) else path.open("rb", buffering=0)
-        )
-        file = opened.enter_context(io.BufferedReader(raw))
-        if ending == ".zip":
-            archive = opened.enter_context(_archive(file))
+        raw = opened.enter_context(path.raw("readahead") if is_address else path.open("rb", buffering=0))
+        file, start = opened.enter_context(io.BufferedReader(raw)), b""
+        if ending == ".zip" and type(path) is not Address:
+            archive = opened.enter_context(zipfile.ZipFile(_copy_of(path)))
             raw = opened.enter_context(archive.open(_only_member(archive, path)))
-        start = b"" if ending == ".zip" else file.peek(4)
+        else:
+            start = file.peek(4)
         for end, (codec, magic) in _CODECS.items():
             if start.startswith(magic):
                 raw = opened.enter_context(pa.CompressedInputStream(file, codec))
@@ -270,11 +254,9 @@ def stream(path: Path) -> Iterator[io.BufferedReader]:
         yield file if raw is file.raw else opened.enter_context(io.BufferedReader(raw, _PIECE))
 
 
-def _archive(file: Any) -> zipfile.ZipFile:
-    try:
-        return zipfile.ZipFile(file)
-    except zipfile.BadZipFile as error:
-        raise OSError("it is not packed with zip") from error
+def _copy_of(path: Path) -> str:
+    """An archive on this machine."""
+    return os.fspath(place(str(path)))
 
 
 def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
@@ -288,7 +270,7 @@ def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
     return names[0]
 
 
-def random_access(path: Path) -> Any:
+def random_access(path: Any) -> Any:
     """What a library opens that reads here and there: of a large file elsewhere, only what it needs."""
     is_remote = isinstance(path, Address) and not isinstance(path, Packed)
-    return cast(Address, path).raw() if is_remote else os.fspath(path)
+    return path.raw() if is_remote else os.fspath(path)
