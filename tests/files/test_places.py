@@ -153,6 +153,15 @@ def test_one_file_in_an_archive(folder):
     assert [read(path).name for path in ("all.zip", "t.sav.zip")] == ["s", "t"]
 
 
+def test_an_archive_at_an_address(memory, folder):
+    pyreadstat.write_sav(TABLE, "s.sav")
+    zipped("all.zip", s_sav=Path("s.sav").read_bytes())
+    memory.put("all.zip", "/box/all.zip")
+    source = read("memory://box/all.zip")
+    assert (source.name, source.where) == ("s", "File 'memory://box/all.zip'")
+    assert source.frame["rating"].tolist() == [3, 4, 5]
+
+
 def test_several_files_in_an_archive(folder):
     pytest.importorskip("fsspec")
     zipped("all.zip", a_csv=TABLE.to_csv(index=False), b_csv="x")

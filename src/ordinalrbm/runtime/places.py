@@ -29,7 +29,7 @@ _OF_EXTRA = ("s3", "s3a", "http", "https")  # what ordinalrbm[cloud] has package
 # A file that unpacks to so many bytes, and so many times its size, is none that somebody filled.
 _LARGE, _DENSEST, _PIECE = 1 << 28, 200, 1 << 20
 _MOST_SAID = 200  # letters of what a library says
-_copies: dict[str, tuple[int, Path]] = {}
+_copies: dict[Any, tuple[int, Path]] = {}
 
 
 def place(path: str | os.PathLike) -> Path:
@@ -69,7 +69,8 @@ class Address(type(Path())):  # type: ignore[misc]
 
     def __fspath__(self) -> str:
         found = self.stat()
-        stamp, copy = _copies.get(str(self), (None, Path()))
+        key = type(self), str(self)  # an archive, or what is in it
+        stamp, copy = _copies.get(key, (None, Path()))
         if stamp != found.st_ino or not copy.exists():
             copy = Path(tempfile.mkdtemp(dir=_folder())) / self.name
             with stream(self) as packed, copy.open("wb") as file:
@@ -77,7 +78,7 @@ class Address(type(Path())):  # type: ignore[misc]
                     file.write(piece)
                     if file.tell() > max(_LARGE, _DENSEST * found.st_size) and isinstance(self, Packed):
                         raise DataError(f"File '{self}' unpacks to gigabytes; unpack it yourself.")
-            _copies[str(self)] = found.st_ino, copy
+            _copies[key] = found.st_ino, copy
         return str(copy)
 
     @property
