@@ -18,7 +18,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 RELATIVE, ABSOLUTE = 0.05, 0.03
 
 # Packages of which there are examples, and that need not be there.
-OPTIONAL = ("faiss",)
+OPTIONAL = ("faiss", "fsspec")
 
 # Pages that learn from the whole survey, and those of them that print numbers of what was learnt.
 SLOW = ("factors", "gallery", "settings", "survey-start")

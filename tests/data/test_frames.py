@@ -4,6 +4,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 import ordinalrbm as orbm
@@ -175,3 +178,65 @@ def test_encoding_of_a_lazy_frame():
         [1],
         [-1],
     ]
+
+
+# ---- datasets and batches ----------------------------------------------------------------------
+
+
+def in_batches(frame):
+    table = to_arrow(frame)
+    return table.to_batches(max_chunksize=50)
+
+
+BATCHES = {
+    "dataset": lambda frame: ds.dataset(to_arrow(frame)),
+    "reader": lambda frame: pa.RecordBatchReader.from_batches(to_arrow(frame).schema, in_batches(frame)),
+    "batches": lambda frame: iter(in_batches(frame)),
+    "frames": lambda frame: (frame.iloc[start : start + 50] for start in range(0, len(frame), 50)),
+}
+
+
+@pytest.mark.parametrize("kind", BATCHES)
+def test_ratings_and_answers_in_batches(kind):
+    convert = BATCHES[kind]
+    settings = dict(n_factors=2, n_epochs=2, random_state=0)
+    validation = RATINGS.iloc[::9]
+    model = orbm.OrdinalMF(**settings).fit(convert(RATINGS), validation=convert(validation))
+    usual = orbm.OrdinalMF(**settings).fit(RATINGS, validation=validation)
+    assert model.history_["validation"].tolist() == usual.history_["validation"].tolist()
+    answers = ANSWERS.drop(columns="word")
+    model = orbm.CumulativeRBM(**settings).fit(convert(answers))
+    usual = orbm.CumulativeRBM(**settings).fit(answers)
+    assert np.array_equal(model.transform(answers), usual.transform(answers))
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("kind", BATCHES)
+def test_weights_of_ratings_in_batches(kind):
+    weighted = RATINGS.assign(weight=1.0 + np.arange(len(RATINGS)) % 3)
+    settings, found = dict(n_factors=2, n_epochs=2, random_state=0), []
+    for given in (BATCHES[kind], lambda frame: frame):
+        model = orbm.OrdinalMF(**settings)
+        model.fit(given(weighted), validation=given(weighted[::9]), sample_weight="weight")
+        found.append(model.history_["validation"].tolist())
+    assert found[0] == found[1]
+
+
+def test_of_a_dataset_only_what_is_needed_is_read(tmp_path):
+    wide = RATINGS.assign(year=2020 + np.arange(len(RATINGS)) % 2, note="n" * 99)
+    pq.write_to_dataset(to_arrow(wide), tmp_path, partition_cols=["year"])
+    data = ds.dataset(tmp_path, partitioning="hive").filter(pc.field("year") == 2021)
+    names = []
+    frame = as_frame(data, lambda found: names.extend(found) or ["user", "item"])
+    assert frame.names == ["user", "item"] and frame.n_rows == len(RATINGS) // 2
+    assert names == [*wide.columns.drop("year"), "year"]
+    assert read_ratings(data).n_ratings == len(RATINGS) // 2
+    lazy = pl.from_pandas(wide).lazy().with_columns(broken=pl.col("note").cast(pl.Int64))
+    assert read_ratings(lazy).n_ratings == len(RATINGS)
+
+
+def test_batches_that_are_none():
+    with pytest.raises(orbm.DataError, match="There are no batches; an iterator can be used once"):
+        orbm.OrdinalMF().fit(iter([]))
+    with pytest.raises(orbm.DataError, match=r"A batch must be a DataFrame .* not int; convert it first"):
+        orbm.OrdinalMF().fit(iter([1]))

@@ -18,6 +18,7 @@ from ordinalrbm.cli import options
 from ordinalrbm.cli.output import Output, counted
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.paths import result_path, split_sheet
+from ordinalrbm.runtime.places import Address, packing, place
 from ordinalrbm.runtime.timing import stage
 from ordinalrbm.storage.atomic import check_writable
 
@@ -56,14 +57,14 @@ def check_files(*read: Path | None, out: Path | None = None) -> None:
         return
     check_writable(out)
     for path in given:
-        if out.exists() and out.samefile(path):
+        if out == path or (out.exists() and not isinstance(path, Address) and out.samefile(path)):
             raise DataError(f"File '{out}' is read and would be written over; write elsewhere.")
 
 
 def written_like(data: Path, ending: str) -> Path:
     """The name of a file beside a survey, in its format if that can be written, else as SPSS."""
     file = split_sheet(data)[0]
-    suffixes = "".join(file.suffixes[-2:] if file.name.lower().endswith(".gz") else file.suffixes[-1:])
+    suffixes = "".join(file.suffixes[-2:] if packing(file) in (".gz", ".zst") else file.suffixes[-1:])
     known = {"": ".parquet", ".por": ".sav", ".xpt": ".sav", ".orbm": ".sav"}
     return result_path(data, ending + known.get(suffixes.lower(), suffixes))
 
@@ -103,7 +104,7 @@ def read_material(
     """Read a file, and decide what it is; ``in_parts``, not more of it than must be."""
     from ordinalrbm.files.formats import read
     from ordinalrbm.files.parquet_parts import ParquetRatings
-    from ordinalrbm.files.ratings import AS_IT_IS, checked_ratings, is_ratings
+    from ordinalrbm.files.ratings import AS_IT_IS, checked_ratings, is_ratings, read_source
     from ordinalrbm.files.survey import apply
     from ordinalrbm.storage import model_file
 
@@ -111,13 +112,13 @@ def read_material(
         raise DataError(f"File '{path}' is a model, not data; give a file with answers or ratings.")
     settings, layout = settings or options.SurveySettings(), layout or AS_IT_IS
     as_survey = settings.survey or settings.schema is not None
-    if in_parts and not as_survey and layout.duplicates == "error":
+    if in_parts and not as_survey and layout.duplicates == "error" and not layout.where:
         # Files that are no ratings in Parquet, or damaged, are refused below.
         with suppress(DataError):
             unread = ParquetRatings(path, layout)
             return Material(unread.source, unread=unread)
     with stage("reading the file"):
-        source = read(path)
+        source = read(path) if as_survey else read_source(path, layout)
     if not as_survey and (layout.names_columns or is_ratings(source)):
         if known is None:
             with stage("checking the file"):
@@ -352,13 +353,13 @@ def survey_for(
 
 
 def ratings_for(model: RatingModel, path: Path, data: Path, columns: options.RatingColumns) -> pd.DataFrame:
-    from ordinalrbm.files.formats import read
-    from ordinalrbm.files.ratings import checked_ratings, is_ratings
+    from ordinalrbm.files.ratings import checked_ratings, is_ratings, read_source
     from ordinalrbm.storage import model_file
 
     if model_file.is_model(data):
         raise DataError(f"File '{data}' is a model, not data; give a file with ratings.")
-    source, layout = read(data), columns.known_to(model)
+    layout = columns.known_to(model)
+    source = read_source(data, layout)
     if not layout.names_columns and not is_ratings(source):
         how = " ".join(layout.saying(name, "COLUMN") for name in ("user", "item", "rating"))
         raise DataError(
@@ -402,8 +403,8 @@ def titles_table(named: str | None) -> pd.DataFrame | None:
 
     if named is None:
         return None
-    file, _, column = (named, "", "") if split_sheet(Path(named))[0].exists() else named.rpartition(":")
-    check_files(Path(file or named))
+    file, _, column = (named, "", "") if split_sheet(place(named))[0].exists() else named.rpartition(":")
+    check_files(place(file or named))
     frame = read(file).frame
     ids = (candidates(frame.columns, "item") or list(frame.columns))[0]
     others = [name for name in frame.columns if name != ids]

@@ -6,6 +6,7 @@ import csv
 import functools
 import inspect
 import math
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
@@ -17,6 +18,7 @@ import typer
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import ESTIMATORS
+from ordinalrbm.runtime.places import place
 
 if TYPE_CHECKING:
     from ordinalrbm.data.scales import Scale
@@ -241,6 +243,7 @@ _DUPLICATES = (
     "If a user has rated an item more than once: refuse, take the latest (the last line where there "
     "are no times), or the mean, rounded to a label."
 )
+_WHERE = "Of Parquet files only rows such as 'year>=2020'; repeat the option for further conditions."
 
 
 @dataclass(frozen=True)
@@ -250,6 +253,7 @@ class RatingColumns(PairColumns):
     rating_column: Annotated[str | None, _column("ratings")] = None
     time_column: Annotated[str | None, _column("times")] = None
     duplicates: Annotated[Duplicates, typer.Option(help=_DUPLICATES)] = Duplicates.ERROR
+    where: Annotated[_Columns, option("CONDITION", _WHERE)] = None
 
     def to_learn(self, scale: str | None, needs_times: bool) -> Layout:
         """How to read ratings to learn from; times also where the latest rating is wanted."""
@@ -257,8 +261,18 @@ class RatingColumns(PairColumns):
             {"scale": "--scale", "survey": "--survey"},
             scale=None if scale is None else written_scale(scale),
             duplicates=self.duplicates.value,
+            where=self._conditions(),
             needs_times=needs_times or self.duplicates is Duplicates.LAST,
         )
+
+    def _conditions(self) -> tuple[tuple[str, str, str], ...]:
+        found = [re.fullmatch(r"\s*(.*?)\s*([<>!=]=|[<>=])\s*(.*?)\s*", one) for one in self.where or ()]
+        if not all(found):
+            raise DataError(
+                "--where is no condition; write a column, an operator and a value, such as 'year>=2020'."
+            )
+        parts = [one.groups() for one in found if one is not None]
+        return tuple((column, "==" if how == "=" else how, value) for column, how, value in parts)
 
     def known_to(self, model: RatingModel) -> Layout:
         from ordinalrbm.data.scales import Scale
@@ -267,12 +281,13 @@ class RatingColumns(PairColumns):
         return self.layout(
             scale=scale,
             duplicates=self.duplicates.value,
+            where=self._conditions(),
             needs_times=self.duplicates is Duplicates.LAST,
             has_own_scales=scale is None,
         )
 
 
-COLUMN_OPTIONS = ("user_column", "item_column", "rating_column", "time_column", "duplicates")
+COLUMN_OPTIONS = ("user_column", "item_column", "rating_column", "time_column", "duplicates", "where")
 
 
 # Options of surveys, of ratings, and of both that matter to learning only.
@@ -315,6 +330,7 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(**given: object) -> None:
+        given = {name: place(value) if isinstance(value, Path) else value for name, value in given.items()}
         for name, own in options.items():
             given[name] = hints[name](**{option.name: given.pop(option.name) for option in own})
         command(**given)

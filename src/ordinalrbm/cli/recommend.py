@@ -86,10 +86,10 @@ def recommend(
 
 
 def _with_newcomers(model: Any, path: Path, columns: RatingColumns, output: Output) -> RatingModel:
-    from ordinalrbm.files.formats import read
-    from ordinalrbm.files.ratings import checked_ratings
+    from ordinalrbm.files.ratings import checked_ratings, read_source
 
-    new = inputs.with_known_ids(model, checked_ratings(read(path), columns.known_to(model)))
+    layout = columns.known_to(model)
+    new = inputs.with_known_ids(model, checked_ratings(read_source(path, layout), layout))
     wider = model.fold_in(new[["user", "item", "rating"]])
     n_users = len(wider.users_) - len(model.users_)
     n_items = len(wider.items_) - len(model.items_)

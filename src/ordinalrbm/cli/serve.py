@@ -16,6 +16,7 @@ from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import option
 from ordinalrbm.cli.process import Stopped
 from ordinalrbm.errors import DataError
+from ordinalrbm.runtime.places import place
 
 if TYPE_CHECKING:
     from ordinalrbm.serve import ServedModel
@@ -102,7 +103,9 @@ def _served(models: list[str], titles: list[str]) -> list[ServedModel]:
 def _named(given: str) -> tuple[str, Path]:
     """The name of a model and its file."""
     name, equals, rest = given.partition("=")
-    path = Path(rest if equals else given)
+    if "://" in name:  # of an address it is a part
+        equals = ""
+    path = place(rest if equals else given)
     name = name if equals else path.stem
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", name):
         raise DataError(

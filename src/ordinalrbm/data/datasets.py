@@ -1,15 +1,13 @@
 """Data that comes with the library, and readers of well-known data that cannot."""
 
-import gzip
 import os
 import re
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import BinaryIO, Literal, cast, overload
+from typing import BinaryIO, Literal, overload
 
 import numpy as np
 import pandas as pd
@@ -18,6 +16,7 @@ from pyarrow import csv as arrow_csv
 
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError
+from ordinalrbm.runtime.places import place, stream
 
 __all__ = ["load_food_world_cup", "read_libimseti", "read_movielens", "read_netflix"]
 
@@ -178,7 +177,7 @@ def read_netflix(path: StrPath) -> pd.DataFrame:
 
 def _find(path: StrPath, *patterns: str) -> list[Path]:
     """The file itself, or those of a folder that have the first of these names that there is."""
-    path, wanted = Path(path), " or ".join(patterns)
+    path, wanted = place(path), " or ".join(patterns)
     if path.is_file():
         return [path]
     if not path.is_dir():
@@ -208,12 +207,9 @@ def _number_in(file: Path) -> tuple[int, str]:
 @contextmanager
 def _open(path: Path) -> Iterator[BinaryIO]:
     try:
-        with path.open("rb") as file:
-            is_compressed = file.read(2) == b"\x1f\x8b"
-            file.seek(0)
-            with gzip.GzipFile(fileobj=file) if is_compressed else file as unpacked:
-                yield cast(BinaryIO, unpacked)
-    except (OSError, EOFError, zlib.error) as error:
+        with stream(path) as file:
+            yield file
+    except OSError as error:
         raise DataError(f"File '{path}' cannot be read ({error}); give it as it was published.") from error
 
 

@@ -1,11 +1,11 @@
 """The one door for data frames (pandas, polars, Arrow, DuckDB, ...): results have the type of the input.
 
-Any frame that narwhals knows is accepted; lazy frames and DuckDB relations are collected first.
+Any frame that narwhals knows is accepted, and datasets and batches of Arrow; what is lazy is collected first.
 Behind the door a column is a NumPy array or an array of pandas.
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import narwhals as nw
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from ordinalrbm.errors import DataError, DataTypeError
 
@@ -108,12 +109,18 @@ class Frame:
         return nw.from_dict(new).to_native()
 
 
-def as_frame(data: Any) -> Frame | None:
-    """Look at a frame without copying it; None if the data is no frame."""
+def as_frame(data: Any, choose: Callable[[list[str]], list[str]] = list) -> Frame | None:
+    """Look at a frame without copying it; None if the data is no frame.
+
+    Of what is still to be read or computed, these are only the columns that are chosen by their names.
+    """
+    if isinstance(data, Frame):
+        return data
     if isinstance(data, pd.DataFrame):  # its names may be anything, and come twice
         return Frame(data, list(data.columns), len(data))
     if isinstance(data, _NO_FRAMES):
         return None
+    data = gathered(data, choose)
     try:
         found = nw.from_native(data, pass_through=True)
     except nw.exceptions.DuplicateError as error:
@@ -122,8 +129,24 @@ def as_frame(data: Any) -> Frame | None:
         return None
     schema = found.collect_schema()  # Arrow does not know that an Enum of DuckDB has an order
     if isinstance(found, nw.LazyFrame):
-        found = found.collect()
+        schema = nw.Schema({name: schema[name] for name in choose(schema.names())})
+        found = found.select(schema.names()).collect()
     return Frame(found.to_native(), schema.names(), len(found), schema)
+
+
+def gathered(data: Any, choose: Callable[[list[str]], list[str]] = list) -> Any:
+    """A dataset, or batches one after the other, as a table; anything else as it is."""
+    if isinstance(data, ds.Dataset):
+        return data.to_table(columns=choose(data.schema.names))
+    if not isinstance(data, Iterator | pa.RecordBatchReader):
+        return data
+    tables = []
+    for batch in data:
+        frame = frame_of(pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch, "A batch")
+        tables.append(nw.from_native(frame.native, eager_only=True).select(choose(frame.names)).to_arrow())
+    if not tables:
+        raise DataError("There are no batches; an iterator can be used once, so give a new one.")
+    return pa.concat_tables(tables, promote_options="permissive")
 
 
 def frame_of(data: Any, what: str) -> Frame:

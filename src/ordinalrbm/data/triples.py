@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -142,13 +143,19 @@ def as_triples(data: Any, columns: Sequence[str] | None = None, sample_weight: A
         return as_triples(data, columns).weighted(sample_weight)
     if isinstance(data, Part):
         data = data.table()
-    if sample_weight is not None and as_frame(data) is None:
+
+    def choose(names: list[str]) -> list[str]:
+        found = [candidates(names, role) for role in COLUMNS] if columns is None else [list(columns)]
+        used = {sample_weight, *candidates(names, "timestamp"), *chain.from_iterable(found)}
+        return [name for name in names if name in used or not all(found)]
+
+    frame = as_frame(data, choose)
+    if sample_weight is not None and frame is None:
         raise _no_weights(sample_weight, "are no frame")
     if sp.issparse(data):
         return _from_sparse(data)
     if isinstance(data, tuple):
         return _from_arrays(data)
-    frame = as_frame(data)
     if frame is None:
         raise DataTypeError(
             f"Ratings must be {FRAMES}, a tuple of three arrays (user, item, rating) or a "

@@ -7,7 +7,6 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from ordinalrbm.estimators.correlations import target_of
 from ordinalrbm.estimators.validation import check_weights, check_whole
 from ordinalrbm.files.tables_out import write_reading
 from ordinalrbm.runtime.display import Readable, two_digits
+from ordinalrbm.runtime.places import place
 from ordinalrbm.runtime.threads import seed_from, threads
 from ordinalrbm.stats.design import Sample, SurveyDesign
 from ordinalrbm.stats.rotation import Rotation
@@ -216,15 +216,15 @@ class FactorReading(Readable):
 
     def to_excel(self, path: str | os.PathLike) -> None:
         """Write loadings, reliability and correlations to an .xlsx file, a sheet each."""
-        write_reading(Path(path).with_suffix(".xlsx"), self)
+        write_reading(place(path).with_suffix(".xlsx"), self)
 
     def to_word(self, path: str | os.PathLike) -> None:
         """Write the loadings to a .docx file as a table in APA form."""
-        write_reading(Path(path).with_suffix(".docx"), self)
+        write_reading(place(path).with_suffix(".docx"), self)
 
     def to_latex(self, path: str | os.PathLike) -> None:
         r"""Write the loadings to a .tex file as a table in APA form, to be ``\input``."""
-        write_reading(Path(path).with_suffix(".tex"), self)
+        write_reading(place(path).with_suffix(".tex"), self)
 
     def curves(self, item: str, factor: str = "Factor 1", n_points: int = 61) -> pd.DataFrame:
         """Item response curves: how likely each level is along a factor, and the information.

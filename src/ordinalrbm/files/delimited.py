@@ -4,10 +4,8 @@ Sheets of a workbook are read as text, too, and become a source in the same way.
 """
 
 import csv
-import gzip
 import io
 import re
-import zlib
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +18,7 @@ from pyarrow import csv as arrow_csv
 from ordinalrbm.data.frames import column_to_pandas
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.blocks import each
+from ordinalrbm.runtime.places import stream
 from ordinalrbm.schema.source import Format, Source, as_number, name_of, unreadable
 
 # What programs write for an empty cell among numbers. Among text, each could be an answer; "None"
@@ -101,37 +100,23 @@ def _emptied(
 
 
 def _unpacked(path: Path) -> bytes:
-    with path.open("rb") as file:
-        start = file.read(_LOOK)
-        file.seek(0)
-        if start[:2] == b"\x1f\x8b":
-            try:
-                return _lines_of(path, gzip.GzipFile(fileobj=file))
-            except (OSError, EOFError, zlib.error) as error:
-                raise unreadable(path, error) from error
-        if path.name.lower().endswith(".gz"):
-            raise unreadable(path, "it is not packed with gzip")
-        _refuse_binary(path, start)
-        return file.read()
-
-
-def _lines_of(path: Path, file: gzip.GzipFile) -> bytes:
-    """What is packed in a file, unless it is no text or has no lines.
+    """What is in a file, unless it is no text or has no lines.
 
     A few MB can be unpacked to many GB, so each piece is looked at before the next is unpacked.
     """
     content, in_line = io.BytesIO(), 0
-    while piece := file.read(_PIECE):
-        if not content.tell():
-            _refuse_binary(path, piece[:_LOOK])
-        end = max(piece.rfind(b"\n"), piece.rfind(b"\r"))
-        in_line = len(piece) - end if end >= 0 else in_line + len(piece)
-        if in_line > _BLOCK:
-            raise DataError(
-                f"File '{path}' has a line of more than {_BLOCK >> 20} MB, which no table has; "
-                "check that it is complete and what its ending says."
-            )
-        content.write(piece)
+    with stream(path) as file:
+        while piece := file.read(_PIECE):
+            if not content.tell():
+                _refuse_binary(path, piece[:_LOOK])
+            end = max(piece.rfind(b"\n"), piece.rfind(b"\r"))
+            in_line = len(piece) - end if end >= 0 else in_line + len(piece)
+            if in_line > _BLOCK:
+                raise DataError(
+                    f"File '{path}' has a line of more than {_BLOCK >> 20} MB, which no table has; "
+                    "check that it is complete and what its ending says."
+                )
+            content.write(piece)
     return content.getvalue()
 
 

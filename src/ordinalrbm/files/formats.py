@@ -6,7 +6,7 @@ Codes stay as they are stored, user-missing ones too; `schema.infer` proposes wh
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ordinalrbm.data.frames import TableLike, frame_of, with_exact_integers
@@ -24,6 +25,8 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.files import delimited
 from ordinalrbm.runtime.blocks import each
 from ordinalrbm.runtime.paths import split_sheet
+from ordinalrbm.runtime.places import place, random_access, unpacked
+from ordinalrbm.schema.schema import did_you_mean
 from ordinalrbm.schema.source import (
     Format,
     Source,
@@ -38,16 +41,24 @@ from ordinalrbm.schema.source import (
 
 __all__ = ["Source", "from_frame", "read"]
 
+Choice = Callable[[list[str]], list[str]]
+Condition = tuple[str, str, Any]
 
-def read(path: StrPath) -> Source:
+
+def read(path: StrPath, choose: Choice | None = None, where: Sequence[Condition] = ()) -> Source:
     r"""Read a file whose ending gives its format.
 
     Parameters
     ----------
     path : str or path
         ``.sav``, ``.zsav``, ``.por`` (SPSS), ``.dta`` (Stata), ``.xpt`` (SAS), ``.xlsx`` (the first
-        sheet, or that of ``file.xlsx:Sheet``), ``.csv``, ``.tsv`` (also with ``.gz``), or
-        ``.parquet``; or a folder of Parquet files, partitioned or not.
+        sheet, or that of ``file.xlsx:Sheet``), ``.csv``, ``.tsv``, or ``.parquet``, each also packed
+        in ``.gz``, ``.zst`` or ``.zip``; or a folder of Parquet files, partitioned or not. Addresses
+        such as ``s3://bucket/pupils.csv`` and ``zip://pupils.csv::all.zip`` are read by fsspec.
+    choose : function of the names of the columns, optional
+        Which of them are read of Parquet files; by default all.
+    where : sequence of (column, operator, value)
+        Rows of Parquet files that are read, with ``==``, ``!=``, ``<``, ``<=``, ``>`` or ``>=``.
 
     Raises
     ------
@@ -64,8 +75,12 @@ def read(path: StrPath) -> Source:
     0   f           4
     1   m           2
     """
-    file, sheet = split_sheet(Path(path))
+    file, sheet = split_sheet(place(path))
+    with reading(file):
+        file = unpacked(file)
     kind = format_on_disk(file)
+    if where and kind != "parquet":
+        raise DataError(f"Rows of {what(file)} cannot be chosen with where; only those of Parquet files can.")
     with reading(file):
         if kind in ("csv", "tsv"):
             source = delimited.read(file, kind)
@@ -74,7 +89,7 @@ def read(path: StrPath) -> Source:
 
             source = excel.read(file, sheet)
         elif kind == "parquet":
-            source = _read_parquet(file)
+            source = _read_parquet(file, choose, where)
         else:
             from ordinalrbm.files import statistical  # the reader of SPSS files takes its time
 
@@ -157,8 +172,22 @@ def refuse_twice(names: list[str], where: str) -> None:
         raise DataError(f"{where} has more than one column named {twice[0]!r}; rename all but one.")
 
 
-def _read_parquet(path: Path) -> Source:
-    table = _folder_table(path) if path.is_dir() else _file_table(path)
+def _read_parquet(path: Path, choose: Choice | None, where: Sequence[Condition]) -> Source:
+    folder = path if path.is_dir() else None
+    files = [path] if folder is None else parquet_files(folder)
+    columns = None
+    if choose is not None or where:
+        schemas = [with_partitions(_schema(file).empty_table(), file, folder).schema for file in files]
+        names = list(dict.fromkeys(name for schema in schemas for name in schema.names))
+        for column in {one[0] for one in where} - set(names):
+            raise DataError(
+                f"{what(path)} has no column {column!r}{did_you_mean(column, names)}; correct it."
+            )
+        columns = names if choose is None else choose(names)
+    size = sum(file.stat().st_size for file in files)
+    tables = each(lambda file: _file_table(file, folder, columns, where), files, size)
+    # Columns that only some files have are kept, empty elsewhere.
+    table = pa.concat_tables(tables, promote_options="permissive") if len(tables) > 1 else tables[0]
     frame = with_exact_integers(_to_pandas(table, path), table)
     return Source(path, "parquet", name_of(path), plain_frame(frame))
 
@@ -178,12 +207,44 @@ def _to_pandas(table: pa.Table, path: Path) -> pd.DataFrame:
         ) from error
 
 
-def _file_table(path: Path) -> pa.Table:
-    # Of columns with one name, Arrow's own message is a riddle.
-    refuse_twice(pq.read_schema(path).names, what(path))
-    table = pq.read_table(path, partitioning=None)
-    refuse_wrong_text(table, path)
-    return table
+def _schema(path: Path) -> pa.Schema:
+    schema = pq.read_schema(random_access(path))
+    refuse_twice(schema.names, what(path))  # Arrow's own message is a riddle
+    return schema
+
+
+def _file_table(
+    file: Path, folder: Path | None, columns: list[str] | None, where: Sequence[Condition]
+) -> pa.Table:
+    """The columns of a file, and the rows for which all conditions hold."""
+    schema = _schema(file)
+    own = [one for one in where if one[0] in schema.names]
+    others, parts = [one for one in where if one not in own], pa.table({"": pa.nulls(1)})
+    if others and not (parts := with_partitions(parts, file, folder)).filter(_all_hold(others, parts)):
+        return with_partitions(schema.empty_table(), file, folder)
+    read_now = [name for name in schema.names if columns is None or name in columns]
+    rows = _all_hold(own, schema.empty_table()) if own else None
+    table = pq.read_table(random_access(file), columns=read_now, filters=rows, partitioning=None)
+    refuse_wrong_text(table, file)
+    table = with_partitions(table, file, folder)
+    return table.select([name for name in columns or table.column_names if name in table.column_names])
+
+
+def _all_hold(where: Sequence[Condition], table: pa.Table) -> pc.Expression:
+    """What Arrow reads rows by; a column that is not in a file has no value there."""
+    typed = []
+    for column, how, value in where:
+        if column not in table.column_names:
+            return pc.scalar(False)
+        kind = table.schema.field(column).type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        try:
+            typed.append((column, how, pa.scalar(str(value)).cast(kind)))
+        except pa.ArrowException as error:
+            raise DataError(
+                f"Column {column!r} holds values of type {kind}, and where has {value!r}; give such a value."
+            ) from error
+    return pq.filters_to_expression(typed)
 
 
 def refuse_wrong_text(table: pa.Table, path: Path) -> None:
@@ -198,17 +259,9 @@ def refuse_wrong_text(table: pa.Table, path: Path) -> None:
             ) from error
 
 
-def _folder_table(folder: Path) -> pa.Table:
-    files = parquet_files(folder)
-    size = sum(file.stat().st_size for file in files)
-    tables = each(lambda file: with_partitions(_file_table(file), file, folder), files, size)
-    # Columns that only some files have are kept, empty elsewhere.
-    return pa.concat_tables(tables, promote_options="permissive")
-
-
-def with_partitions(table: pa.Table, file: Path, folder: Path) -> pa.Table:
+def with_partitions(table: pa.Table, file: Path, folder: Path | None) -> pa.Table:
     """The table of a file with a column for each folder like year=2020 that the file is in."""
-    for part in file.relative_to(folder).parts[:-1]:
+    for part in () if folder is None else file.relative_to(folder).parts[:-1]:
         name, is_partition, quoted = part.partition("=")
         if is_partition and name not in table.column_names:
             value = unquote(quoted)

@@ -15,6 +15,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.files import formats
 from ordinalrbm.files.ratings import AS_IT_IS, Layout, columns_of
 from ordinalrbm.runtime import process_group
+from ordinalrbm.runtime.places import place, random_access
 from ordinalrbm.schema.source import Source, StrPath, name_of, what
 
 
@@ -34,7 +35,7 @@ class ParquetRatings:
     """
 
     def __init__(self, path: StrPath, layout: Layout = AS_IT_IS) -> None:
-        self.path = Path(path)
+        self.path = place(path)
         if formats.format_on_disk(self.path) != "parquet":
             raise DataError(
                 f"File '{path}' is no Parquet file, which alone can be read in parts; convert it "
@@ -56,7 +57,7 @@ class ParquetRatings:
 
     def _outline(self, file: Path) -> pa.Schema:
         """The columns of a file; its row groups are noted."""
-        with pq.ParquetFile(file) as opened:
+        with pq.ParquetFile(random_access(file)) as opened:
             for number in range(opened.num_row_groups):
                 n_rows = opened.metadata.row_group(number).num_rows
                 self._row_groups.append(_RowGroup(file, number, 2 * self.n_ratings + n_rows))
@@ -84,7 +85,7 @@ class ParquetRatings:
         return frame.set_axis(list(COLUMNS), axis=1)
 
     def _read(self, file: Path, numbers: list[int]) -> pa.Table:
-        with pq.ParquetFile(file) as opened:
+        with pq.ParquetFile(random_access(file)) as opened:
             there = [name for name in self._columns if name in opened.schema_arrow.names]
             table = opened.read_row_groups(numbers, columns=there)
         formats.refuse_wrong_text(table, file)

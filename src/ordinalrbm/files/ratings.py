@@ -1,9 +1,9 @@
 """Files that hold ratings, and tables of users and items: their columns under the names used here."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ from ordinalrbm.data.recency import as_times, read_times
 from ordinalrbm.data.scales import OFF_SCALE, Scale, shorten
 from ordinalrbm.data.triples import COLUMNS, candidates
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.formats import read
+from ordinalrbm.files.formats import Condition, read
 from ordinalrbm.schema.source import Source, StrPath
 
 TIME, WEIGHT = "timestamp", "weight"
@@ -33,6 +33,7 @@ class Layout:
     # What the command line calls the arguments of `read_rating_file`.
     options: Mapping[str, str] = field(default_factory=dict)
     weight: str | None = None  # name of the column of weights, if there is one
+    where: tuple[Condition, ...] = ()  # rows of Parquet files that are read
     has_own_scales: bool = False  # whether items have scales of their own: ratings are not checked here then
 
     @property
@@ -63,6 +64,7 @@ def read_rating_file(
     time: str | None = None,
     scale: Any = None,
     duplicates: Duplicates = "error",
+    where: Sequence[Condition] = (),
 ) -> pd.DataFrame:
     r"""Read a file of ratings into a table that the models of ratings take.
 
@@ -78,6 +80,10 @@ def read_rating_file(
     duplicates : {"error", "last", "mean"}
         Several ratings of one item by one user: refused; the latest one, or the last row where
         there are no times; the label that is nearest to their mean, of two the higher one.
+
+    where : sequence of (column, operator, value)
+        Rows of Parquet files that are read, such as ``[("year", ">=", 2020)]``; others are not looked
+        into where partitions or statistics tell that they have none of these.
 
     Returns
     -------
@@ -104,7 +110,20 @@ def read_rating_file(
     given = {"user": user, "item": item, "rating": rating, TIME: time}
     columns = {name: column for name, column in given.items() if column is not None}
     known = scale if scale is None or isinstance(scale, Scale) else Scale(tuple(scale))
-    return checked_ratings(read(path), Layout(columns, known, duplicates))
+    layout = Layout(columns, known, duplicates, where=tuple(where))
+    return checked_ratings(read_source(path, layout), layout)
+
+
+def read_source(path: StrPath, layout: Layout = AS_IT_IS) -> Source:
+    """A file that may be of ratings; of these, only the columns that are used are read if it can."""
+
+    def choose(names: list[str]) -> list[str]:
+        roles = {name: layout.columns.get(name) for name in (*COLUMNS, TIME)}
+        found = {name: candidates(names, name) if said is None else [said] for name, said in roles.items()}
+        used = {layout.weight, *chain.from_iterable(found.values())}
+        return [name for name in names if name in used or not all(found[role] for role in COLUMNS)]
+
+    return read(path, choose, layout.where)
 
 
 # ---- columns ----------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """SPSS, Stata and SAS transport files, with labels, missing values and formats."""
 
+import os
 import re
 from functools import partial
 from pathlib import Path
@@ -58,12 +59,12 @@ def read(path: Path, kind: Format) -> Source:
 
 def _parsed(path: Path, kind: Format) -> tuple[pd.DataFrame, Any, tuple[str, ...]]:
     if kind == "por":  # whose reader knows neither encodings nor user-missing codes, which are empty
-        reader = partial(_portable, str(path))
+        reader = partial(_portable, os.fspath(path))
     elif kind == "xpt":
-        reader = partial(pyreadstat.read_xport, str(path), disable_datetime_conversion=True)
+        reader = partial(pyreadstat.read_xport, os.fspath(path), disable_datetime_conversion=True)
     else:
         read_file = pyreadstat.read_dta if kind == "dta" else pyreadstat.read_sav
-        reader = partial(read_file, str(path), user_missing=True, disable_datetime_conversion=True)
+        reader = partial(read_file, os.fspath(path), user_missing=True, disable_datetime_conversion=True)
     try:
         return *reader(), ()
     except UnicodeDecodeError:
@@ -94,7 +95,7 @@ def _untagged(path: Path, frame: pd.DataFrame, meta: Any) -> tuple[pd.DataFrame,
     tagged = list(meta.missing_user_values)
     if not tagged:
         return frame, {}
-    again, _ = pyreadstat.read_dta(str(path), usecols=tagged, disable_datetime_conversion=True)
+    again, _ = pyreadstat.read_dta(os.fspath(path), usecols=tagged, disable_datetime_conversion=True)
     tags = {}
     for name in tagged:
         tags[name] = np.array([f".{v}" if isinstance(v, str) else "" for v in frame[name]], dtype=object)

@@ -19,6 +19,7 @@ from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.formats import from_frame, read
 from ordinalrbm.runtime.display import Readable
+from ordinalrbm.runtime.places import place
 from ordinalrbm.schema.batteries import skipped_rows
 from ordinalrbm.schema.infer import propose
 from ordinalrbm.schema.missing_labels import SORTS, Sort, sort_of
@@ -290,7 +291,7 @@ def read_survey(
     source = read(data) if isinstance(data, str | os.PathLike) else from_frame(data)
     schema = propose(source) if schema is None else schema
     if schema_path is not None:
-        schema = override(schema, read_text(Path(schema_path)), f"File '{schema_path}'")
+        schema = override(schema, read_text(place(schema_path)), f"File '{schema_path}'")
     return apply(source, schema, design)
 
 

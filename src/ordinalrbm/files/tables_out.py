@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ordinalrbm.errors import DataError
+from ordinalrbm.runtime.places import place
 from ordinalrbm.runtime.printable import printable
 from ordinalrbm.storage.atomic import atomic_write
 
@@ -77,7 +78,7 @@ def write_reading(path: str | Path, reading: Any, more: Iterable[PrintedTable] =
 
     ``reading`` is what ``factor_solution`` of a model gives; further tables may follow.
     """
-    make = apa_tables if is_printed(Path(path)) else sheets
+    make = apa_tables if is_printed(place(path)) else sheets
     write_tables(path, [*make(reading), *more])
 
 
@@ -137,7 +138,7 @@ def _note(reading: Any) -> str:
 
 
 def write_tables(path: str | Path, tables: Sequence[PrintedTable]) -> None:
-    target = Path(path)
+    target = place(path)
     writers: dict[str, Callable[[Path, Sequence[PrintedTable]], None]]
     writers = {".xlsx": write_workbook, ".docx": _write_word, ".tex": _write_latex}
     if target.suffix.lower() not in writers:

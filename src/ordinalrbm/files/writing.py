@@ -18,7 +18,6 @@ take for a formula can be escaped; in a workbook it is text anyway.
 
 from __future__ import annotations
 
-import gzip
 import re
 import struct
 import warnings
@@ -37,6 +36,7 @@ from pyreadstat import PyreadstatError, ReadstatError
 from ordinalrbm.data.tables import IMPUTATION, Encoded
 from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.files import survey, tables_out
+from ordinalrbm.runtime.places import packing, place
 from ordinalrbm.schema.schema import BLANK, Code, Column, Schema
 from ordinalrbm.schema.source import (
     Format,
@@ -169,7 +169,7 @@ def answers_written(
 
     Then of several files that belong together, all are written or none.
     """
-    target = Path(path)
+    target = place(path)
     frame, filled, cells = _filled(_as_frame(answers), source, schema, fill)
     with _written(target, _writer(target, frame, source, schema, filled, escape_formulas)):
         yield cells
@@ -191,7 +191,7 @@ def imputations_written(
     that are filled are plainly missing in the original there, because Stata never imputes .a to .z.
     The file replaces its target when the block ends without an error.
     """
-    target = Path(path)
+    target = place(path)
     kind = format_of(target)
     parts = [_filled(_as_frame(each), source, schema, fill) for each in imputations]
     whole, filled = _stacked(source, [frame for frame, _, _ in parts], parts[0][1], kind)
@@ -277,7 +277,7 @@ def _under_names(source: Source, schema: Schema, names: dict[str, str]) -> tuple
 
 
 def write_table(path: StrPath, frame: pd.DataFrame, escape_formulas: bool = False) -> None:
-    r"""Write a table as .csv, .tsv (both also with .gz), .xlsx or .parquet, without its index.
+    r"""Write a table as .csv, .tsv (both also with .gz or .zst), .xlsx or .parquet, without its index.
 
     Whole numbers are written without a decimal point, gaps among them or not. With
     ``escape_formulas``, text in .csv and .tsv that a spreadsheet would take for a formula gets an
@@ -292,7 +292,7 @@ def write_table(path: StrPath, frame: pd.DataFrame, escape_formulas: bool = Fals
     ...     print(file.read_text().splitlines())
     ['item\trating', 'a\t4', 'b\t']
     """
-    target = Path(path)
+    target = place(path)
     with _written(target, _table_writer(target, frame, escape_formulas)):
         pass
 
@@ -304,7 +304,7 @@ def write_labelled(
 
     Other formats have no labels; their files are those of `write_table`.
     """
-    target = Path(path)
+    target = place(path)
     source = Source(None, "frame", target.stem, frame, questions=labels)
     with _written(target, _writer(target, frame, source, Schema(()), {}, escape_formulas)):
         pass
@@ -323,11 +323,8 @@ def _table_writer(target: Path, frame: pd.DataFrame, escape_formulas: bool) -> C
 
     def write(file: Path) -> None:
         with file.open("wb") as opened:
-            to: Any = opened
-            if target.name.lower().endswith(".gz"):
-                # Without name and time, so that equal tables are equal files.
-                to = gzip.GzipFile("", "wb", fileobj=opened, mtime=0)
-            with to:
+            codec = {".gz": "gzip", ".zst": "zstd"}.get(packing(target))
+            with pa.CompressedOutputStream(opened, codec) if codec else opened as to:
                 plain.to_csv(to, sep="\t" if kind == "tsv" else ",", index=False, lineterminator="\n")
 
     return write

@@ -26,6 +26,7 @@ from ordinalrbm.files.survey import Survey, apply
 from ordinalrbm.pages.page import Page, Progress
 from ordinalrbm.pages.ratings import ratings_page
 from ordinalrbm.pages.survey import check_group, model_page, survey_page
+from ordinalrbm.runtime.places import place
 from ordinalrbm.schema.infer import propose
 from ordinalrbm.schema.schema import from_json
 from ordinalrbm.schema.source import StrPath
@@ -87,7 +88,7 @@ def report(
         )
     seed = {} if subject.survey is None else {"random_state": random_state}
     subject.write(subject.page(**seed, **options), out, tables)
-    return Path(out)
+    return place(out)
 
 
 def _is_path(given: Any) -> bool:
@@ -138,8 +139,8 @@ class Subject:
     def write(self, page: Page, out: StrPath, tables: StrPath | None = None) -> None:
         """Write the page, and its tables to a file of their own if they are wanted."""
         if tables is not None:
-            self._write_tables(page, Path(tables))
-        with atomic_write(Path(out)) as file:
+            self._write_tables(page, place(tables))
+        with atomic_write(place(out)) as file:
             file.write_text(page, encoding="utf-8")
 
     def _write_tables(self, page: Page, path: Path) -> None:
@@ -177,7 +178,7 @@ def learnt(
 
 def check_tables(path: StrPath, argument: str = "tables") -> None:
     """Refuse a file that cannot hold tables, before hours of learning."""
-    target = Path(path)
+    target = place(path)
     if target.suffix.lower() != ".xlsx" and not tables_out.is_printed(target):
         raise DataError(
             f"{argument} '{path}' has another ending than .xlsx, .docx and .tex; give one of these."

@@ -20,7 +20,8 @@ Missing = Code | tuple[float, float]  # a code, or a range of codes with both en
 StrPath = str | os.PathLike[str]
 Format = Literal["sav", "zsav", "por", "dta", "xpt", "xlsx", "csv", "tsv", "parquet", "frame"]
 
-ENDINGS = (".sav", ".zsav", ".por", ".dta", ".xpt", ".xlsx", ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
+ENDINGS = (".sav", ".zsav", ".por", ".dta", ".xpt", ".xlsx", ".csv", ".tsv", ".parquet")
+PACKED_TEXT = tuple(text + packed for text in (".csv", ".tsv") for packed in (".gz", ".zst"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +77,7 @@ class Source:
 
 def _ending(path: Path) -> str:
     name = path.name.lower()
-    return max((end for end in ENDINGS if name.endswith(end)), key=len, default="")
+    return max((end for end in (*ENDINGS, *PACKED_TEXT) if name.endswith(end)), key=len, default="")
 
 
 def format_of(path: Path) -> Format:
@@ -109,7 +110,7 @@ def name_of(path: Path) -> str:
 
 
 def what(path: Path) -> str:
-    return f"Folder '{path}'" if os.path.isdir(path) else f"File '{path}'"
+    return f"Folder '{path}'" if path.is_dir() else f"File '{path}'"
 
 
 def plain_code(value: object) -> Code | None:

@@ -7,10 +7,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 from ordinalrbm.errors import DataError
+from ordinalrbm.runtime.places import place
 from ordinalrbm.serve.service import Service, service_for
 from ordinalrbm.storage import model_file
 
@@ -31,7 +31,7 @@ class ServedModel:
     """
 
     def __init__(self, name: str, path: str | os.PathLike, titles: Mapping[str, str] | None = None) -> None:
-        self.name, self.path, self.titles = name, Path(path), titles or {}
+        self.name, self.path, self.titles = name, place(path), titles or {}
         self._lock = threading.Lock()
         self.error: str | None = None  # why the file as it is now was not loaded
         self._stamp = self._stamp_now()
@@ -41,7 +41,7 @@ class ServedModel:
         """What changes when the file does."""
         try:
             found = self.path.stat()
-        except OSError:
+        except (OSError, DataError):
             return ()
         return found.st_ino, found.st_mtime_ns, found.st_size
 

@@ -1,7 +1,7 @@
 """Files that are there whole or not at all, and folders that one process at a time writes to.
 
-A file is written under another name first, then moved. The system releases a lock when the process
-that holds it dies.
+A file is written under another name first, then moved; to an address it is sent when it is whole. The
+system releases a lock when the process that holds it dies.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ordinalrbm.errors import DataError, DiskError
+from ordinalrbm.runtime.places import Address, place
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -35,8 +36,12 @@ _OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 @contextmanager
 def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     """Yield a file to write to, which replaces ``path`` when all has gone well, or raise DataError."""
-    target = Path(path)
+    target = place(path)
     check_writable(target)
+    if isinstance(target, Address):
+        with target.written() as file:
+            yield file
+        return
     final = Path(os.path.realpath(target))  # a link stays, what it leads to is replaced
     # The name is known before the file is there, so that Ctrl-C never leaves one behind.
     file = final.with_name(f"{_UNFINISHED}{secrets.token_hex(6)}")
@@ -56,7 +61,10 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
 
 
 def check_writable(path: str | os.PathLike) -> None:
-    target = Path(path)
+    target = place(path)
+    if isinstance(target, Address):
+        target.check_writable()
+        return
     try:
         if not target.parent.is_dir():
             raise DataError(f"Folder '{target.parent}' does not exist; create it or write elsewhere.")

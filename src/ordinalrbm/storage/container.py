@@ -28,6 +28,7 @@ from safetensors import SafetensorError, safe_open
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime import __version__
 from ordinalrbm.runtime.blocks import each
+from ordinalrbm.runtime.places import Address, place
 
 FORMAT = "ordinalrbm"
 MAJOR, MINOR = 2, 0
@@ -171,14 +172,14 @@ class Contents(NamedTuple):
 @contextmanager
 def opened(path: str | os.PathLike) -> Iterator[Contents]:
     """A file of ours with its header verified; whatever is wrong with it is a DataError."""
-    target = Path(path)
+    target = place(path)
     if target.is_dir():
         raise DataError(f"'{target}' is a folder; give a model file.")
     if not target.is_file():
         raise DataError(f"File '{target}' does not exist; give the path that was saved to.")
     try:
         # Opened once: another file may take the place of this one at any time.
-        with target.open("rb", buffering=0) as file:
+        with open(target, "rb", buffering=0) as file:
             front = _read_front(file)
             # Not by a map, which would end the process should the file get shorter meanwhile.
             with safe_open(_name_of(file, target), "np", backend="pread") as layout:
@@ -199,9 +200,10 @@ def is_ours(path: str | os.PathLike) -> bool:
     """Whether a file begins like one of ours, whatever is in it."""
     try:
         # What is no file, such as a pipe, would let us wait for ever.
-        if not Path(path).is_file():
+        target = place(path)
+        if not target.is_file():
             return False
-        with open(path, "rb") as file:
+        with target.raw() if isinstance(target, Address) else open(target, "rb") as file:
             return file.read(_LENGTH + len(_MAGIC)).endswith(_MAGIC)
     except (OSError, ValueError):
         return False

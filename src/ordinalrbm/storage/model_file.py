@@ -12,12 +12,12 @@ import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ordinalrbm.errors import DataError
+from ordinalrbm.runtime.places import place
 from ordinalrbm.storage import container
 from ordinalrbm.storage.atomic import atomic_write
 from ordinalrbm.storage.container import Header
@@ -155,7 +155,7 @@ def estimator_of(path: str | os.PathLike, header: Header) -> tuple[str, str]:
     if kind == CHECKPOINT:
         raise DataError(
             f"File '{path}' is a checkpoint, of a fit that may not have ended, and no model; use fit(..., "
-            f"checkpoint='{Path(path).parent}') with the data and settings of that fit to go on from it."
+            f"checkpoint='{place(path).parent}') with the data and settings of that fit to go on from it."
         )
     if not isinstance(kind, str) or kind not in _estimators():
         raise DataError(

@@ -16,6 +16,7 @@ import numpy as np
 
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.durations import seconds_of
+from ordinalrbm.runtime.places import refuse_address
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.atomic import LEFT_OVER, LOCK, check_writable, lock_folder
@@ -135,7 +136,7 @@ class Checkpoints:
         resume: bool = True,
         among: Group | Alone = ALONE,
     ) -> None:
-        self.folder, self.among = None if folder is None else Path(folder), among
+        self.folder, self.among = None if folder is None else refuse_address(folder, "Checkpoints"), among
         self.interval = interval(every)
         self.identity: Header = {}
         self._found: dict[str, _Found] = {}
