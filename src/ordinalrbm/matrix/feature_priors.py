@@ -241,7 +241,7 @@ class CutSets:
         """(G, W): average features times weights, for each length."""
         kept = self._kept
         if kept is None or kept[0] is not weights:
-            kept = (weights, self.features @ weights[: self.features.shape[1]])
+            kept = (weights, self.features[:, : len(weights)] @ weights[: self.features.shape[1]])
             object.__setattr__(self, "_kept", kept)
         return kept[1]
 
