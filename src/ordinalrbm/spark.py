@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from ordinalrbm import cluster
+from ordinalrbm.data.triples import COLUMNS
 
 _PIECE = 1 << 26  # bytes of a model file that travel as one row
 
@@ -32,7 +33,8 @@ def fit(dataframe: Any, estimator: Any, num_processes: int, **options: Any) -> A
     cluster.package("pyspark", "spark")
     columns = cluster.columns_to_learn(estimator, num_processes, "num_processes", dataframe.columns)
     quoted = ("`" + name.replace("`", "``") + "`" for name in columns)
-    parts = dataframe.select(*quoted).repartition(num_processes)
+    # Under other names: those with a point are not for mapInArrow.
+    parts = dataframe.select(*quoted).toDF(*COLUMNS).repartition(num_processes)
     work = partial(_learn, estimator, options)
     outcomes = parts.mapInArrow(work, "content binary, error string", barrier=True).collect()
     return cluster.learnt(outcomes, estimator)

@@ -31,7 +31,9 @@ def ratings() -> pd.DataFrame:
     taste = rng.normal(size=(50, 2))[user] * rng.normal(size=(40, 2))[item]
     stars = np.clip(np.rint(3 + taste.sum(axis=1) + rng.normal(0, 0.7, 1500)), 1, 5).astype(np.int64)
     frame = pd.DataFrame({"user.id": [f"ü{k}" for k in user], "date": 0, "movieId": item, "stars": stars})
-    return frame.rename(columns={"user.id": "userId"}).drop_duplicates(["userId", "movieId"])
+    return frame.rename(columns={"user.id": "userId"}).drop_duplicates(
+        ["userId", "movieId"], ignore_index=True
+    )
 
 
 @cache

@@ -52,7 +52,7 @@ def test_nothing_at_all_is_said_to_be_nothing():
     [
         (orbm.GaussianMF(), 2, ["user", "item", "rating"], "not GaussianMF; learn that in a single process"),
         (orbm.OrdinalMF(posterior="sampled"), 2, ["user", "item", "rating"], "not posterior='sampled'"),
-        (orbm.OrdinalMF(), 0, ["user", "item", "rating"], "processes must be an integer of at least 1"),
+        (orbm.OrdinalMF(), 0, ["user", "item", "rating"], "'processes' parameter must be a whole number"),
         (orbm.OrdinalMF(), 2, ["user", "item", "mark"], "no column 'rating', only"),
     ],
 )
@@ -82,9 +82,8 @@ def test_a_model_is_loaded_once_and_a_new_one_takes_its_place():
 
     for name in ("one", "one", "two"):
         found = question.answer(users, name, content)
-        assert found.to_pandas()[["user", "item"]].equals(
-            model().recommend(["ü3", "nobody"], 2)[["user", "item"]]
-        )
+        truth = model().recommend(["ü3", "nobody"], 2)
+        assert found.to_pandas()[["user", "item"]].equals(truth[["user", "item"]])
     assert len(asked) == 2
 
 
@@ -94,9 +93,9 @@ def test_a_model_is_loaded_once_and_a_new_one_takes_its_place():
         ("predict", orbm.CumulativeRBM(), ["user", "item"], {}, "must be one of ratings"),
         ("predict", None, ["user", "thing"], {}, "no column 'item'"),
         ("predict", None, ["user", "item", "prediction"], {}, "'prediction' already"),
-        ("predict", None, ["user", "item"], {"rule": "best"}, "rule must be"),
+        ("predict", None, ["user", "item"], {"rule": "best"}, "'rule' parameter must be"),
         ("recommend", None, ["item"], {}, "no column 'user'"),
-        ("recommend", None, ["user"], {"n": 0}, "n must be"),
+        ("recommend", None, ["user"], {"n": 0}, "'n' parameter must be"),
     ],
 )
 def test_wrong_questions_are_refused_before_anything_starts(method, fitted, names, options, said):
@@ -117,10 +116,10 @@ class Nothing:
             raise ModuleNotFoundError(name=name)
 sys.meta_path.insert(0, Nothing())
 from ordinalrbm import OrdinalMF, mlflow, ray, spark
-calls = [lambda: spark.fit(None, OrdinalMF(), 2), lambda: ray.fit(None, OrdinalMF(), 2), lambda: mlflow.load_model("x")]
-for call in calls:
+given = {spark.fit: (None, OrdinalMF(), 2), ray.fit: (None, OrdinalMF(), 2), mlflow.load_model: ("x",)}
+for call, some in given.items():
     try:
-        call()
+        call(*some)
     except ValueError as error:
         print(error)
 """

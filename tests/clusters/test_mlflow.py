@@ -20,9 +20,8 @@ from ordinalrbm import mlflow as flavor
 mlflow = pytest.importorskip("mlflow")
 pytestmark = [
     only_long,
-    pytest.mark.filterwarnings("ignore:.*An input example was not provided"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # of its database
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore"),  # of what MLflow imports
+    pytest.mark.filterwarnings("error:::ordinalrbm"),
 ]
 PAIRS = pd.DataFrame({"user": ["ü1", "ü2", "nobody"], "item": [3, 4, 5]})
 

@@ -15,9 +15,8 @@ pyspark = pytest.importorskip("pyspark")
 pytestmark = [
     only_long,
     pytest.mark.skipif(shutil.which("java") is None, reason="needs Java"),
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets of Spark's own
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore"),  # of what Spark imports
+    pytest.mark.filterwarnings("error:::ordinalrbm"),
 ]
 
 
