@@ -8,6 +8,9 @@ DOCS_READY := .venv/.docs-ready
 TORCH := .venv-torch/bin
 TORCH_READY := .venv-torch/.ready
 
+CLUSTERS := .venv-clusters/bin
+CLUSTERS_READY := .venv-clusters/.ready
+
 LOWEST := .venv-lowest/bin
 LOWEST_READY := .venv-lowest/.ready
 
@@ -15,15 +18,15 @@ LOWEST_READY := .venv-lowest/.ready
 # seconds, without it in ten.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long test-torch test-lowest bench-gpu lint docs pictures clean
+.PHONY: demo test test-long test-torch test-clusters test-lowest bench-gpu lint docs pictures clean
 
 demo: $(DEMO_READY)
 	$(BIN)/ordinalrbm demo
 
 # Several processes share the cores: a thread that waits must not keep one busy, and products of
 # matrices are done by one.
-test test-long test-torch: export OMP_WAIT_POLICY = passive
-test test-long test-torch: export OPENBLAS_NUM_THREADS = 1
+test test-long test-torch test-clusters: export OMP_WAIT_POLICY = passive
+test test-long test-torch test-clusters: export OPENBLAS_NUM_THREADS = 1
 test-torch: export OMP_NUM_THREADS = 1
 
 # Each process of pytest-xdist would compile the kernels for itself: they are compiled before.
@@ -36,12 +39,18 @@ test-long: $(READY)
 	$(BIN)/python tests/warm_up.py
 	ORDINALRBM_LONG=1 $(BIN)/pytest -q -n auto --dist loadfile --durations=30
 	$(BIN)/python benchmarks/model_files.py
+	$(MAKE) test-clusters
 
 # The GPU engine, in Triton's interpreter where there is no GPU; and several processes. The file that
 # takes longest comes first.
 test-torch: $(TORCH_READY)
 	$(TORCH)/python tests/warm_up.py
 	$(TORCH)/pytest -q -n auto --dist loadfile --no-loadscope-reorder --durations=15 tests/conformance/test_conformance_of_engines.py tests/gpu tests/distributed
+
+# A real Spark, which needs Java, a real Ray and a real MLflow: with the long tests before a release.
+test-clusters: $(CLUSTERS_READY)
+	$(CLUSTERS)/python tests/warm_up.py
+	ORDINALRBM_LONG=1 $(CLUSTERS)/pytest -q tests/clusters
 
 # What needs a GPU; with the python that has a torch for it, for example PYTHON=python3.
 bench-gpu:
@@ -101,6 +110,12 @@ $(TORCH_READY): pyproject.toml
 	$(TORCH)/python -m pip install --quiet --no-compile --editable '.[test]' torch==2.13.0 triton==3.9.0
 	touch $(TORCH_READY)
 
+$(CLUSTERS_READY): pyproject.toml
+	$(PYTHON) -m venv .venv-clusters
+	$(CLUSTERS)/python -m pip install --quiet --upgrade pip
+	$(CLUSTERS)/python -m pip install --quiet --no-compile --editable '.[test,spark,ray,mlflow]' torch==2.13.0
+	touch $(CLUSTERS_READY)
+
 clean:
-	rm -rf .venv .venv-torch .venv-lowest build site *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-torch .venv-clusters .venv-lowest build site *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -17,14 +17,17 @@ import pytest
 HERE = Path(__file__).parent
 # Whatever else cannot be imported is an error, ours included.
 MAY_BE_MISSING = [
-    "arviz", "fastapi", "filelock", "httpx2", "hypothesis", "jinja2", "matplotlib", "mpmath", "polars",
-    "pyarrow", "pydantic", "pyreadstat", "rich", "safetensors", "starlette", "threadpoolctl", "torch",
-    "tqdm", "triton", "typer", "uvicorn",
+    "arviz", "fastapi", "filelock", "httpx2", "hypothesis", "jinja2", "matplotlib", "mlflow", "mpmath",
+    "polars", "pyarrow", "pydantic", "pyreadstat", "pyspark", "ray", "rich", "safetensors", "starlette",
+    "threadpoolctl", "torch", "tqdm", "triton", "typer", "uvicorn",
 ]  # fmt: skip
 MISSING = {package for package in MAY_BE_MISSING if not find_spec(package)}
 # Tests that show what they need only when they run, in processes of their own.
 NEEDED = {
     "tests/cli": ["pyreadstat", "safetensors", "filelock"],
+    "tests/clusters/test_mlflow.py": ["mlflow"],
+    "tests/clusters/test_ray.py": ["ray", "torch"],
+    "tests/clusters/test_spark.py": ["pyspark", "torch"],
     "tests/distributed": ["torch", "safetensors", "filelock"],
     "tests/distributed/test_torchrun.py": ["pyreadstat"],
     "tests/extreme/test_extreme_commands.py": ["pyreadstat", "safetensors", "filelock"],

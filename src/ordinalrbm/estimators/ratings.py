@@ -34,6 +34,7 @@ from ordinalrbm.engine import memory
 from ordinalrbm.engine.gpu.device import initialising_device, working_on_named
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import side_features
+from ordinalrbm.estimators.card import Carded
 from ordinalrbm.estimators.persistence import kept_ratings, restored_ratings
 from ordinalrbm.estimators.recommendation import Serving, reading
 from ordinalrbm.estimators.side_features import NO_FEATURES, SideFeatures, extended, read_side
@@ -124,10 +125,9 @@ class _Trained(NamedTuple):
     data: TrainingData
     fitted: Fitted
     demand: Demand
-    settings: Settings  # of the demand
 
 
-class RatingModel(Serving, BaseEstimator):
+class RatingModel(Serving, Carded, BaseEstimator):
     """What all models of ratings share.
 
     Parameters
@@ -396,10 +396,9 @@ class RatingModel(Serving, BaseEstimator):
                 fitted = self._learn(data, seed, checkpoints)
             with stage("demand"):
                 loaded = fitted.loaded if choices is data else None
-                settings = self._demand_settings(read, first.result().columns.shape[1])
-                wanted = self._learn_demand(choices, first.result(), loaded, settings)
+                wanted = self._learn_demand(choices, first.result(), loaded)
         # The device has better uses for its memory.
-        return _Trained(data, fitted._replace(loaded=None), wanted, settings)
+        return _Trained(data, fitted._replace(loaded=None), wanted)
 
     def _finish(self, read: ReadRatings, trained: _Trained) -> None:
         """Keep what was learnt, in the order of the ids."""
@@ -410,7 +409,7 @@ class RatingModel(Serving, BaseEstimator):
         if not isinstance(known, RemoteRatings):
             with threads(self.n_jobs), stage("demand"):
                 past, liked = Past(known.observations, known.age), lowest_liked(known)[:-1]
-                blend = trained.settings.blend(past, liked, read.seed)
+                blend = self._demand_settings(past, liked, read.seed).blend(past, liked, read.seed)
                 self.demand_ = trained.demand.after_learning(known.observations)._replace(blend=blend)
 
     def _group(self) -> process_group.Group | process_group.Alone:
@@ -424,23 +423,22 @@ class RatingModel(Serving, BaseEstimator):
 
     def _first_demand(self, data: TrainingData, seed: int) -> implicit_als.Factors:
         known = data.observations
-        n_factors = min(self.demand_factors, known.n_rows, known.n_columns)
-        return implicit_als.start(known, n_factors, seed)
+        return implicit_als.start(known, self._demand_width(known), seed)
 
-    def _demand_settings(self, read: ReadRatings, n_factors: int) -> Settings:
-        """By a part of the ratings that is held out; of shared ratings, the usual ones."""
-        if not self.validation_fraction or isinstance(read.among, process_group.Group):
+    def _demand_width(self, known: Any) -> int:
+        return min(self.demand_factors, known.n_rows, known.n_columns)
+
+    def _demand_settings(self, past: Past, liked: np.ndarray, seed: int) -> Settings:
+        """By a part of the choices that is held out."""
+        if not self.validation_fraction:
             return Settings()
-        past = Past(read.known.observations, read.known.age)
+        n_factors = self._demand_width(past.answers)
         try:
-            liked = lowest_liked(read.known)[:-1]
-            return chosen(past, liked, n_factors, self.validation_fraction, read.seed)
+            return chosen(past, liked, n_factors, self.validation_fraction, seed)
         except KeyboardInterrupt:
             return Settings()
 
-    def _learn_demand(
-        self, data: TrainingData, first: implicit_als.Factors, loaded: Loaded | None, settings: Settings
-    ) -> Demand:
+    def _learn_demand(self, data: TrainingData, first: implicit_als.Factors, loaded: Loaded | None) -> Demand:
         """Which items users choose, in the order of the ids; nothing of it if Ctrl-C comes."""
         none = Demand.none(data.row_position.size, data.column_position.size)
         n_factors = first.columns.shape[1]

@@ -1,0 +1,164 @@
+"""What :mod:`ordinalrbm.spark` and :mod:`ordinalrbm.ray` share.
+
+An engine brings the ratings as Arrow tables, one to each of its processes, and says where these can
+meet; they learn by torch's process group as those of torchrun do, and the first gives back the
+model as the bytes of its file. Predictions are made table by table.
+"""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from ordinalrbm.data.triples import COLUMNS, found_columns
+from ordinalrbm.errors import DataError, DataTypeError, LostError
+from ordinalrbm.estimators.ordinal_mf import OrdinalMF
+from ordinalrbm.estimators.ratings import RatingModel
+from ordinalrbm.estimators.validation import check_whole
+from ordinalrbm.files.parquet_parts import RatingsPart
+from ordinalrbm.storage.model_file import load
+
+_OF_THE_RUN = ("n_jobs", "verbose", "device", "random_state")  # which files do not keep, or not as given
+
+
+def package(name: str, extra: str) -> Any:
+    """The module of another package; where that is missing, an error names what to install."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise DataError(
+            f'This needs {error.name}, which is not installed; pip install "ordinalrbm[{extra}]".'
+        ) from error
+
+
+class Place(NamedTuple):
+    """Which of the processes this is, and where they meet."""
+
+    rank: int
+    size: int
+    address: str  # host:port of the first process's store
+    store: Any = None  # of the first process itself
+
+
+Outcome = tuple[bytes, str]  # the model file, of the first process; or what is wrong with the ratings
+
+
+def columns_to_learn(estimator: Any, size: int, name: str, columns: list[str]) -> list[str]:
+    """Those of users, items and ratings; what several processes cannot learn is refused."""
+    if not isinstance(estimator, OrdinalMF) or estimator.posterior == "sampled":
+        given = "posterior='sampled'" if isinstance(estimator, OrdinalMF) else type(estimator).__name__
+        raise DataTypeError(
+            f"Clusters learn an OrdinalMF with the posterior 'variational' or 'point', not {given}; learn "
+            "that in a single process."
+        )
+    check_whole(name, size, 1)
+    return found_columns(columns, COLUMNS)
+
+
+def meeting_point(host: str) -> tuple[Any, str]:
+    """A store at a free port of the first process, and its address for the others."""
+    dist = package("torch.distributed", "distributed")
+    store = dist.TCPStore(host, 0, is_master=True, wait_for_workers=False)
+    return store, f"{host}:{store.port}"
+
+
+@contextmanager
+def _joined(place: Place) -> Iterator[None]:
+    if place.size == 1:
+        yield
+        return
+    dist = package("torch.distributed", "distributed")
+    host, _, port = place.address.rpartition(":")
+    store = place.store or dist.TCPStore(host, int(port), is_master=False)
+    dist.init_process_group("gloo", store=store, rank=place.rank, world_size=place.size)
+    try:
+        yield
+    finally:  # the engine may use this process again
+        dist.destroy_process_group()
+
+
+def learn(estimator: Any, ratings: pa.Table, place: Place, n_jobs: int, options: dict[str, Any]) -> Outcome:
+    """Learn with the other processes, of which each brings some rows: users, items and ratings."""
+    own = {"n_jobs": estimator.n_jobs or n_jobs, "verbose": estimator.verbose and place.rank == 0}
+    part = RatingsPart(tuple(ratings.columns) if ratings.num_rows else ([], [], []))
+    try:
+        with _joined(place):
+            model = clone(estimator).set_params(**own).fit(part, **options)
+        return b"" if place.rank else to_bytes(model), ""
+    except LostError:  # the engine has an error of the lost process, which tells more
+        raise
+    except DataError as error:
+        return b"", str(error)
+
+
+def learnt(outcomes: Iterable[Outcome], estimator: Any) -> Any:
+    """The fitted estimator, by what the processes ended with; the one that was given stays as it is."""
+    contents, errors = zip(*outcomes, strict=True)
+    if any(errors):
+        raise DataError(next(filter(None, errors)))
+    return from_bytes(b"".join(contents)).set_params(**{k: getattr(estimator, k) for k in _OF_THE_RUN})
+
+
+def to_bytes(model: Any) -> bytes:
+    """The bytes of a model's file."""
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(path := Path(folder) / "model.orbm")
+        return path.read_bytes()
+
+
+def from_bytes(content: bytes) -> Any:
+    """The model whose file these bytes are; they are checked as any file."""
+    with tempfile.TemporaryDirectory() as folder:
+        (path := Path(folder) / "model.orbm").write_bytes(content)
+        return load(path)
+
+
+_KEPT: dict[str, Any] = {}  # the last model of this process, by a name of its own
+
+
+class Question(NamedTuple):
+    """What a model is asked about each table of users, or of users and items."""
+
+    method: Literal["predict", "recommend"]
+    columns: list[str]
+    added: dict[str, pa.DataType]  # columns of the answer that the table has not
+    options: dict[str, Any]
+
+    @classmethod
+    def of(cls, method: Any, model: Any, columns: list[str], options: dict[str, Any]) -> Question:
+        """For tables with these columns; what is wrong is said now, and not by a worker."""
+        if not isinstance(model, RatingModel):
+            raise DataTypeError(
+                f"The model must be one of ratings, such as OrdinalMF, not {type(model).__name__}."
+            )
+        check_is_fitted(model, "models_")
+        if method == "predict" and "prediction" in columns:
+            raise DataError("The pairs have a column 'prediction' already; rename or drop it.")
+        asked = found_columns(columns, COLUMNS[: 2 if method == "predict" else 1])
+        first = (model.users_.labels[:1], model.items_.labels[:1])[: len(asked)]
+        found = getattr(model, method)(*first, **options)
+        found = pa.table({"prediction": found}) if method == "predict" else pa.Table.from_pandas(found)
+        return cls(method, asked, {one.name: one.type for one in found.schema if one.name != "user"}, options)
+
+    def answer(self, table: pa.Table, name: str, content: Callable[[], bytes]) -> pa.Table:
+        """The table with predictions, or lists; by the model of this name, which each process loads once."""
+        if name not in _KEPT:
+            _KEPT.clear()
+            _KEPT[name] = from_bytes(content()).set_params(n_jobs=1)
+        found = getattr(_KEPT[name], self.method)(*(table[one] for one in self.columns), **self.options)
+        if self.method == "recommend":
+            return found
+        return table.append_column("prediction", pa.array(found, self.added["prediction"]))
+
+
+def users_table(model: Any, users: Any) -> pa.Table:
+    """These users, or all that the model knows if they are "all"."""
+    return pa.table({"user": model.users_.labels if isinstance(users, str) and users == "all" else users})

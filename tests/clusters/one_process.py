@@ -1,0 +1,64 @@
+"""What one process makes of ratings, and what is asked of every engine."""
+
+import os
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import ordinalrbm as orbm
+
+SOURCE = str(Path(orbm.__file__).resolve().parents[1])
+SETTINGS = {"n_epochs": 4, "random_state": 3}
+
+
+def environment() -> dict[str, str]:
+    """Of the workers: the code that is tested, and one thread each."""
+    return {
+        "PYTHONPATH": SOURCE,
+        "NUMBA_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "PATH": os.environ["PATH"],
+    }
+
+
+def ratings() -> pd.DataFrame:
+    """With ids that are text, other names than ours, times, and a user who has rated almost everything."""
+    rng = np.random.default_rng(1)
+    user, item = (rng.integers(0, size, 1500) for size in (50, 40))
+    user[:200] = 0
+    taste = rng.normal(size=(50, 2))[user] * rng.normal(size=(40, 2))[item]
+    stars = np.clip(np.rint(3 + taste.sum(axis=1) + rng.normal(0, 0.7, 1500)), 1, 5).astype(np.int64)
+    frame = pd.DataFrame({"user.id": [f"ü{k}" for k in user], "date": 0, "movieId": item, "stars": stars})
+    return frame.rename(columns={"user.id": "userId"}).drop_duplicates(
+        ["userId", "movieId"], ignore_index=True
+    )
+
+
+@cache
+def model() -> orbm.OrdinalMF:
+    """What one process learns, which knows nothing of times either."""
+    return orbm.OrdinalMF(4, **SETTINGS).fit(ratings().drop(columns="date"))
+
+
+def assert_same_model(found: orbm.OrdinalMF) -> None:
+    truth = model()
+    assert found.get_params() == truth.get_params()
+    assert found.ratings_.to_frame().equals(truth.ratings_.to_frame())
+    np.testing.assert_allclose(found.history_["validation"], truth.history_["validation"], atol=1e-5)
+    for name in ("user_biases_", "item_biases_"):
+        np.testing.assert_allclose(getattr(found, name), getattr(truth, name), atol=1e-4)
+    np.testing.assert_allclose(*(each.predict_proba("ü7", range(40)) for each in (found, truth)), atol=1e-5)
+    lists, true_lists = (each.recommend("all", n=3) for each in (found, truth))
+    assert lists[["user", "item"]].equals(true_lists[["user", "item"]])
+
+
+def assert_same_table(found: pd.DataFrame, truth: pd.DataFrame, by: list[str]) -> None:
+    found, truth = (each.sort_values(by).reset_index(drop=True) for each in (found, truth))
+    pd.testing.assert_frame_equal(found.astype(truth.dtypes), truth, rtol=1e-5)
+
+
+def predicted(rule: str) -> pd.DataFrame:
+    known = ratings()
+    return known.assign(prediction=model().predict(known["userId"], known["movieId"], rule))
