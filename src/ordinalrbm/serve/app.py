@@ -170,7 +170,7 @@ def _routes_of(served: ServedModel, settings: Settings, app: FastAPI) -> APIRout
     return router
 
 
-def _token_check(token: str | None) -> Callable[..., None]:
+def _token_check(token: str | None) -> Callable[..., Any]:
     async def check(authorization: Annotated[str, Header()] = "") -> None:
         if token is None:
             raise HTTPException(403, "This server takes no changes; start it with --token-file FILE.")
