@@ -6,7 +6,8 @@
 Two processes learn, each with one thread: executors of a local cluster of Spark, which are processes
 of their own, or workers of Ray. They are given a folder of Parquet files; one process learns from the
 same ratings beside them, unless they are made up. Memory is the most that processes of a kind had
-resident at once, looked at four times a second; kernels are compiled before.
+resident at once, looked at four times a second, of all on this machine: let no other Spark or Ray run
+beside it. Kernels are compiled before.
 """
 
 from __future__ import annotations

@@ -24,16 +24,15 @@ def environment() -> dict[str, str]:
 
 
 def ratings() -> pd.DataFrame:
-    """With ids that are text, other names than ours, times, and a user who has rated almost everything."""
+    """With ids that are text, other names than ours, and times; groups of users choose other items."""
     rng = np.random.default_rng(1)
-    user, item = (rng.integers(0, size, 1500) for size in (50, 40))
-    user[:200] = 0
-    taste = rng.normal(size=(50, 2))[user] * rng.normal(size=(40, 2))[item]
-    stars = np.clip(np.rint(3 + taste.sum(axis=1) + rng.normal(0, 0.7, 1500)), 1, 5).astype(np.int64)
-    frame = pd.DataFrame({"user.id": [f"ü{k}" for k in user], "date": 0, "movieId": item, "stars": stars})
-    return frame.rename(columns={"user.id": "userId"}).drop_duplicates(
-        ["userId", "movieId"], ignore_index=True
-    )
+    user = rng.integers(0, 150, 3000)
+    of_group = user % 4 * 10 + rng.integers(0, 10, user.size)
+    item = np.where(rng.random(user.size) < 0.8, of_group, rng.integers(0, 40, user.size))
+    taste = (user % 3 - 1) * (item % 5 - 2) / 2 + rng.normal(0, 0.7, user.size)
+    stars = np.clip(np.rint(3.5 + taste), 1, 5).astype(np.int64)
+    frame = pd.DataFrame({"userId": [f"ü{k}" for k in user], "date": 0, "movieId": item, "stars": stars})
+    return frame.drop_duplicates(["userId", "movieId"], ignore_index=True)
 
 
 @cache
@@ -50,6 +49,7 @@ def assert_same_model(found: orbm.OrdinalMF) -> None:
     for name in ("user_biases_", "item_biases_"):
         np.testing.assert_allclose(getattr(found, name), getattr(truth, name), atol=1e-4)
     np.testing.assert_allclose(*(each.predict_proba("ü7", range(40)) for each in (found, truth)), atol=1e-5)
+    assert truth.demand_.blend is not None  # there is something to choose by
     lists, true_lists = (each.recommend("all", n=3) for each in (found, truth))
     assert lists[["user", "item"]].equals(true_lists[["user", "item"]])
 

@@ -79,7 +79,8 @@ def test_it_is_served_by_mlflow(folder):
         asked = {"dataframe_records": PAIRS.to_dict("records"), "params": {"rule": "mode"}}
         found = _answer(f"http://127.0.0.1:{port}/invocations", asked, server)
     finally:
-        os.killpg(server.pid, 15)
+        if server.poll() is None:
+            os.killpg(server.pid, 15)
         server.wait()
     assert found["predictions"] == model().predict(PAIRS["user"], PAIRS["item"], "mode").tolist()
 
