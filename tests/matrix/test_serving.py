@@ -359,6 +359,21 @@ def test_who_has_no_vectors_says_so(name):
         learnt(name).vectors()
 
 
+def test_many_newcomers_at_once_get_the_lists_of_each_alone(model):
+    rng = np.random.default_rng(4)
+    new = pd.DataFrame(
+        {"user": np.repeat([f"new{k}" for k in range(12)], 4), "item": rng.choice(model.items_.labels, 48)}
+    )
+    new = new.assign(rating=rng.integers(1, 6, 48)).drop_duplicates(["user", "item"])
+    together = model.recommend(ratings=new, n=5)
+    for user in ("new0", "new7"):
+        alone, own = (
+            model.recommend(ratings=new[new["user"] == user], n=5),
+            together[together["user"] == user],
+        )
+        np.testing.assert_allclose(alone["score"], own["score"], rtol=1e-4)
+
+
 def test_candidates_by_demand_hold_the_default_lists(model):
     vectors = model.vectors("demand")
     products = vectors.users @ vectors.items.T
