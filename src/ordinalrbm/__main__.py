@@ -33,9 +33,8 @@ def _leave_at_once_if_in_a_group(code: object) -> None:
     Threads of torch still wait for these then, and one of them can abort the process when it meets
     an interpreter that is gone. After a success there is no group any more.
     """
-    from ordinalrbm.runtime.process_group import current
-
-    if current() is not None:
+    process_group = sys.modules.get("ordinalrbm.runtime.process_group")  # there may be no memory for more
+    if process_group is not None and process_group.current() is not None:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()

@@ -359,7 +359,9 @@ def test_who_has_no_vectors_says_so(name):
         learnt(name).vectors()
 
 
-def test_many_newcomers_at_once_get_the_lists_of_each_alone(model):
+@pytest.mark.parametrize("name", ["ordinal", "ordinal point", "gaussian"])
+def test_many_newcomers_at_once_get_the_lists_of_each_alone(name):
+    model = learnt(name)
     rng = np.random.default_rng(4)
     new = pd.DataFrame(
         {"user": np.repeat([f"new{k}" for k in range(12)], 4), "item": rng.choice(model.items_.labels, 48)}
