@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import pandas as pd
+import inspect
 
+import pandas as pd
+from typer.models import OptionInfo
+
+from ordinalrbm import cli
 from ordinalrbm.cli.demo_run import as_ratings
 from ordinalrbm.cli.options import written_scale
 from ordinalrbm.cli.output import counted
@@ -52,3 +56,15 @@ def test_levels_in_words():
         levels_in_words(Column("Q", "ordinal", levels=(1, 2, 3, 4), names=("no", "2", "3", "yes")))
         == "1 no … 4 yes"
     )
+
+
+def test_options_named_as_their_metavar_say_so_themselves():
+    """Typer 0.27 would name them in capitals."""
+    found = []
+    for command in cli.app.registered_commands:
+        for parameter in inspect.signature(command.callback).parameters.values():
+            for about in getattr(parameter.annotation, "__metadata__", ()):
+                if isinstance(about, OptionInfo) and (about.metavar or "").lower() == parameter.name:
+                    found.append((parameter.name, about.default))  # where Typer has the first name
+    assert len(found) > 1
+    assert all(str(name).startswith("-") for _, name in found), found

@@ -73,6 +73,7 @@ _LISTS = ("top", "liked")
 
 _PROTOCOL = "Hide the last ratings of each user, or some at random; by default the last if there are times."
 _MIN_RATINGS = "Users with fewer ratings are learnt from, not tested."
+_TEST = "With a model: answers or ratings to test it on."
 _LIKED = (
     "The lowest rating of what lists should find; by default in the upper quarter of the scale, 4 of 1 to 5."
 )
@@ -93,7 +94,7 @@ def evaluate(
     ctx: typer.Context,
     target: options.DataOrModel,
     *,
-    data: Annotated[Path | None, option("DATA", "With a model: answers or ratings to test it on.")] = None,
+    data: Annotated[Path | None, option("DATA", _TEST, "--data")] = None,
     settings: Settings,
     columns: RatingColumns,
     device: options.DeviceOption = "cpu",

@@ -38,6 +38,7 @@ Duplicates = StrEnum("Duplicates", "ERROR LAST MEAN")  # which of several rating
 
 
 def option(metavar: str, text: str, *names: str, **more: Any) -> Any:
+    # Typer 0.27 writes an option in capitals where no name is given, and the metavar is the same word.
     return typer.Option(*names, metavar=metavar, help=text, **more)
 
 
@@ -206,7 +207,7 @@ class Settings(SurveySettings):
 
     factors: Annotated[int | None, option("K", _FACTORS, "--factors", "-k", min=1)] = None
     survey: Annotated[bool, flag("--survey", _SURVEY)] = False
-    model: Annotated[Model | None, option("MODEL", _MODELS)] = None
+    model: Annotated[Model | None, option("MODEL", _MODELS, "--model")] = None
     item_factors: Annotated[int | None, option("S", _ITEM_FACTORS, min=0)] = None
     scale: Annotated[str | None, option("LABELS", _SCALE)] = None
     users: Annotated[Path | None, option("FILE", "A table with features of users.")] = None

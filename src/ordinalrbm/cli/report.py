@@ -50,7 +50,7 @@ def report(
     *,
     out: Annotated[Path | None, out_option("By default survey-report.html for survey.sav.")] = None,
     open_it: Annotated[bool, flag("--open", "Open the page in a browser.")] = False,
-    data: Annotated[Path | None, option("DATA", "With a model: what to show it on.")] = None,
+    data: Annotated[Path | None, option("DATA", "With a model: what to show it on.", "--data")] = None,
     shown: Shown,
     sample: options.DesignColumns,
     settings: Settings,
