@@ -36,6 +36,7 @@ import ordinalrbm as orbm
 TOKEN = "only-for-the-hour-of-the-soak"
 LATE = 10.0  # seconds after which a new file must be live
 LIMIT = 1.05
+N_NEW = 200  # users who come by their ratings
 
 
 class Soak:
@@ -95,7 +96,8 @@ class Soak:
         items, number = self.table["item"].unique(), 0
         while self.goes_on:
             number += 1
-            user = int(rng.choice(self.users)) if number % 2 else 100_000 + number
+            # New users come until there are as many as can be: then nothing is left to grow.
+            user = int(rng.choice(self.users)) if number % 2 else 100_000 + number % (2 * N_NEW)
             some = [int(item) for item in rng.choice(items, 3, replace=False)]
             lines = [{"user": user, "item": item, "rating": int(rng.integers(1, 6))} for item in some]
             status, _ = await asked(connection, post_with_token("/models/live/ratings", {"ratings": lines}))
@@ -107,31 +109,47 @@ class Soak:
             self.counts["right answers after updates" if is_right else "WRONG AFTER UPDATES"] += 1
             await asyncio.sleep(1.0)
 
-    async def disturb(self, port: int) -> None:
-        rng = np.random.default_rng(3)
-        whole = post("/models/films/recommend", {"users": [1]})
+    async def send_garbage(self, port: int) -> None:
+        """Bytes that are no request, and bodies that end too early."""
+        rng, whole = np.random.default_rng(3), post("/models/films/recommend", {"users": [1]})
         while self.goes_on:
-            kind = int(rng.integers(3))
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            is_cut = bool(rng.integers(2))
             try:
-                if kind == 0:
-                    writer.write(rng.bytes(200) + b"\r\n\r\n")
-                elif kind == 1:
-                    writer.write(whole[:-4])
-                else:
-                    for byte in whole[:-1]:
-                        writer.write(bytes([byte]))
-                        await writer.drain()
-                        await asyncio.sleep(0.1)
-                if kind == 1:
+                writer.write(whole[:-4] if is_cut else rng.bytes(200) + b"\r\n\r\n")
+                if is_cut:
                     writer.write_eof()
-                answer = await asyncio.wait_for(reader.read(100), 40.0)
-                self.counts["disturbances refused" if b" 200 " not in answer else "GARBAGE ANSWERED"] += 1
+                await self.refuse(reader, "garbage refused")
             except OSError:
-                self.counts["disturbances refused"] += 1
+                self.counts["garbage refused"] += 1
             finally:
                 writer.close()
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.4)
+
+    async def be_slow(self, port: int) -> None:
+        """A client that sends ten bytes per second, and never the last."""
+        whole = post("/models/films/recommend", {"users": [1]})
+        while self.goes_on:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            try:
+                for byte in whole[:-1]:
+                    writer.write(bytes([byte]))
+                    await writer.drain()
+                    await asyncio.sleep(0.1)
+                await self.refuse(reader, "slow clients refused")
+            except OSError:
+                self.counts["slow clients refused"] += 1
+            finally:
+                writer.close()
+
+    async def refuse(self, reader: asyncio.StreamReader, what: str) -> None:
+        try:
+            answer = await asyncio.wait_for(reader.read(100), 40.0)
+        except TimeoutError:
+            what = "NEITHER ANSWERED NOR CLOSED"
+        else:
+            what = what if b" 200 " not in answer else "GARBAGE ANSWERED"
+        self.counts[what] += 1
 
     async def swap(self, workers: subprocess.Popen) -> None:
         for turn in range(1, self.n_swaps + 1):
@@ -166,7 +184,8 @@ class Soak:
         self.end = time.monotonic() + 60.0 * self.minutes
         tasks = [self.films_of(ports[0], "/models/films/recommend", may_break=False) for _ in range(n)]
         tasks += [self.films_of(ports[1], "/recommend", may_break=True) for _ in range(n)]
-        others = self.learn(ports[0]), self.disturb(ports[0]), self.disturb(ports[1]), self.swap(servers[1])
+        tasks += [way(port) for way in (self.send_garbage, self.be_slow) for port in ports]
+        others = self.learn(ports[0]), self.swap(servers[1])
         found = await asyncio.gather(self.watch(servers), *others, *tasks)
         return found[0]
 

@@ -359,7 +359,7 @@ def test_who_has_no_vectors_says_so(name):
         learnt(name).vectors()
 
 
-@pytest.mark.parametrize("name", ["ordinal", "ordinal point", "gaussian"])
+@pytest.mark.parametrize("name", MODELS)
 def test_many_newcomers_at_once_get_the_lists_of_each_alone(name):
     model = learnt(name)
     rng = np.random.default_rng(4)

@@ -67,7 +67,9 @@ def raw(port: int, content: bytes, *, is_whole: bool = False) -> bytes:
             if not is_whole:
                 line.shutdown(socket.SHUT_WR)
             return line.makefile("rb").read()
-        except (ConnectionResetError, BrokenPipeError):  # it has closed before all of it was read
+        except TimeoutError:
+            raise
+        except OSError:  # it has closed before all of it was read
             return b""
 
 

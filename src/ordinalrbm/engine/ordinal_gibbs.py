@@ -59,11 +59,15 @@ class DrawnSide(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """Which draws these are: ``kind`` tells rows from columns."""
+    """Which draws these are: ``kind`` tells rows from columns.
+
+    Rows that are drawn ``alike`` have the same random numbers, wherever they stand. Only the cores do that.
+    """
 
     seed: int
     number: int
     kind: int
+    alike: bool = False
 
 
 class _Words(NamedTuple):
@@ -75,6 +79,7 @@ class _Words(NamedTuple):
     width: np.uint64
     key0: np.uint64
     key1: np.uint64
+    row: np.int64  # what the place of a row counts: one, or nothing
 
 
 class _Work(NamedTuple):
@@ -250,7 +255,9 @@ def _words(sweep: Sweep) -> _Words:
     utility, factor, width = (
         np.uint64(stream(purpose, sweep.kind)) for purpose in (Purpose.UTILITY, Purpose.FACTOR, Purpose.WIDTH)
     )
-    return _Words(np.uint64(sweep.number), utility, factor, width, *split_seed(sweep.seed))
+    key0, key1 = split_seed(sweep.seed)
+    of_row = np.int64(not sweep.alike)
+    return _Words(np.uint64(sweep.number), utility, factor, width, key0, key1, of_row)
 
 
 def _work(answers: Observations, this: DrawnSide) -> _Work:
@@ -281,13 +288,18 @@ def _draw_rows(answers, this, other, thresholds, means, precision, words, work):
 
 
 @inlined
+def _fill_uniforms(uniform, n, d, purpose, words):
+    philox.fill_uniforms(uniform, n, d * words.row, words.sweep, purpose, words.key0, words.key1)
+
+
+@inlined
 def _draw_row(answers, this, other, thresholds, prior_mean, precision, words, work, d):
     column, level, shift, weight = answers
     thread = numba.get_thread_id()
     system, right = work.system[thread], work.solution[thread]
     uniform, features = work.uniform[thread], work.features[thread]
     own, width = this.factors[d], this.factors.shape[1]
-    philox.fill_uniforms(uniform, column.size, d, words.sweep, words.utility, words.key0, words.key1)
+    _fill_uniforms(uniform, column.size, d, words.utility, words)
     system[:] = np.float32(0.0)
     right[:] = np.float32(0.0)
     for a in range(width):
@@ -307,7 +319,7 @@ def _draw_row(answers, this, other, thresholds, prior_mean, precision, words, wo
                 features[:, e] *= numbers[4, e]
         _add_answers(features, numbers[5], n, system, right)
     _factorise(system, width)
-    philox.fill_uniforms(uniform, width, d, words.sweep, words.factor, words.key0, words.key1)
+    _fill_uniforms(uniform, width, d, words.factor, words)
     _draw_gaussian(system, right, uniform, own)
 
 
@@ -484,7 +496,7 @@ def _add_to_bins(answers, bin_of, this, other, thresholds, words, work, found, d
     column, level, shift, weight = answers
     thread = numba.get_thread_id()
     uniform, features, numbers = work.uniform[thread], work.features[thread], work.numbers[thread]
-    philox.fill_uniforms(uniform, column.size, d, words.sweep, words.utility, words.key0, words.key1)
+    _fill_uniforms(uniform, column.size, d, words.utility, words)
     offset, mean, drawn = numbers[0], numbers[1], numbers[5]
     for first in range(0, column.size, _TILE):
         some, of_some = column[first : first + _TILE], level[first : first + _TILE]
@@ -518,7 +530,7 @@ def _move_width(answers, this, other, thresholds, precision, words, work, d):
     thread, own = numba.get_thread_id(), (column, level, weight)
     uniform = work.uniform[thread]
     _set_means(column, this.factors[d], other.factors, shift, work.mean[thread])
-    philox.fill_uniforms(uniform, 2, d, words.sweep, words.width, words.key0, words.key1)
+    _fill_uniforms(uniform, 2, d, words.width, words)
     choice, chance = uniform[0], uniform[1]
     here = np.log(np.float64(this.width[d]))
     at_here, forward, narrow = _of_width(own, this, other, thresholds, precision, work, d, here)

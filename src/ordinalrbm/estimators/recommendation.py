@@ -116,7 +116,6 @@ class Serving:
     _drift: Callable[[], RowDrift | None]
     _read_times: Callable[[Any, Cells, str], np.ndarray | None]
 
-    @reading
     def recommend(
         self,
         users: IdsLike = None,
@@ -191,6 +190,28 @@ class Serving:
         >>> model.recommend(ratings={2: 3, 4: 1}, n=1).columns.tolist()
         ['item', 'rank', 'score']
         """
+        found = self._lists(
+            users, n, items, exclude, ratings, score, liked=liked, exclude_seen=exclude_seen, at=at
+        )
+        if isinstance(ratings, Mapping):
+            return frames.of_columns(found[1:], _OF_ONE)
+        return frames.like(frames.of_columns(found, _COLUMNS), users, ratings)
+
+    @reading
+    def _lists(
+        self,
+        users: IdsLike,
+        n: int,
+        items: IdsLike,
+        exclude: IdsLike,
+        ratings: RatingsLike,
+        score: Score,
+        *,
+        liked: Any,
+        exclude_seen: bool,
+        at: Any = None,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Users, items, ranks and scores: the columns that :meth:`recommend` makes a frame of."""
         if not hasattr(self, "models_"):
             check_is_fitted(self, "models_")  # which says so; it takes its time
         check_whole("n", n, 1)
@@ -199,10 +220,7 @@ class Serving:
         labels, position, index, new = self._asked(users, ratings)
         time = self._time_of_lists(at, new)
         best = self._best(position, index, new, wanted, exclude_seen=exclude_seen, time=time)
-        columns = (labels[best.query], self.ratings_.items.labels[best.item], best.rank, best.score)
-        if isinstance(ratings, Mapping):
-            return frames.of_columns(columns[1:], _OF_ONE)
-        return frames.like(frames.of_columns(columns, _COLUMNS), users, ratings)
+        return labels[best.query], self.ratings_.items.labels[best.item], best.rank, best.score
 
     def _wanted(self, n: int, score: str, liked: Any, items: IdsLike, exclude: IdsLike) -> _Query:
         if score == "expected" and not self.demand_.n_factors:

@@ -213,6 +213,7 @@ class _Drawn(NamedTuple):
     which: np.ndarray  # where they are, or will be
     answers: Observations
     turn: int
+    alike: bool = False  # what is found of one does not depend on how many there are
 
 
 @dataclass(frozen=True)
@@ -432,7 +433,7 @@ class Draws:
     def infer_rows(
         self, ratings: Observations, lines: csr_array | None, others: tuple, backend: Backend
     ) -> list[GaussianModel]:
-        new = _Drawn(np.arange(ratings.n_rows), ratings, 0)
+        new = _Drawn(np.arange(ratings.n_rows), ratings, 0, alike=True)
         found = (self._inferred(k, new, lines, *others) for k in range(self.n_draws))
         factors, width, variance = map(np.stack, zip(*found, strict=True))
         is_known = np.full(ratings.n_rows, 2, dtype=np.uint8)
@@ -525,7 +526,7 @@ class Draws:
         expected = own.prior(k).expected(rows, lines, others)
         ones = np.ones(rows.n_rows, dtype=np.float32)
         this = DrawnSide(expected.copy(), ones, self._scales(new))
-        steps = Sweep(_SEED, k * (_DROPPED + _AVERAGED), 2 + new.turn)
+        steps = Sweep(_SEED, k * (_DROPPED + _AVERAGED), 2 + new.turn, new.alike)
         total, squares = np.zeros((2, *expected.shape))
         log_width = np.zeros(len(expected))
         for step in self._gibbs(k, new, this, expected, steps, _DROPPED + _AVERAGED):

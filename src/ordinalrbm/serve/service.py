@@ -94,9 +94,13 @@ class RatingService:
         person = ratings is not None and all(one.user is None for one in ratings)
         new = None if ratings is None else self._person(ratings) if person else self._frame(ratings)
         asked = self._typed(users, "user"), n, self._typed(items, "item"), self._typed(exclude, "item")
-        found = self.model.recommend(*asked, new, score, liked=liked, exclude_seen=exclude_seen)
-        lines = self._titled(found)
-        return {"recommendations": [{"user": None} | line for line in lines] if person else lines}
+        found = self.model._lists(*asked, new, score, liked=liked, exclude_seen=exclude_seen)
+        columns = [column.tolist() for column in found]
+        if person:
+            columns[0] = [None] * len(columns[0])
+        names = ("user", "item", "rank", "score")
+        lines = [dict(zip(names, line, strict=True)) for line in zip(*columns, strict=True)]
+        return {"recommendations": self._titled(lines)}
 
     def predict(
         self, users: Ids, items: Ids, rule: Literal["mean", "mode", "median"] = "mean", proba: bool = False
