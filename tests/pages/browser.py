@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import urllib.request
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,18 @@ class Browser:
         """What has gone wrong on the page since the last time."""
         lines = self._call("POST", "/se/log", {"type": "browser"})
         return [line["message"] for line in lines if line["level"] == "SEVERE"]
+
+    def barriers(self) -> list[str]:
+        """What axe-core finds that keeps somebody from using the page."""
+        package = find_spec("axe_core_python")
+        assert package is not None and package.submodule_search_locations
+        self.run((Path(package.submodule_search_locations[0]) / "axe.min.js").read_text())
+        found = self._call(
+            "POST",
+            "/execute/async",
+            {"script": "axe.run().then((found) => arguments[0](found.violations))", "args": []},
+        )
+        return [f"{one['impact']}: {one['help']} ({len(one['nodes'])} nodes)" for one in found]
 
     def picture(self, path: Path, *, whole: bool = False) -> None:
         taken = self.devtools("Page.captureScreenshot", captureBeyondViewport=whole)

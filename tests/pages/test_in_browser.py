@@ -335,6 +335,16 @@ def test_nothing_sticks_out_to_the_side(opened, width):
     assert found <= width
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_keeps_anybody_from_reading(opened, width):
+    opened.resize(width, 900)
+    # axe-core takes what is folded for visible, and judges its colours by what lies there.
+    opened.run("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+    settled(opened)
+    assert opened.barriers() == []
+    opened.resize(1280, 900)
+
+
 def test_hostile_labels_run_nowhere(browser, tmp_path):
     whole = hostile_survey()
     path = tmp_path / "hostile.html"
@@ -358,6 +368,8 @@ def test_pages_of_ratings_work_alike(browser, tmp_path):
     browser.wait_for(READY)
     assert browser.run(COUNT) == "12 items"
     assert "mean rating: " in hover_somebody(browser)
+    browser.run("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+    assert browser.barriers() == []
     assert browser.errors() == []
 
 

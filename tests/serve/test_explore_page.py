@@ -96,6 +96,7 @@ def test_a_new_person_rates_and_the_list_changes_as_python_says(films):
         assert f"A rating of {reasons.expected:.2f} is expected" in text
         assert browser.run("return document.documentElement.scrollWidth") <= 390
         assert browser.run("return document.querySelectorAll('main b').length") == 0
+        assert browser.barriers() == []
         browser.run("document.querySelector('#rated button').click()")
         browser.wait_for("document.querySelector('#status').textContent.endsWith('a new person.')")
         assert not browser.errors()
@@ -113,6 +114,7 @@ def test_a_user_is_found_and_shown(films):
         wanted = model.recommend(13, 10)
         assert [int(one.split()[0]) for one in lists(browser)] == wanted["item"].tolist()
         assert browser.run("return document.activeElement.id") == "h-list"
+        assert browser.barriers() == []
         assert not browser.errors()
 
 
@@ -137,6 +139,7 @@ def test_questions_are_asked_and_the_rest_is_expected(tmp_path):
         shown = browser.run(
             "return [...document.querySelectorAll('#questions small')].map((e) => e.textContent)"
         )
+        assert browser.barriers() == []
         assert shown[j] == "answered" and sum(one.startswith("expected") for one in shown) == 3
         assert browser.run("return document.documentElement.scrollWidth") <= 390
         assert not browser.errors()

@@ -275,7 +275,8 @@ def _sortable(value: Any) -> str:
 
 def _labelled(svg: Markup, label: str) -> Markup:
     """A drawing with a name for those who cannot see it."""
-    return Markup(svg.replace('role="img"', f'role="img" aria-label="{escape(label)}"', 1))
+    named = f'role="img" aria-label="{escape(label)}"'
+    return Markup(str(svg).replace('role="img"', named, 1))  # Markup's own replace would escape it
 
 
 def _policy(scripts: list[Markup]) -> str:
