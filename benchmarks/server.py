@@ -1,9 +1,10 @@
 """Requests per second of `ordinalrbm serve`, beside a FastAPI application around implicit.
 
-    python benchmarks/server.py [--data ml-100k] [--requests 400] [--seconds 10] [--workers 1]
+    python benchmarks/server.py [--data ml-100k] [--requests 400] [--rounds 9] [--seconds 10] [--workers 1]
 
 Needs ``pip install implicit``. Both models have learnt for a few epochs, because times do not depend on how
-good they are. Both servers run at once, and take turns in being asked; only over this machine's loopback.
+good they are. Both servers run at once, and take turns in being asked, round by round; only over this
+machine's loopback.
 """
 
 from __future__ import annotations
@@ -84,15 +85,24 @@ async def ask(port: int, requests: list[Request], n_connections: int, seconds: f
     return np.array(found)
 
 
-def measured(name: str, port: int, requests: list[Request], n_connections: int, seconds: float) -> None:
-    begun = time.perf_counter()
-    found = asyncio.run(ask(port, requests, n_connections, seconds))
-    rate, (half, late) = found.size / (time.perf_counter() - begun), np.quantile(found, [0.5, 0.99])
-    print(
-        f"{n_connections:>3} connections  {name:<34} {rate:8.1f} requests/s   "
-        f"p50 {half:8.2f} ms   p99 {late:8.2f} ms   ({found.size} requests)",
-        flush=True,
-    )
+def measured(asking: dict[str, tuple[int, list[Request]]], n_connections: int, asked: Any) -> None:
+    """Rounds in which all take turns; rates are medians of rounds, and ratios are to the first of a round."""
+    rates: dict[str, list[float]] = {name: [] for name in asking}
+    times: dict[str, list[np.ndarray]] = {name: [] for name in asking}
+    for _ in range(asked.rounds):
+        for name, (port, requests) in asking.items():
+            begun = time.perf_counter()
+            times[name].append(asyncio.run(ask(port, requests, n_connections, asked.seconds)))
+            rates[name].append(times[name][-1].size / (time.perf_counter() - begun))
+    first = np.array(rates[next(iter(asking))])
+    for name, found in rates.items():
+        ratio, (half, late) = np.array(found) / first, np.quantile(np.concatenate(times[name]), [0.5, 0.99])
+        print(
+            f"{n_connections:>3} connections  {name:<34} {np.median(found):8.1f} requests/s "
+            f"({np.median(ratio):5.2f} of the first, {ratio.min():.2f} to {ratio.max():.2f})   "
+            f"p50 {half:8.2f} ms   p99 {late:8.2f} ms",
+            flush=True,
+        )
 
 
 def free_port() -> int:
@@ -114,6 +124,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default="ml-100k")
     parser.add_argument("--requests", type=int, default=400)
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--workers", type=int, default=1)
     asked = parser.parse_args()
@@ -156,10 +167,10 @@ def main() -> None:
             theirs = [get(f"/recommend?user={user}") for user in some]
             for requests in ours.values():  # what is done for the first time
                 asyncio.run(ask(port, requests[:20], 2, asked.seconds))
+            asking = {"FastAPI and implicit, recommend": (peer, theirs)}
+            asking |= {name: (port, requests) for name, requests in ours.items()}
             for n_connections in (1, 8, 64):
-                measured("FastAPI and implicit, recommend", peer, theirs, n_connections, asked.seconds)
-                for name, requests in ours.items():
-                    measured(name, port, requests, n_connections, asked.seconds)
+                measured(asking, n_connections, asked)
         finally:
             for server in servers:
                 server.terminate()

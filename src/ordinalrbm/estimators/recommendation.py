@@ -280,7 +280,7 @@ class Serving:
         if where:
             other = ~mask_of(self._features.items, where)
             closed = other if closed is None else closed | other
-        is_one_scale = len(self.ratings_.distinct()[0]) == 1
+        is_one_scale = score == "rating" and len(self.ratings_.distinct()[0]) == 1
         return _Query(n, score, *self._kept_worth(score, liked), closed, is_one_scale)
 
     # ---- lists in another order -----------------------------------------------------------------
@@ -417,6 +417,8 @@ class Serving:
         exclude_seen: bool,
         time: int | None,
     ) -> recommending.Best:
+        if new is None and time is None and exclude_seen and self.ratings_.have_rated(position).all():
+            return self._best_of(self._known_rows(position), wanted)
         is_new, parts = index >= 0, []
         if new is not None and is_new.any():
             parts.append((is_new, self._best_of_new(new, index[is_new], wanted, exclude_seen)))

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, NamedTuple
 
-from fastapi import APIRouter, Depends, FastAPI, Header, Request
+from fastapi import Depends, FastAPI, Header, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.concurrency import run_in_threadpool
@@ -80,9 +80,9 @@ def create_app(models: Sequence[ServedModel], settings: Settings | None = None) 
         lifespan=lambda app: _watching(models, chosen.watch, app.state.metrics),
     )
     if len(models) == 1:
-        app.include_router(_routes_of(models[0], chosen, app))
+        _add_model(app, models[0], chosen, "")
     for served in models:
-        app.include_router(_routes_of(served, chosen, app), prefix=f"/models/{served.name}")
+        _add_model(app, served, chosen, f"/models/{served.name}")
     _add_common(app, models)
     app.state.metrics = Metrics(
         list(app.openapi()["paths"]), [served.name for served in models], chosen.n_counting
@@ -123,22 +123,21 @@ def refresh(models: Sequence[ServedModel], metrics: Metrics) -> bool:
 # ---- addresses --------------------------------------------------------------------------------
 
 
-def _routes_of(served: ServedModel, settings: Settings, app: FastAPI) -> APIRouter:
-    """The addresses of one model."""
-    router, kind = APIRouter(), type(served.service)
-    router.add_api_route("/about", lambda: JSONResponse(served.service.about()), name="about")
+def _add_model(app: FastAPI, served: ServedModel, settings: Settings, prefix: str) -> None:
+    """The addresses of one model; not by a router, in which each request would be sought twice."""
+    kind = type(served.service)
 
     def add(name: str, do: Callable[[str, dict[str, Any]], Any], **more: Any) -> None:
         method = getattr(kind, name)
 
         async def call(asked: Any) -> JSONResponse:
-            given = dict(asked)
+            given = vars(asked)
             # What takes less time than handing it to a thread is answered at once.
             is_quick = do is read and kind.is_quick(name, given)
             return JSONResponse(do(name, given) if is_quick else await run_in_threadpool(do, name, given))
 
         call.__annotations__["asked"], call.__doc__ = form_of(method), method.__doc__
-        router.add_api_route(f"/{name}", call, methods=["POST"], name=name, **more)
+        app.add_api_route(f"{prefix}/{name}", call, methods=["POST"], name=name, **more)
 
     def read(name: str, asked: dict[str, Any]) -> Any:
         with single_threaded():  # requests are what cores share
@@ -161,13 +160,13 @@ def _routes_of(served: ServedModel, settings: Settings, app: FastAPI) -> APIRout
         add(name, change, dependencies=allowed)
     if kind.changes:
 
-        @router.post("/save", dependencies=allowed)
+        @app.post(f"{prefix}/save", dependencies=allowed)
         def save() -> JSONResponse:
             """Write the model, with what it has learnt since, to its file."""
             served.change(lambda now: None, keep=True)
             return JSONResponse({"saved": served.name})
 
-    return router
+    app.add_api_route(f"{prefix}/about", lambda: JSONResponse(served.service.about()), name="about")
 
 
 def _token_check(token: str | None) -> Callable[..., Any]:

@@ -72,9 +72,8 @@ class Guard:
             raise HTTPException(415, said)
         length = headers.get(b"content-length", "0")
         try:
-            return await asyncio.wait_for(
-                _read(int(length) if length.isdecimal() else 0, receive), _SLOWEST_BODY
-            )
+            async with asyncio.timeout(_SLOWEST_BODY):
+                return await _read(int(length) if length.isdecimal() else 0, receive)
         except TimeoutError:
             said = f"The body took more than {_SLOWEST_BODY:g} seconds; send it faster."
             raise HTTPException(408, said) from None
