@@ -12,8 +12,10 @@ import pyarrow as pa
 
 from ordinalrbm import cluster
 from ordinalrbm.data.triples import COLUMNS
+from ordinalrbm.errors import DataError
 
-_PIECE = 1 << 26  # bytes of a model file that travel as one row
+# Bytes of a model file that travel as one row: Java takes several times as much for each.
+_PIECE = 1 << 20
 
 
 def fit(dataframe: Any, estimator: Any, num_processes: int, **options: Any) -> Any:
@@ -36,8 +38,14 @@ def fit(dataframe: Any, estimator: Any, num_processes: int, **options: Any) -> A
     # Under other names: those with a point are not for mapInArrow.
     parts = dataframe.select(*quoted).toDF(*COLUMNS).repartition(num_processes)
     work = partial(_learn, estimator, options)
-    outcomes = parts.mapInArrow(work, "content binary, error string", barrier=True).collect()
-    return cluster.learnt(outcomes, estimator)
+    rows = parts.mapInArrow(work, "content binary, error string, size long", barrier=True).collect()
+    size = max((row.size for row in rows), default=1)
+    if sum(len(row.content) for row in rows) < size:  # out of memory, Spark gives back less, and no error
+        raise DataError(
+            "The model did not come back whole from the executors; give the driver more memory "
+            "(spark.driver.memory), three times what the model file takes and 500 MiB."
+        )
+    return cluster.learnt([(row.content, row.error) for row in rows], estimator)
 
 
 def predict(model: Any, dataframe: Any, **options: Any) -> Any:
@@ -93,5 +101,5 @@ def _learn(estimator: Any, options: Any, batches: Iterator[pa.RecordBatch]) -> I
     ratings = pa.Table.from_batches(rows) if rows else pa.table({})
     content, error = cluster.learn(estimator, ratings, place, context.cpus(), options)
     for start in range(0, max(len(content), 1), _PIECE):
-        piece = {"content": [content[start : start + _PIECE]], "error": [error]}
+        piece = {"content": [content[start : start + _PIECE]], "error": [error], "size": [len(content)]}
         yield pa.RecordBatch.from_pydict(piece)

@@ -65,7 +65,7 @@ def test_now_is_after_the_last_rating(models, posterior):
     np.testing.assert_array_equal(now, later)
     assert not np.allclose(now, log_chances(model, test, times=test["timestamp"]), atol=1e-3)
     one = model.predict(3, [1, 2], times=[0.1, 0.9])
-    np.testing.assert_allclose(one, [model.predict(3, 1, times=0.1)[0], model.predict(3, 2, times=0.9)[0]])
+    np.testing.assert_allclose(one, [model.predict(3, 1, times=0.1), model.predict(3, 2, times=0.9)])
 
 
 def test_lists_for_a_time_have_the_chances_of_that_time(models, posterior):

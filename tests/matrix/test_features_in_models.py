@@ -410,7 +410,7 @@ def test_who_has_features_alone_is_known_after_the_fit(posterior, side):
     user, item, _ = there.held_out[["user", "item", "rating"]].iloc[0]
     # Factors of a user who has ratings are inferred anew.
     tolerance = 0.05 if (posterior, side) == ("variational", "item") else 1e-5
-    expected = model.predict(user, item)[0]
+    expected = model.predict(user, item)
     assert model.explain(user, item).expected == pytest.approx(expected, abs=tolerance)
 
 
@@ -579,7 +579,7 @@ def some_unrated(model):
 def test_reasons_know_of_features():
     """What is expected is what is predicted; but for features, it would be 0.2 away from it."""
     model = learnt("variational")
-    away = [model.explain(*pair).expected - model.predict(*pair)[0] for pair in some_unrated(model)]
+    away = [model.explain(*pair).expected - model.predict(*pair) for pair in some_unrated(model)]
     assert len(away) > 10
     assert np.sqrt(np.mean(np.square(away))) < 0.1
 
@@ -590,7 +590,7 @@ def test_ratings_are_given_no_credit_for_what_features_tell():
     twins = model.fold_in(user_features=known.assign(user="like " + known["user"]))
     away = []
     for user, item in some_unrated(model):
-        reasons, before = model.explain(user, item, n=100), twins.predict(f"like {user}", item)[0]
+        reasons, before = model.explain(user, item, n=100), twins.predict(f"like {user}", item)
         away.append(reasons.ratings["effect"].sum() - (reasons.expected - before))
     assert np.sqrt(np.mean(np.square(away))) < 0.16
 

@@ -127,8 +127,8 @@ def test_only_what_is_new_of_each_other(model):
     if isinstance(model, orbm.MultinomialRBM):
         return
     wider = model.fold_in((["x"], ["fresh"], [5]))
-    liked = wider.predict("x", "fresh")[0]
-    assert liked > model.predict("x", "fresh")[0]
+    liked = wider.predict("x", "fresh")
+    assert liked > model.predict("x", "fresh")
 
 
 def test_users_without_parameters_of_their_own():

@@ -209,7 +209,7 @@ def test_distribution_is_the_gaussian_between_mid_points(uneven):
         user, item = uneven.users_.labels[d], uneven.items_.labels[i]
         np.testing.assert_allclose(uneven.predict_proba(user, item)[0], truth, atol=1e-5)
         best = np.clip(mean, VALUES[0], VALUES[-1])
-        assert uneven.predict(user, item)[0] == pytest.approx(best, abs=1e-4)
+        assert uneven.predict(user, item) == pytest.approx(best, abs=1e-4)
 
 
 def test_means_stay_on_the_scale(uneven):
@@ -250,7 +250,7 @@ def test_labels_that_are_not_ascending_numbers():
     text = ratings.assign(rating=ratings["rating"].map(named))
     words = MODELS["gaussian"](scale=WORDS).fit(text)
     assert_same_models(words, plain)
-    assert words.predict("u1", "i1", rule="mode")[0] in WORDS
+    assert words.predict("u1", "i1", rule="mode") in WORDS
     falling = MODELS["gaussian"](scale=[5, 4, 3, 2, 1])
     falling.fit(ratings.assign(rating=6 - ratings["rating"]))
     items = plain.items_.labels

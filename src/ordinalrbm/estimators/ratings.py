@@ -25,6 +25,7 @@ from ordinalrbm.data.ratings import (
     between,
     encode,
     gather_on_rank_0,
+    is_single,
     merged,
     read_given,
     taken,
@@ -552,8 +553,8 @@ class RatingModel(Serving, Carded, BaseEstimator):
         *,
         times: Any = None,
         population: Population = "choosers",
-    ) -> np.ndarray:
-        """One predicted rating per pair.
+    ) -> Any:
+        """One predicted rating per pair; of a single user and a single item the rating itself.
 
         Parameters
         ----------
@@ -571,6 +572,8 @@ class RatingModel(Serving, Carded, BaseEstimator):
         >>> model = orbm.OrdinalMF(2, n_epochs=5, random_state=0).fit(ratings)
         >>> model.predict([7, 7, -1], [0, 5, 5], rule="mode").tolist()
         [1, 5, 5]
+        >>> int(model.predict(7, 5, rule="mode"))
+        5
         """
         check_is_fitted(self, "models_")
         check_choice("rule", rule, get_args(Rule))
@@ -578,8 +581,10 @@ class RatingModel(Serving, Carded, BaseEstimator):
         cells = self.ratings_.cells(users, items)
         time = self._read_times(times, cells)
         if population == "everyone":
-            return self._decided(self._of_everyone(cells, time), cells, rule)
-        return self._point(cells, rule, time)
+            found = self._decided(self._of_everyone(cells, time), cells, rule)
+        else:
+            found = self._point(cells, rule, time)
+        return found[0] if is_single(users) and is_single(items) else found
 
     @reading
     def score(self, ratings: Any, y: Any = None) -> float:
