@@ -305,7 +305,6 @@ class Serving:
 
         def shares(query: int) -> np.ndarray:
             """Of categories among what the user in this place has liked."""
-            assert categories is not None
             own = (
                 known.take_rows(position[[query]]) if position[query] >= 0 else known.take_rows(np.arange(0))
             )

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ordinalrbm.data.features import BooleanColumn, CategoryColumn, CodedColumn, Features
+from ordinalrbm.data.ratings import as_list
 from ordinalrbm.errors import DataError
 from ordinalrbm.matrix.top_n import Best, in_order
 from ordinalrbm.schema.schema import did_you_mean
@@ -95,7 +96,7 @@ def mask_of(items: Features | None, where: Mapping[str, Any]) -> np.ndarray:
                 raise DataError(f"The item feature {name!r} is true or false, not {wanted!r}.")
             found.append(table[:, 0] == wanted)
             continue
-        texts = [wanted] if isinstance(wanted, str) else [str(one) for one in wanted]
+        texts = list(map(str, as_list(wanted)))
         for text in texts:
             if text not in column.categories:
                 guess = did_you_mean(text, column.categories)
