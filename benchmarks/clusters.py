@@ -5,9 +5,10 @@
 
 Two processes learn, each with one thread: executors of a local cluster of Spark, which are processes
 of their own, or workers of Ray. They are given a folder of Parquet files; one process learns from the
-same ratings beside them, unless they are made up. Memory is the most that processes of a kind had
-resident at once, looked at four times a second, of all on this machine: let no other Spark or Ray run
-beside it. Kernels are compiled before.
+same ratings beside them, unless they are made up; then the model is written to a file by the first of
+the two and read by those that predict, so that the driver sees nothing of it. Memory is the most that
+processes of a kind had resident at once, looked at four times a second, of all on this machine: let no
+other Spark or Ray run beside it. Kernels are compiled before.
 """
 
 from __future__ import annotations
@@ -153,22 +154,30 @@ def main() -> None:
         engine, read, look = spark_engine() if given.engine == "spark" else ray_engine()
         memory = Memory()
         memory.start()
+        path = Path(home) / "model.orbm" if given.made_up else None
         for again in ("with its start", ""):
             if again and given.made_up:
                 continue
             two = timed(
                 f"two processes on {given.engine} {again}",
-                lambda: engine.fit(read(str(folder)), orbm.OrdinalMF(**SETTINGS), 2),
+                lambda: engine.fit(read(str(folder)), orbm.OrdinalMF(**SETTINGS), 2, path),
             )
-        print(f"{two.ratings_.n_ratings:,} ratings; the model is {len(model_bytes(two)) / 2**20:.0f} MiB")
         memory.tell()
         if frame is not None:
             compare(two, frame)
+            size = len(model_bytes(two))
+        else:
+            size = path.stat().st_size
+        print(f"{given.made_up or len(frame):,} ratings; the model is {size / 2**20:.0f} MiB")
         if given.score:
             pairs = Path(home) / "pairs"
             pairs.mkdir()
-            some_pairs(pairs, two, given.score)
-            n = timed("scoring", lambda: look(engine.predict(two, read(str(pairs)))))
+            users, items = np.arange(given.made_up // 100), np.arange(N_ITEMS)
+            if path is None:
+                users, items = two.users_.labels, two.items_.labels
+            some_pairs(pairs, users, items, given.score)
+            memory.most.clear()
+            n = timed("scoring", lambda: look(engine.predict(path or two, read(str(pairs)))))
             print(f"{n:,} pairs were predicted")
             memory.tell()
 
@@ -179,11 +188,11 @@ def model_bytes(model: orbm.OrdinalMF) -> bytes:
     return to_bytes(model)
 
 
-def some_pairs(folder: Path, model: orbm.OrdinalMF, n: int) -> None:
+def some_pairs(folder: Path, users: np.ndarray, items: np.ndarray, n: int) -> None:
     rng, size = np.random.default_rng(0), 1_000_000
     for k in range(-(-n // size)):
-        user, item = (ids.labels[rng.integers(0, len(ids), size)] for ids in (model.users_, model.items_))
-        pd.DataFrame({"user": user, "item": item}).to_parquet(folder / f"{k:04}.parquet")
+        pairs = pd.DataFrame({"user": rng.choice(users, size), "item": rng.choice(items, size)})
+        pairs.to_parquet(folder / f"{k:04}.parquet")
 
 
 if __name__ == "__main__":

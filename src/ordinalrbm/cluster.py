@@ -2,15 +2,18 @@
 
 An engine brings the ratings as Arrow tables, one to each of its processes, and says where these can
 meet; they learn by torch's process group as those of torchrun do, and the first gives back the
-model as the bytes of its file. Predictions are made table by table.
+model as the bytes of its file, or writes it to where all can read it. Predictions are made table by
+table.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -24,6 +27,8 @@ from ordinalrbm.estimators.ordinal_mf import OrdinalMF
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.validation import check_whole
 from ordinalrbm.files.parquet_parts import RatingsPart
+from ordinalrbm.runtime import places, process_group
+from ordinalrbm.storage.atomic import check_writable
 from ordinalrbm.storage.model_file import load
 
 _OF_THE_RUN = ("n_jobs", "verbose", "device", "random_state")  # which files do not keep, or not as given
@@ -85,25 +90,53 @@ def _joined(place: Place) -> Iterator[None]:
         dist.destroy_process_group()
 
 
-def learn(estimator: Any, ratings: pa.Table, place: Place, n_jobs: int, options: dict[str, Any]) -> Outcome:
+def seen_by_all(given: Any) -> Any:
+    """A path from anywhere, or an address; what is neither, as it is."""
+    if not isinstance(given, str | os.PathLike):
+        return given
+    found = places.place(given)
+    return str(found if isinstance(found, places.Address) else found.absolute())
+
+
+def learn(
+    estimator: Any,
+    ratings: pa.Table,
+    place: Place,
+    n_jobs: int,
+    options: dict[str, Any],
+    path: str | None = None,
+) -> Outcome:
     """Learn with the other processes, of which each brings some rows: users, items and ratings."""
     own = {"n_jobs": estimator.n_jobs or n_jobs, "verbose": estimator.verbose and place.rank == 0}
     part = RatingsPart(tuple(ratings.columns) if ratings.num_rows else ([], [], []))
     try:
         with _joined(place):
+            if path is not None:
+                with (process_group.current() or process_group.ALONE).raise_on_all_ranks():
+                    check_writable(path)
             model = clone(estimator).set_params(**own).fit(part, **options)
-        return b"" if place.rank else to_bytes(model), ""
+        if place.rank:
+            return b"", ""
+        if path is None:
+            return to_bytes(model), ""
+        model.save(path)
+        return b"", ""
     except LostError:  # the engine has an error of the lost process, which tells more
         raise
     except DataError as error:
         return b"", str(error)
 
 
-def learnt(outcomes: Iterable[Outcome], estimator: Any) -> Any:
-    """The fitted estimator, by what the processes ended with; the one that was given stays as it is."""
+def learnt(outcomes: Iterable[Outcome], estimator: Any, path: str | None = None) -> Any:
+    """The fitted estimator, by what the processes ended with, or the path of its file.
+
+    The estimator that was given stays as it is.
+    """
     contents, errors = zip(*outcomes, strict=True)
     if any(errors):
         raise DataError(next(filter(None, errors)))
+    if path is not None:
+        return path
     return from_bytes(b"".join(contents)).set_params(**{k: getattr(estimator, k) for k in _OF_THE_RUN})
 
 
@@ -148,17 +181,47 @@ class Question(NamedTuple):
         found = pa.table({"prediction": found}) if method == "predict" else pa.Table.from_pandas(found)
         return cls(method, asked, {one.name: one.type for one in found.schema if one.name != "user"}, options)
 
-    def answer(self, table: pa.Table, name: str, content: Callable[[], bytes]) -> pa.Table:
-        """The table with predictions, or lists; by the model of this name, which each process loads once."""
+    def answer(self, table: pa.Table, name: str, content: Callable[[], str | bytes]) -> pa.Table:
+        """The table with predictions, or lists; by the model of this name, which each process loads once.
+
+        Its content is the bytes of a file, or its path.
+        """
         if name not in _KEPT:
             _KEPT.clear()
-            _KEPT[name] = from_bytes(content()).set_params(n_jobs=1)
+            given = content()
+            model = load(given) if isinstance(given, str) else from_bytes(given)
+            _KEPT[name] = model.set_params(n_jobs=1)
         found = getattr(_KEPT[name], self.method)(*(table[one] for one in self.columns), **self.options)
         if self.method == "recommend":
             return found
         return table.append_column("prediction", pa.array(found, self.added["prediction"]))
 
 
+def question(
+    method: str, model: Any, columns: list[str], options: dict[str, Any], elsewhere: Callable[[Callable], Any]
+) -> Question:
+    """The question to a model; about a file, ``elsewhere`` has a process of the engine read it."""
+    work = partial(_question, method, model, columns, options)
+    found = elsewhere(work) if isinstance(model, str) else work()
+    if isinstance(found, str):
+        raise DataError(found)
+    return found
+
+
+def _question(method: str, model: Any, columns: list[str], options: dict[str, Any]) -> Question | str:
+    try:
+        return Question.of(method, load(model) if isinstance(model, str) else model, columns, options)
+    except DataError as error:
+        return str(error)
+
+
 def users_table(model: Any, users: Any) -> pa.Table:
     """These users, or all that the model knows if they are "all"."""
-    return pa.table({"user": model.users_.labels if isinstance(users, str) and users == "all" else users})
+    if not (isinstance(users, str) and users == "all"):
+        return pa.table({"user": users})
+    if isinstance(model, str):
+        raise DataError(
+            f"Give the users as a table with a column user: the model is in '{model}', and the driver does "
+            "not read it."
+        )
+    return pa.table({"user": model.users_.labels})

@@ -14,13 +14,13 @@ from ordinalrbm.errors import DataError
 _PATIENCE = 300  # seconds until the workers must have their cores
 
 
-def fit(dataset: Any, estimator: Any, num_workers: int, **options: Any) -> Any:
+def fit(dataset: Any, estimator: Any, num_workers: int, path: Any = None, **options: Any) -> Any:
     """Learn from a Ray Dataset: the fitted estimator, that of one process to float rounding.
 
     As :func:`ordinalrbm.spark.fit`; each worker takes ``n_jobs`` cores of the estimator, by default one.
     Rows go from store to store of Ray's objects, and none to the driver.
     """
-    ray = cluster.package("ray", "ray")
+    ray, path = cluster.package("ray", "ray"), cluster.seen_by_all(path)
     columns = cluster.columns_to_learn(estimator, num_workers, "num_workers", dataset.columns())
     # Before the workers take the cores: reading needs some, too.
     parts = dataset.select_columns(columns).repartition(num_workers).to_arrow_refs()
@@ -30,8 +30,8 @@ def fit(dataset: Any, estimator: Any, num_workers: int, **options: Any) -> Any:
         address = ray.get(workers[0].meet.remote())
         places = (cluster.Place(rank, num_workers, address) for rank in range(num_workers))
         work = zip(workers, parts, places, strict=True)
-        outcomes = [each.learn.remote(estimator, part, place, options) for each, part, place in work]
-        return cluster.learnt(ray.get(outcomes), estimator)
+        outcomes = [each.learn.remote(estimator, part, place, options, path) for each, part, place in work]
+        return cluster.learnt(ray.get(outcomes), estimator, path)
     finally:
         ray.util.remove_placement_group(group)  # and the workers with it
 
@@ -39,10 +39,11 @@ def fit(dataset: Any, estimator: Any, num_workers: int, **options: Any) -> Any:
 def predict(model: Any, dataset: Any, **options: Any) -> Any:
     """A Dataset with a column prediction beside user, item and all others, by the model's ``predict``.
 
-    The model is put into Ray's store, and loaded once by each of Ray's worker processes.
+    The model is put into Ray's store, and loaded once by each of Ray's worker processes; or it is a path or
+    an address, which these read.
     """
     cluster.package("ray.data", "ray")
-    return _asked(model, dataset, cluster.Question.of("predict", model, dataset.columns(), options))
+    return _asked("predict", model, dataset, options)
 
 
 def recommend(model: Any, users: Any, n: int = 10, **options: Any) -> Any:
@@ -52,15 +53,21 @@ def recommend(model: Any, users: Any, n: int = 10, **options: Any) -> Any:
     """
     ray = cluster.package("ray", "ray")
     if not hasattr(users, "map_batches"):
-        users = cluster.package("ray.data", "ray").from_arrow(cluster.users_table(model, users))
+        table = cluster.users_table(cluster.seen_by_all(model), users)
+        users = cluster.package("ray.data", "ray").from_arrow(table)
         users = users.repartition(int(ray.cluster_resources()["CPU"]))
-    question = cluster.Question.of("recommend", model, users.columns(), {"n": n, **options})
-    return _asked(model, users, question)
+    return _asked("recommend", model, users, {"n": n, **options})
 
 
-def _asked(model: Any, dataset: Any, question: cluster.Question) -> Any:
-    content = [cluster.package("ray", "ray").put(cluster.to_bytes(model))]  # in a list it stays in the store
-    given = {"question": question, "content": content, "name": uuid.uuid4().hex}
+def _asked(method: str, model: Any, dataset: Any, options: dict[str, Any]) -> Any:
+    """The model's answer for each part of a dataset."""
+    ray, model = cluster.package("ray", "ray"), cluster.seen_by_all(model)
+    question = cluster.question(
+        method, model, dataset.columns(), options, lambda work: ray.get(ray.remote(lambda: work()).remote())
+    )
+    stored = ray.put(model if isinstance(model, str) else cluster.to_bytes(model))
+    # In a list it stays in the store.
+    given = {"question": question, "content": [stored], "name": uuid.uuid4().hex}
     return dataset.map_batches(_answer, batch_size=None, batch_format="pyarrow", fn_kwargs=given)
 
 
@@ -93,7 +100,8 @@ class _Worker:
         return address
 
     def learn(
-        self, estimator: Any, ratings: pa.Table, place: cluster.Place, options: Any
-    ) -> tuple[bytes, str]:
+        self, estimator: Any, ratings: pa.Table, place: cluster.Place, options: Any, path: str | None
+    ) -> cluster.Outcome:
         """Learn with the others."""
-        return cluster.learn(estimator, ratings, place._replace(store=self.store), self.n_jobs, options)
+        place = place._replace(store=self.store)
+        return cluster.learn(estimator, ratings, place, self.n_jobs, options, path)

@@ -4,7 +4,7 @@ Needs ``pip install "ordinalrbm[spark]"`` where the driver runs and on the execu
 """
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -18,8 +18,10 @@ from ordinalrbm.errors import DataError
 _PIECE = 1 << 20
 
 
-def fit(dataframe: Any, estimator: Any, num_processes: int, **options: Any) -> Any:
+def fit(dataframe: Any, estimator: Any, num_processes: int, path: Any = None, **options: Any) -> Any:
     """Learn from a Spark DataFrame: the fitted estimator, that of one process to float rounding.
+
+    With a path the model is written there, and the path is what comes back.
 
     Parameters
     ----------
@@ -30,6 +32,9 @@ def fit(dataframe: Any, estimator: Any, num_processes: int, **options: Any) -> A
         Its settings. ``n_jobs`` is for each process, by default ``spark.task.cpus``.
     num_processes : int
         Tasks that learn together; as many slots must be free at the same time.
+    path : str or path, optional
+        Where an executor writes the model: an address such as ``s3://shop/films.orbm``, or a file in a
+        folder that all executors see. Then nothing of it comes to the driver.
     **options : of its ``fit``, for example ``checkpoint``, a folder that all executors see
     """
     cluster.package("pyspark", "spark")
@@ -37,25 +42,26 @@ def fit(dataframe: Any, estimator: Any, num_processes: int, **options: Any) -> A
     quoted = ("`" + name.replace("`", "``") + "`" for name in columns)
     # Under other names: those with a point are not for mapInArrow.
     parts = dataframe.select(*quoted).toDF(*COLUMNS).repartition(num_processes)
-    work = partial(_learn, estimator, options)
+    path = cluster.seen_by_all(path)
+    work = partial(_learn, estimator, options, path)
     rows = parts.mapInArrow(work, "content binary, error string, size long", barrier=True).collect()
     size = max((row.size for row in rows), default=1)
     if sum(len(row.content) for row in rows) < size:  # out of memory, Spark gives back less, and no error
         raise DataError(
             "The model did not come back whole from the executors; give the driver more memory "
-            "(spark.driver.memory), three times what the model file takes and 500 MiB."
+            "(spark.driver.memory), three times what the model file takes and 500 MiB, or give a path."
         )
-    return cluster.learnt([(row.content, row.error) for row in rows], estimator)
+    return cluster.learnt([(row.content, row.error) for row in rows], estimator, path)
 
 
 def predict(model: Any, dataframe: Any, **options: Any) -> Any:
     """A DataFrame with a column prediction beside user, item and all others, by the model's ``predict``.
 
-    The model is broadcast, and loaded once by each Python process of Spark.
+    The model is broadcast, and loaded once by each Python process of Spark; or it is a path or an address,
+    which these read.
     """
     cluster.package("pyspark", "spark")
-    question = cluster.Question.of("predict", model, dataframe.columns, options)
-    return _asked(model, dataframe, question, dataframe.schema.fields)
+    return _asked("predict", model, dataframe, options)
 
 
 def recommend(model: Any, users: Any, n: int = 10, **options: Any) -> Any:
@@ -65,19 +71,30 @@ def recommend(model: Any, users: Any, n: int = 10, **options: Any) -> Any:
     """
     sql = cluster.package("pyspark.sql", "spark")
     if not hasattr(users, "mapInArrow"):
-        users = sql.SparkSession.builder.getOrCreate().createDataFrame(cluster.users_table(model, users))
-    question = cluster.Question.of("recommend", model, users.columns, {"n": n, **options})
-    who = sql.types.StructField("user", users.schema[question.columns[0]].dataType)
-    return _asked(model, users, question, [who])
+        table = cluster.users_table(cluster.seen_by_all(model), users)
+        users = sql.SparkSession.builder.getOrCreate().createDataFrame(table)
+    return _asked("recommend", model, users, {"n": n, **options})
 
 
-def _asked(model: Any, dataframe: Any, question: cluster.Question, fields: Iterable[Any]) -> Any:
-    """The question's answer for each part of a frame: these fields, and what is added."""
+def _asked(method: str, model: Any, dataframe: Any, options: dict[str, Any]) -> Any:
+    """The model's answer for each part of a frame."""
+    context, model = dataframe.sparkSession.sparkContext, cluster.seen_by_all(model)
+    question = cluster.question(
+        method,
+        model,
+        dataframe.columns,
+        options,
+        lambda work: context.parallelize([0], 1).map(lambda _: work()).first(),
+    )
     types = cluster.package("pyspark.sql.pandas.types", "spark")
-    schema = cluster.package("pyspark.sql.types", "spark").StructType(list(fields))
+    sql = cluster.package("pyspark.sql.types", "spark")
+    fields = list(dataframe.schema.fields)
+    if method == "recommend":
+        fields = [sql.StructField("user", dataframe.schema[question.columns[0]].dataType)]
+    schema = sql.StructType(fields)
     for name, kind in question.added.items():
         schema = schema.add(name, types.from_arrow_type(kind))
-    content = dataframe.sparkSession.sparkContext.broadcast(cluster.to_bytes(model))
+    content = context.broadcast(model if isinstance(model, str) else cluster.to_bytes(model))
     return dataframe.mapInArrow(partial(_answers, question, uuid.uuid4().hex, content), schema)
 
 
@@ -89,8 +106,10 @@ def _answers(
         yield from question.answer(table, name, lambda: content.value).to_batches()
 
 
-def _learn(estimator: Any, options: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Learn with the other tasks of the stage; the first gives the model in pieces."""
+def _learn(
+    estimator: Any, options: Any, path: str | None, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Learn with the other tasks of the stage; the first gives the model in pieces, or writes it."""
     context = cluster.package("pyspark", "spark").BarrierTaskContext.get()
     infos, rank = context.getTaskInfos(), context.partitionId()
     store, address = None, ""
@@ -99,7 +118,7 @@ def _learn(estimator: Any, options: Any, batches: Iterator[pa.RecordBatch]) -> I
     place = cluster.Place(rank, len(infos), context.allGather(address)[0], store)
     rows = list(batches)
     ratings = pa.Table.from_batches(rows) if rows else pa.table({})
-    content, error = cluster.learn(estimator, ratings, place, context.cpus(), options)
+    content, error = cluster.learn(estimator, ratings, place, context.cpus(), options, path)
     for start in range(0, max(len(content), 1), _PIECE):
         piece = {"content": [content[start : start + _PIECE]], "error": [error], "size": [len(content)]}
         yield pa.RecordBatch.from_pydict(piece)

@@ -23,6 +23,23 @@ def test_a_single_process_learns_what_fit_does():
     assert not hasattr(given, "models_")
 
 
+def test_a_single_process_writes_the_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = cluster.seen_by_all("films.orbm")
+    outcome = cluster.learn(orbm.OrdinalMF(4, **SETTINGS), KNOWN, ALONE, 1, {}, path)
+    assert cluster.learnt([outcome], orbm.OrdinalMF(), path) == str(tmp_path / "films.orbm")
+    assert_same_model(orbm.load(path))
+    asked = ("predict", path, KNOWN.column_names, {"rule": "mean"}, lambda work: work())
+    by_file = cluster.question(*asked).answer(KNOWN, "in a file", lambda: path)
+    np.testing.assert_allclose(
+        by_file["prediction"], model().predict(ratings()["userId"], ratings()["movieId"], "mean")
+    )
+    outcome = cluster.learn(orbm.OrdinalMF(), KNOWN, ALONE, 1, {}, str(tmp_path / "no" / "films.orbm"))
+    assert outcome[1].endswith("does not exist; create it or write elsewhere.")
+    with pytest.raises(orbm.DataError, match="Give the users as a table with a column user"):
+        cluster.users_table(path, "all")
+
+
 def test_what_is_of_the_run_is_as_given():
     outcome = cluster.learn(orbm.OrdinalMF(4, **SETTINGS), KNOWN, ALONE, 1, {})
     found = cluster.learnt([outcome], orbm.OrdinalMF(4, n_jobs=1, verbose=True))

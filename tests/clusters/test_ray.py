@@ -33,6 +33,17 @@ def test_the_model_is_that_of_one_process(data, num_workers):
     assert_same_model(engine.fit(known, orbm.OrdinalMF(4, **SETTINGS), num_workers=num_workers))
 
 
+def test_a_model_in_a_file_never_comes_to_the_driver(data, tmp_path, monkeypatch):
+    path = tmp_path / "films.orbm"
+    assert engine.fit(data.from_pandas(ratings()), orbm.OrdinalMF(4, **SETTINGS), 2, path) == str(path)
+    truth = orbm.load(path).recommend("all", n=2)
+    monkeypatch.setattr("ordinalrbm.cluster.load", None)  # here, and not in the workers
+    users = data.from_items([{"userId": user} for user in model().users_.labels])
+    assert_same_table(engine.recommend(path, users, n=2).to_pandas(), truth, ["user", "rank"])
+    with pytest.raises(orbm.DataError, match="'rule' parameter must be"):
+        engine.predict(path, data.from_pandas(ratings()), rule="best")
+
+
 def test_pairs_are_predicted(data):
     pairs = data.from_pandas(ratings())
     for rule in ("mean", "mode"):

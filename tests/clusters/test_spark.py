@@ -49,6 +49,22 @@ def test_the_model_is_that_of_one_process(frame, num_processes):
     assert_same_model(spark.fit(frame, orbm.OrdinalMF(4, **SETTINGS), num_processes=num_processes))
 
 
+def test_a_model_in_a_file_never_comes_to_the_driver(session, frame, tmp_path, monkeypatch):
+    path = tmp_path / "films.orbm"
+    assert spark.fit(frame, orbm.OrdinalMF(4, **SETTINGS), 2, path) == str(path)
+    assert_same_model(orbm.load(path))
+    truth = orbm.load(path).recommend("all", n=2)
+    monkeypatch.setattr("ordinalrbm.cluster.load", None)  # here, and not in the executors
+    users = session.createDataFrame([(user,) for user in model().users_.labels], ["userId"])
+    assert_same_table(spark.recommend(path, users, n=2).toPandas(), truth, ["user", "rank"])
+    pairs = frame.withColumnRenamed("user.id", "userId")
+    assert spark.predict(path, pairs, rule="mode").toPandas()["prediction"].dtype == "int64"
+    with pytest.raises(orbm.DataError, match="'rule' parameter must be"):
+        spark.predict(path, pairs, rule="best")
+    with pytest.raises(orbm.DataError, match=r"Folder '.*nowhere' does not exist"):
+        spark.fit(frame, orbm.OrdinalMF(2), 2, tmp_path / "nowhere" / "films.orbm")
+
+
 def test_pairs_are_predicted(session, tmp_path):
     ratings().to_parquet(tmp_path / "pairs.parquet")
     pairs = session.read.parquet(str(tmp_path))
