@@ -21,6 +21,7 @@ import pyarrow as pa
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from ordinalrbm.data.ratings import as_list
 from ordinalrbm.data.triples import COLUMNS, found_columns
 from ordinalrbm.errors import DataError, DataTypeError, LostError
 from ordinalrbm.estimators.ordinal_mf import OrdinalMF
@@ -177,7 +178,9 @@ class Question(NamedTuple):
             raise DataError("The pairs have a column 'prediction' already; rename or drop it.")
         asked = found_columns(columns, COLUMNS[: 2 if method == "predict" else 1])
         first = (model.users_.labels[:1], model.items_.labels[:1])[: len(asked)]
-        found = getattr(model, method)(*first, **options)
+        # All that the user has rated may be all there is.
+        probe = options if method == "predict" else {**options, "exclude_seen": False}
+        found = getattr(model, method)(*first, **probe)
         found = pa.table({"prediction": found}) if method == "predict" else pa.Table.from_pandas(found)
         return cls(method, asked, {one.name: one.type for one in found.schema if one.name != "user"}, options)
 
@@ -218,7 +221,7 @@ def _question(method: str, model: Any, columns: list[str], options: dict[str, An
 def users_table(model: Any, users: Any) -> pa.Table:
     """These users, or all that the model knows if they are "all"."""
     if not (isinstance(users, str) and users == "all"):
-        return pa.table({"user": users})
+        return pa.table({"user": as_list(users)})
     if isinstance(model, str):
         raise DataError(
             f"Give the users as a table with a column user: the model is in '{model}', and the driver does "

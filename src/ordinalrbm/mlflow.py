@@ -24,7 +24,9 @@ def save_model(model: Any, path: str, mlflow_model: Any = None, **options: Any) 
     the signature is by default pairs of users and items, and the parameter ``rule`` of ``predict``.
     """
     pyfunc = package("mlflow.pyfunc", "mlflow")
-    given = {"signature": _signature(model), "pip_requirements": [f"ordinalrbm=={__version__}"], **options}
+    given = {"signature": _signature(model), **options}
+    if not {"conda_env", "pip_requirements", "extra_pip_requirements"} & set(options):  # MLflow takes one
+        given["pip_requirements"] = [f"ordinalrbm=={__version__}"]
     with tempfile.TemporaryDirectory() as folder:
         (data := Path(folder) / _FOLDER).mkdir()
         model.save(data / _FILE)

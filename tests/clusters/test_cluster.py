@@ -123,6 +123,15 @@ def test_wrong_questions_are_refused_before_anything_starts(method, fitted, name
 def test_all_users_are_those_that_the_model_knows():
     assert cluster.users_table(model(), "all")["user"].to_pylist() == model().users_.labels.tolist()
     assert cluster.users_table(model(), [3, 1])["user"].to_pylist() == [3, 1]
+    assert cluster.users_table(model(), "ü1")["user"].to_pylist() == ["ü1"]
+
+
+def test_types_are_known_where_the_first_user_has_rated_all():
+    known = pd.DataFrame({"user": [*"aab"], "item": [*"xyx"], "rating": [1, 2, 2]})
+    few = orbm.OrdinalMF(1, n_epochs=1, random_state=0).fit(known)
+    question = cluster.Question.of("recommend", few, ["user"], {})
+    assert not pa.types.is_null(question.added["item"])
+    assert question.answer(pa.table({"user": ["a"]}), "few", lambda: cluster.to_bytes(few)).num_rows == 0
 
 
 WITHOUT = """

@@ -48,6 +48,12 @@ def test_what_is_loaded_predicts_as_before(folder):
     assert flavor.load_model(str(folder)).recommend("ü1").equals(model().recommend("ü1"))
 
 
+def test_requirements_can_be_given_in_each_way(tmp_path):
+    for name, value in [("pip_requirements", ["numpy"]), ("extra_pip_requirements", ["numpy"])]:
+        flavor.save_model(model(), str(tmp_path / name), **{name: value})
+        assert "numpy" in (tmp_path / name / "requirements.txt").read_text()
+
+
 def test_a_survey_is_loaded_likewise(tmp_path):
     table = orbm.datasets.load_food_world_cup().iloc[:300, :5]
     survey = orbm.CumulativeRBM(2, n_epochs=2, random_state=0).fit(table)

@@ -153,6 +153,16 @@ def test_one_file_in_an_archive(folder):
     assert [read(path).name for path in ("all.zip", "t.sav.zip")] == ["s", "t"]
 
 
+def test_an_archive_that_is_written_again_is_read_again(folder):
+    for n in (1, 3):
+        with zipfile.ZipFile(folder / "ratings.parquet.zip", "w") as archive:  # in place
+            TABLE[:n].to_parquet(folder / "inside.parquet")
+            archive.write(folder / "inside.parquet", "ratings.parquet")
+        assert read_rating_file(str(folder / "ratings.parquet.zip")).shape[0] == n
+    copies = [copy for _, copy in places._copies.values() if copy.name == "ratings.parquet"]
+    assert len(list(copies[-1].parent.parent.glob("*/ratings.parquet"))) == len(copies)
+
+
 def test_an_archive_at_an_address(memory, folder):
     pyreadstat.write_sav(TABLE, "s.sav")
     zipped("all.zip", s_sav=Path("s.sav").read_bytes())

@@ -180,6 +180,17 @@ def test_held_out_choices_are_liked_ones_of_the_end_or_of_anywhere(with_times):
         assert np.unique(age).size == 1 and (train.age[left] > age[0]).all() and left.start < left.stop
 
 
+def test_where_nothing_liked_is_left_to_learn_from_all_is_finite():
+    """Views, and one purchase of each user in the end, which is held out."""
+    data = past(60, 12)
+    level = (data.age == 0).astype(np.int8)
+    with np.errstate(all="raise"):
+        found = demand_choice.chosen(
+            Past(replace(data.answers, level=level), data.age), np.ones(12, dtype=np.int64), 3, 0.1, 0
+        )
+    assert np.isfinite(found.exponents).all() and np.isfinite(found.least).all()
+
+
 def test_what_parts_count_is_found_with_the_weights_of_choices():
     answers, lowest = past(300, 12).answers, np.zeros(12, dtype=np.int64)
     weight = np.random.default_rng(0).choice([0.5, 8.0], answers.n_entries)

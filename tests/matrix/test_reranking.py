@@ -77,6 +77,14 @@ def test_calibrated_lists_have_as_much_of_each_category_as_was_liked():
     assert away["calibrated"] < 0.7 * away["plain"]
     with pytest.raises(orbm.DataError, match="has no categories"):
         model.recommend("u1", calibrate="year")
+    # Whatever lists are ordered by, what was rated 1 was not liked.
+    person = {"i0": 5, "i3": 5} | dict.fromkeys(("i1", "i4", "i16", "i19", "i31", "i34"), 1)
+    for score in ("expected", "liked", "rating"):
+        usual, found = (
+            shares_of_colours(model.recommend(ratings=person, n=6, calibrate=by, score=score)["item"])
+            for by in (None, "colour")
+        )
+        assert found["red"] > usual["red"] and found["blue"] <= usual["blue"]
 
 
 def test_whoever_has_liked_nothing_gets_the_usual_list():
@@ -124,6 +132,27 @@ def test_some_items_are_left_out_for_some_users():
     assert found.loc[found["user"] == "u2", "item"].tolist() == second[:3]
 
 
+def test_items_that_nobody_knows_are_left_out_for_nobody():
+    model, users = with_features(), ["u1", "u2"]
+    usual = model.recommend(users, n=N_ITEMS)
+    found = model.recommend(users, n=N_ITEMS, exclude={"u2": ["no such item"]})
+    pd.testing.assert_frame_equal(found, usual)
+    first = usual.loc[usual["user"] == "u2", "item"].iloc[0]
+    found = model.recommend(users, n=N_ITEMS, exclude={"u2": first})
+    assert len(found) == len(usual) - 1 and first not in set(found.loc[found["user"] == "u2", "item"])
+
+
+def test_what_is_not_known_of_an_item_is_neither_true_nor_false():
+    table = items()
+    table["old"] = table["old"].astype(object).where(table.index % 6 != 0, None)
+    table = table.iloc[:-1]  # one without a line
+    for columns in (["item", "colour", "old"], ["item", "old"]):
+        model = orbm.OrdinalMF(2, n_epochs=1, random_state=0).fit(simulated(), item_features=table[columns])
+        for old in (True, False):
+            found = model.recommend("nobody", n=N_ITEMS, where={"old": old})["item"]
+            assert set(found) == set(model.items_.labels) & set(table.loc[table["old"] == old, "item"])
+
+
 def test_exploring_lists_show_items_as_often_as_their_propensities_say():
     model, users = sampled(), ["u1", "u2", "nobody"]
     found = pd.concat([model.recommend(users, n=3, explore=seed).assign(seed=seed) for seed in range(200)])
@@ -135,6 +164,11 @@ def test_exploring_lists_show_items_as_often_as_their_propensities_say():
     pd.testing.assert_frame_equal(
         model.recommend(users, n=3, explore=5), model.recommend(users, n=3, explore=5)
     )
+    for score in ("liked", "rating"):  # of draws, on the scale of their mean
+        usual = model.recommend("u1", n=N_ITEMS, score=score).set_index("item")["score"]
+        drawn = [model.recommend("u1", n=N_ITEMS, score=score, explore=seed) for seed in range(40)]
+        mean = pd.concat(drawn).groupby("item")["score"].mean()
+        np.testing.assert_allclose(mean, usual[mean.index], rtol=0.25)
     person = model.recommend(ratings={"i1": 5, "i2": 1}, n=3, explore=0)
     assert person.columns.tolist() == ["item", "rank", "score", "propensity"]
     for wrong in ({"diversity": 0.5}, {"exclude": {"u1": ["i1"]}}):

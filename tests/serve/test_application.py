@@ -45,6 +45,51 @@ def test_what_was_learnt_is_in_the_file_after_save(films):
     assert films.refresh() is None  # it is what is live
 
 
+def test_a_newer_file_is_not_written_over(films, tmp_path, monkeypatch):
+    client = client_of(films)
+    newer = orbm.load(films.path).update((["from the night"], ["ü0"], [5]))
+    newer.save(films.path)
+    asked(client, "/forget", users=["u0"])
+    kept = orbm.load(films.path).users_
+    assert "from the night" in kept and "u0" not in kept
+    assert 'model_swaps_total{model="films",result="loaded"} 1' in client.get("/metrics").text
+    # While that file is loaded, another one comes; and one that is only half there.
+    load, whole = films._load, films.path.read_bytes()
+
+    def and_another():
+        found = load()
+        newer.save(films.path)
+        return found
+
+    monkeypatch.setattr(films, "_load", and_another)
+    os.utime(films.path, ns=(1, 1))
+    assert films.refresh() is None and "u0" not in films.service.model.users_
+    assert "is being replaced" in refused(client, "/save")
+    monkeypatch.setattr(films, "_load", load)
+    films.path.write_bytes(whole[:100])
+    assert asked(client, "/save") == {"saved": "films"}
+    assert client.get("/health").json()["status"] == "ok"
+    assert films.path.read_bytes() == whole
+
+
+def test_what_cannot_be_written_is_in_memory(films, monkeypatch):
+    client = client_of(films)
+    save = films.service.model.save
+    monkeypatch.setattr(films.service.model, "save", lambda path: save(tmp / "no" / "place.orbm"))
+    tmp = films.path.parent
+    assert "The change is in memory; call /save" in refused(client, "/forget", users=["u0"])
+    monkeypatch.undo()
+    asked(client, "/save")
+    assert "u0" not in orbm.load(films.path).users_
+
+
+def test_ids_that_no_request_may_have_are_served(tmp_path):
+    ratings = ([*"aabb"], ["\u00a0", "y", "\u00a0", "y"], [1, 2, 2, 1])
+    orbm.OrdinalMF(1, n_epochs=1, random_state=0).fit(ratings).save(tmp_path / "few.orbm")
+    client = client_of(ServedModel("few", tmp_path / "few.orbm"))
+    assert asked(client, "/predict", users=["a"], items=["y"])["predictions"]
+
+
 def test_several_models_are_side_by_side(films, tmp_path):
     survey = ServedModel("people", file_of("vector", tmp_path, "people.orbm"))
     client = client_of(films, survey)
@@ -66,7 +111,7 @@ def test_a_new_file_is_live_and_a_bad_one_is_not(films, tmp_path, caplog):
     with caplog.at_level(logging.INFO, "ordinalrbm.serve"):
         assert refresh([films], metrics) and films.service is not before
     assert asked(client, "/predict", users=["a"], items=["ü1"])["predictions"][0]["rating"] == pytest.approx(
-        float(other.predict("a", "ü1")[0])
+        float(other.predict("a", "ü1"))
     )
     whole, live = films.path.read_bytes(), films.service
     for spoilt in (whole[: len(whole) // 2], b"", bytes([*whole[:-9], whole[-9] ^ 1, *whole[-8:]])):
@@ -129,6 +174,7 @@ def test_pages_of_other_sites_are_not_let_in(films):
     assert "access-control-allow-origin" not in client_of(films).options("/recommend", headers=origin).headers
     allowed = client_of(films, origins=[origin["Origin"]]).options("/recommend", headers=origin)
     assert allowed.headers["access-control-allow-origin"] == origin["Origin"]
+    assert allowed.status_code == 200  # without which browsers do not ask
 
 
 def test_slow_and_broken_bodies_are_given_up(films, monkeypatch):

@@ -142,4 +142,12 @@ def test_questions_are_asked_and_the_rest_is_expected(tmp_path):
         assert browser.barriers() == []
         assert shown[j] == "answered" and sum(one.startswith("expected") for one in shown) == 3
         assert browser.run("return document.documentElement.scrollWidth") <= 390
+        for n in range(2, 5):
+            browser.run(
+                "document.querySelector('#answer-0').click(); document.querySelector('#next button').click()"
+            )
+            browser.wait_for(f"document.querySelector('#status').textContent.startsWith('{n} of')")
+        assert (
+            browser.run("return document.querySelector('#next').textContent") == "All questions are answered."
+        )
         assert not browser.errors()

@@ -185,3 +185,14 @@ def test_forget_changes_the_file_or_writes_another(tmp_path):
     for arguments, said in (([], "nothing to forget"), (["--users", "u7"], "is not known")):
         done = run("forget", path, *arguments)
         assert done.exit_code == 2 and said in done.stderr and path.read_bytes() == kept
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.2])
+def test_a_server_ends_while_it_puts_new_workers_in_place(tmp_path, pause):
+    path = file_of("ordinal_mf", tmp_path)
+    with serving(path, "--workers", "2", "--watch", "0.05") as (server, port):
+        ask(port, "/recommend", {"users": ["u1"]})
+        os.replace(file_of("ordinal_mf", tmp_path, "new.orbm"), path)
+        time.sleep(pause)
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(PATIENCE / 5) == 0

@@ -50,8 +50,8 @@ class QueryRows(NamedTuple):
     """Rows of models that are asked for."""
 
     models: list[Any]
-    demand: np.ndarray  # (rows of the models, K) or those asked for, in their order
-    row: np.ndarray  # of each, in the models
+    demand: np.ndarray  # (rows of the models, K) demand factors
+    row: np.ndarray  # the row of each user asked for, in the models and in demand
     past: Past  # what rows of the models have chosen
     seen: Observations | None  # what they leave out
     are_own: bool  # whether the models are those of the estimator, which may be on a device
@@ -241,8 +241,10 @@ class Serving:
             check_is_fitted(self, "models_")  # which says so; it takes its time
         check_whole("n", n, 1)
         check_choice("score", score, _SCORES)
-        of_users = exclude if isinstance(exclude, Mapping) else {}
-        wanted = self._wanted(n, score, liked, items, None if of_users else exclude, where)
+        of_users: dict[Any, Any] = {}
+        if isinstance(exclude, Mapping):
+            of_users, exclude = {user: as_list(own) for user, own in exclude.items()}, None
+        wanted = self._wanted(n, score, liked, items, exclude, where)
         labels, position, index, new = self._asked(users, ratings)
         time = self._time_of_lists(at, new)
         if explore is not None and (of_users or diversity or calibrate or not hasattr(self, "draws_")):
@@ -250,7 +252,7 @@ class Serving:
                 "explore= takes lists as they come from draws of a model with posterior='sampled'; leave it "
                 "out, or diversity=, calibrate= and a dict as exclude=."
             )
-        order = self._reordering(diversity, calibrate, position, index, new, wanted)
+        order = self._reordering(diversity, calibrate, position, index, new, liked)
         n_found = order.n_candidates(n) if order else n
         more = max(map(len, of_users.values()), default=0)
         asked = wanted._replace(n=n_found + more, explore=explore)
@@ -292,7 +294,7 @@ class Serving:
         position: np.ndarray,
         index: np.ndarray,
         new: _NewRatings | None,
-        wanted: _Query,
+        liked: Any,
     ) -> Reordering | None:
         if not 0.0 <= diversity <= 1.0:
             raise DataError(f"The 'diversity' must be a number from 0 to 1. Got {diversity!r} instead.")
@@ -301,7 +303,7 @@ class Serving:
         categories = csr_array((len(self.ratings_.items), 0))
         if calibrate is not None:
             categories = categories_of(self._features.items, calibrate)
-        known = self.ratings_.observations
+        known, lowest = self.ratings_.observations, lowest_liked(self.ratings_, liked)[:-1]
 
         def shares(query: int) -> np.ndarray:
             """Of categories among what the user in this place has liked."""
@@ -310,8 +312,7 @@ class Serving:
             )
             if new is not None and index[query] >= 0:
                 own = new.observations.take_rows(index[[query]])
-            liked = own.column[own.level >= wanted.lowest[own.column]]
-            found = categories[liked].sum(axis=0)
+            found = categories[own.column[own.level >= lowest[own.column]]].sum(axis=0)
             return np.asarray(found / max(found.sum(), _TINY))
 
         return Reordering(diversity, self._factors_of("item", "demand"), categories, shares)
@@ -323,13 +324,15 @@ class Serving:
             for user, own in items.items()
             for place in np.flatnonzero(labels == user)
             for item in self.ratings_.lookup(own, "item")
+            if item >= 0
         ]
         return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
     def _by_one_draw(self, rows: QueryRows, wanted: _Query) -> recommending.Best:
         """Thompson sampling: the list of each row by a draw of its own."""
         one = wanted._replace(explore=None, is_one_scale=False)
-        lists = [self._best_of(rows._replace(models=[each], are_own=False), one) for each in rows.models]
+        whole = (each._replace(share=1.0) for each in rows.models)  # of one draw of many it is less
+        lists = [self._best_of(rows._replace(models=[each], are_own=False), one) for each in whole]
         return drawn_lists(lists, rows.row.size, len(self.ratings_.items), wanted.explore)
 
     def _check_demand(self) -> None:

@@ -90,18 +90,19 @@ def mask_of(items: Features | None, where: Mapping[str, Any]) -> np.ndarray:
             raise DataError(
                 f"The item feature {name!r} has no categories to choose by; give the items as items=."
             )
-        table = items.table[:, place].toarray() > 0.5
+        table = items.table[:, place].toarray()
         if isinstance(column, BooleanColumn):
             if not isinstance(wanted, bool | np.bool_):
                 raise DataError(f"The item feature {name!r} is true or false, not {wanted!r}.")
-            found.append(table[:, 0] == wanted)
+            # Of items without features nothing is stored; what is missing is a share between 0 and 1.
+            found.append((np.diff(items.table.indptr) > 0) & (table[:, 0] == float(wanted)))
             continue
         texts = list(map(str, as_list(wanted)))
         for text in texts:
             if text not in column.categories:
                 guess = did_you_mean(text, column.categories)
                 raise DataError(f"No item has the {name} {text!r} that the model knows{guess}.")
-        found.append(table[:, [column.categories.index(text) for text in texts]].any(axis=1))
+        found.append((table[:, [column.categories.index(text) for text in texts]] > 0.5).any(axis=1))
     return np.all(found, axis=0)
 
 

@@ -34,7 +34,8 @@ from ordinalrbm.runtime.threads import one_blas_thread
 
 # With fewer choices held out, nothing is chosen by them; more are not needed.
 _FEWEST, _ENOUGH = 50, 4_000
-# Of a row that loses choices at random, as many; scores of rows that lose the last are at most as many.
+# The share of a row's choices that is held out at random; and at most so many scores (rows × columns) are
+# computed where the last choices are held out.
 _OF_ROW, _SCORES = 0.1, 2**22
 # Answers of as many rows, at random, as are looked at: to choose by, and to learn weights from.
 _TO_CHOOSE, _TO_LEARN = 1_000_000, 4_000_000
@@ -42,7 +43,7 @@ _TO_CHOOSE, _TO_LEARN = 1_000_000, 4_000_000
 _OF_NEIGHBOURS, _OF_SEQUENCE = (1.0, 8.0), (0.6, 2.4)
 # A part that counts less is left out.
 _LEAST_EXPONENT = 0.05
-# As many choices of which as many are liked as usual, beside those of a column.
+# The share of liked choices of a column is as if it had so many more, liked as often as the average.
 _USUAL = 10.0
 _NEVER = 65536  # later than any age
 
@@ -138,7 +139,7 @@ def _factor_scores(answers: Observations, rows: np.ndarray, n_factors: int, seed
 def _chosen_by_kind(answers: Observations) -> list[csr_array]:
     """Choices of columns that may have weights: all and, unless these are the same, those that are liked."""
     columns, liked = frequent(answers), answers.select(answers.level > 0)
-    kinds = [answers] if liked.n_entries == answers.n_entries else [answers, liked]
+    kinds = [answers] if liked.n_entries in (0, answers.n_entries) else [answers, liked]
     return [chosen_of(kind, columns) for kind in kinds]
 
 

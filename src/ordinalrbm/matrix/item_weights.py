@@ -49,7 +49,7 @@ class ItemWeights(NamedTuple):
 
     columns: np.ndarray  # (m,) int32, those that take part, ascending
     lowest: np.ndarray  # (m,) int16, the level from which on an answer counts
-    # (H, A) float32, what an answer counts by how many came after it; beyond, what the last says.
+    # (H, A) float32, the weight of an answer after which k others came, by k; from A on, the last one.
     fading: np.ndarray
     target: np.ndarray  # (H m, W) int32, columns
     weight: np.ndarray  # (H m, W) float32

@@ -26,10 +26,10 @@ PACKED = (".gz", ".zst", ".zip")
 _CODECS = {".gz": ("gzip", b"\x1f\x8b"), ".zst": ("zstd", b"\x28\xb5\x2f\xfd")}
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+-]+:/")  # a drive of Windows has one letter
 _OF_EXTRA = ("s3", "s3a", "http", "https")  # what ordinalrbm[cloud] has packages for
-# A file that unpacks to so many bytes, and so many times its size, is none that somebody filled.
+# A file that unpacks to more than so many bytes, and so many times its size, is a decompression bomb.
 _LARGE, _DENSEST, _PIECE = 1 << 28, 200, 1 << 20
 _MOST_SAID = 200  # letters of what a library says
-_copies: dict[Any, tuple[int, Path]] = {}
+_copies: dict[Any, tuple[tuple[int, ...], Path]] = {}
 
 
 def place(path: str | os.PathLike) -> Path:
@@ -70,16 +70,27 @@ class Address(type(Path())):  # type: ignore[misc]
     def __fspath__(self) -> str:
         found = self.stat()
         key = type(self), str(self)  # an archive, or what is in it
+        now = found.st_ino, found.st_size, 0 if found.st_mtime_ns is None else found.st_mtime_ns
         stamp, copy = _copies.get(key, (None, Path()))
-        if stamp != found.st_ino or not copy.exists():
-            copy = Path(tempfile.mkdtemp(dir=_folder())) / self.name
-            with stream(self) as packed, copy.open("wb") as file:
-                while piece := packed.read(_PIECE):
-                    file.write(piece)
-                    if file.tell() > max(_LARGE, _DENSEST * found.st_size) and isinstance(self, Packed):
-                        raise DataError(f"File '{self}' unpacks to gigabytes; unpack it yourself.")
-            _copies[key] = found.st_ino, copy
+        if stamp == now and copy.exists():
+            return str(copy)
+        if stamp is not None:
+            shutil.rmtree(copy.parent, ignore_errors=True)
+        copy = Path(tempfile.mkdtemp(dir=_folder())) / self.name
+        try:
+            self._fetch(copy, found.st_size)
+        except BaseException:
+            shutil.rmtree(copy.parent)
+            raise
+        _copies[key] = now, copy
         return str(copy)
+
+    def _fetch(self, copy: Path, size: int) -> None:
+        with stream(self) as packed, copy.open("wb") as file:
+            while piece := packed.read(_PIECE):
+                file.write(piece)
+                if file.tell() > max(_LARGE, _DENSEST * size) and isinstance(self, Packed):
+                    raise DataError(f"File '{self}' unpacks to gigabytes; unpack it yourself.")
 
     @property
     def name(self) -> str:

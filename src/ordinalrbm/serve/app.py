@@ -91,7 +91,8 @@ def create_app(models: Sequence[ServedModel], settings: Settings | None = None) 
         app.add_exception_handler(kind, answer)
     app.mount("/", StaticFiles(packages=[("ordinalrbm.serve", "page")], html=True))
     if chosen.origins:
-        app.add_middleware(CORSMiddleware, allow_origins=list(chosen.origins), allow_headers=["*"])
+        origins, methods = list(chosen.origins), ["GET", "POST"]
+        app.add_middleware(CORSMiddleware, allow_origins=origins, allow_methods=methods, allow_headers=["*"])
     app.add_middleware(Guard, hosts=chosen.hosts, metrics=app.state.metrics)
     return app
 
@@ -124,7 +125,7 @@ def refresh(models: Sequence[ServedModel], metrics: Metrics) -> bool:
 
 
 def _add_model(app: FastAPI, served: ServedModel, settings: Settings, prefix: str) -> None:
-    """The addresses of one model; not by a router, in which each request would be sought twice."""
+    """Register the addresses of one model; an included router would match each request twice."""
     kind = type(served.service)
 
     def add(name: str, do: Callable[[str, dict[str, Any]], Any], **more: Any) -> None:
@@ -151,7 +152,11 @@ def _add_model(app: FastAPI, served: ServedModel, settings: Settings, prefix: st
                 app.state.metrics.count_ratings(served.name, *expected)
             return found
 
-        return served.change(do, keep=name == "forget")
+        return change_file(do) if name == "forget" else served.change(do)
+
+    def change_file(do: Callable[[Any], Any]) -> Any:
+        refresh([served], app.state.metrics)  # a newer file is not to be overwritten
+        return served.change(do, keep=True)
 
     for name in kind.calls:
         add(name, read)
@@ -163,7 +168,7 @@ def _add_model(app: FastAPI, served: ServedModel, settings: Settings, prefix: st
         @app.post(f"{prefix}/save", dependencies=allowed)
         def save() -> JSONResponse:
             """Write the model, with what it has learnt since, to its file."""
-            served.change(lambda now: None, keep=True)
+            change_file(lambda now: None)
             return JSONResponse({"saved": served.name})
 
     app.add_api_route(f"{prefix}/about", lambda: JSONResponse(served.service.about()), name="about")

@@ -1,4 +1,4 @@
-"""The form of requests, by the signatures of what answers them; no model sees others."""
+"""Bodies of requests, validated against the signatures of what answers them before a model sees them."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Metrics:
         own, n, chance = f'model="{model}"', np.arange(level.size), np.maximum(expected, _SMALLEST)
         upper = np.cumsum(expected, axis=1)[n, level, None]
         lower = upper - expected[n, level, None]
-        # A rating stands for all between what is below it and what is up to it (Czado et al. 2009).
+        # A rating is spread evenly from P(lower ratings) to P(this or lower): Czado et al. (2009).
         share = (np.arange(_TENTHS + 1) / _TENTHS - lower) / np.maximum(upper - lower, _SMALLEST)
         counts = np.diff(np.clip(share, 0.0, 1.0), axis=1).sum(axis=0)
         self._add("ratings_total", own, level.size)

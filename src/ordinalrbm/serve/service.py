@@ -86,7 +86,10 @@ class RatingService:
         """Call what requests will call, so that kernels are compiled and tables made."""
         user, item = self.model.users_.labels[0], self.model.items_.labels[0]
         self.recommend([user, self._nobody()])
-        self.recommend(ratings=[Rating(item=plain_number(item), rating=self._labels_of(item)[-1])])
+        best = self._labels_of(item)[-1]
+        # Ids of a file may be what no request may have.
+        given = {"item": plain_number(item), "rating": best, "user": None, "timestamp": None}
+        self.recommend(ratings=[Rating.model_construct(**given)])
         self.predict([user], [item], proba=True)
         with suppress(DataError):  # some models have no reasons, or no factors
             self.explain(item, user)

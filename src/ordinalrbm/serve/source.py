@@ -65,19 +65,32 @@ class ServedModel:
             self._stamp, self.error = stamp, said.replace(str(self.path), self.path.name)
             log.error("%s: the model stays as it was. %s", self.name, said)
             return "refused"
-        with self._lock:  # an update that goes on is of the old one
+        with self._lock:  # an update that is running changes the old model
+            if self._stamp_now() != stamp:  # replaced once more: the next look is for that one
+                return None
             self._stamp, self.service, self.loaded, self.error = stamp, service, time.gmtime(), None
         log.info("%s: the new model in %s is live.", self.name, self.path.name)
         return "loaded"
 
     def change(self, do: Callable[[Any], Any], *, keep: bool = False) -> Any:
-        """Change the model, and with ``keep`` its file; it is not replaced meanwhile."""
+        """Change the model, and with ``keep`` its file, unless that is newer.
+
+        The model is not replaced meanwhile.
+        """
         with self._lock:
+            if keep and self._stamp_now() != self._stamp:
+                raise DataError(f"File '{self.path.name}' is being replaced; ask again in some seconds.")
             found = do(self.service)
             if keep:
-                self.service.model.save(self.path)
-                self._stamp = self._stamp_now()
+                self._save()
         return found
+
+    def _save(self) -> None:
+        try:
+            self.service.model.save(self.path)
+        except DataError as error:
+            raise type(error)(f"{error} The change is in memory; call /save when there is room.") from error
+        self._stamp, self.error = self._stamp_now(), None
 
     def health(self) -> dict[str, Any]:
         when = time.strftime("%Y-%m-%dT%H:%M:%SZ", self.loaded)

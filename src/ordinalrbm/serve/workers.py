@@ -27,6 +27,7 @@ from ordinalrbm.serve.source import ServedModel
 log = logging.getLogger("ordinalrbm.serve")
 _CONNECTIONS = 1_000  # of a process at once; more are told to come again
 _GRACE = 10  # seconds for requests that are under way when the server stops
+_STOPPING = (signal.SIGTERM, signal.SIGINT)
 _PAUSE, _TOO_SOON = 0.1, 1.0  # seconds between looks at the workers, and before one that died is replaced
 
 
@@ -51,7 +52,7 @@ def run(models: Sequence[ServedModel], settings: Settings, where: socket.socket,
     """
     if n_workers == 1:
         return _serve(create_app(models, settings), where)
-    # Those that leave count, too, and so does this process.
+    # Workers that are finishing their requests need a line of metrics each, and so does this process.
     app = create_app(models, settings._replace(watch=0.0, n_counting=3 * n_workers + 1))
     with single_threaded():
         _Parent(app, where, n_workers).run(models, settings.watch or float("inf"))
@@ -71,7 +72,7 @@ class _Parent:
         app.state.metrics.worker = 3 * n_workers
 
     def run(self, models: Sequence[ServedModel], watch: float) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in _STOPPING:
             signal.signal(number, self._stop)
         self._start_all()
         looked = time.monotonic()
@@ -79,7 +80,7 @@ class _Parent:
             time.sleep(_PAUSE)
             self._replace_dead()
             if time.monotonic() - looked > watch:
-                if refresh(models, self.app.state.metrics):
+                if refresh(models, self.app.state.metrics) and not self.is_stopped:
                     self._start_all()  # after a refused file, too, which they have to tell
                 looked = time.monotonic()
         self._end(set(self.lines))
@@ -105,12 +106,17 @@ class _Parent:
         line = min(set(range(len(self.lines) + 1)) - set(self.lines.values()))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of threads: those of ours sleep
+            signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
             process = os.fork()
         if process:
             self.lines[process] = line
             self.workers.add(process)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
             return
         try:
+            for number in _STOPPING:  # until the server has its own, these end the process
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
             self.app.state.metrics.worker = line
             _serve(self.app, self.where)
         except BaseException:
@@ -127,4 +133,5 @@ class _Parent:
                 self.workers.remove(process)
                 log.error("Worker %d has died (%d); another takes its place.", process, status)
                 time.sleep(_TOO_SOON)
-                self._fork()
+                if not self.is_stopped:
+                    self._fork()

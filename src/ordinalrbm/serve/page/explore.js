@@ -2,6 +2,7 @@
 // Everything comes from the server of the page; text from it never becomes markup.
 const $ = (id) => document.getElementById(id);
 let base = "", about = null, person = null, asked = 0;
+const MOST_IN_A_LIST = 1000; // of a request
 const rated = new Map(); // by id as JSON: item, title, rating
 const answers = {};
 
@@ -149,13 +150,17 @@ async function answer(name, label) {
 
 async function showSurvey() {
   const number = ++asked;
-  const [filled, next] = await Promise.all([call("/impute", { rows: [answers], proba: true }), call("/ask", { answers, k: 1, among: open() })]);
+  const left = open().slice(0, MOST_IN_A_LIST);
+  const [filled, next] = await Promise.all([
+    call("/impute", { rows: [answers], proba: true }),
+    left.length ? call("/ask", { answers, k: 1, among: left }) : { questions: [] },
+  ]);
   if (number !== asked) return;
   const chances = filled.probabilities[0], row = filled.rows[0];
   const focused = document.activeElement && document.activeElement.dataset.question;
   $("questions").replaceChildren(...about.questions.map((one) => questionLine(one, row[one.question], chances[one.question])));
   if (focused) $("questions").querySelectorAll("select").forEach((select) => { if (select.dataset.question === focused) select.focus(); });
-  showNext(next.questions[0]);
+  showNext(next.questions[0] || { question: left[0] }); // the last one tells nothing of others
   const n = Object.keys(answers).length;
   $("status").textContent = `${n} of ${about.questions.length} questions are answered.`;
 }
@@ -188,7 +193,7 @@ function bar(labels, chance) {
 }
 
 function showNext(next) {
-  const one = next && about.questions.find((question) => question.question === next.question);
+  const one = about.questions.find((question) => question.question === next.question);
   if (!one) { $("next").replaceChildren(make("p", { textContent: "All questions are answered." })); return; }
   const field = make("fieldset", {}, make("legend", { textContent: textOf(one) }));
   one.labels.forEach((label, k) => {
