@@ -22,7 +22,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data.ratings import as_list
-from ordinalrbm.data.triples import COLUMNS, found_columns
+from ordinalrbm.data.triples import COLUMNS, found_columns, warn_of_times
 from ordinalrbm.errors import DataError, DataTypeError, LostError
 from ordinalrbm.estimators.ordinal_mf import OrdinalMF
 from ordinalrbm.estimators.ratings import RatingModel
@@ -66,6 +66,7 @@ def columns_to_learn(estimator: Any, size: int, name: str, columns: list[str]) -
             "that in a single process."
         )
     check_whole(name, size, 1)
+    warn_of_times(columns)
     return found_columns(columns, COLUMNS)
 
 

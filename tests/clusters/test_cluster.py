@@ -78,6 +78,11 @@ def test_what_cannot_be_learnt_is_refused_before_anything_starts(estimator, size
         cluster.columns_to_learn(estimator, size, "processes", names)
 
 
+def test_times_that_are_not_learnt_from_are_named():
+    with pytest.warns(UserWarning, match="The column 'date' is not used"):
+        cluster.columns_to_learn(orbm.OrdinalMF(), 2, "processes", ratings().columns.tolist())
+
+
 @pytest.mark.parametrize("rule", ["mean", "mode"])
 def test_pairs_are_predicted_beside_their_columns(rule):
     question = cluster.Question.of("predict", model(), KNOWN.column_names, {"rule": rule})

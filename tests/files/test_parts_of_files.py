@@ -112,3 +112,10 @@ def test_a_damaged_file_is_one_sentence(tmp_path):
     file.write_bytes(content)
     with pytest.raises(DataError, match="cannot be read"):
         ratings.part(0, 1)
+
+
+def test_times_that_no_part_has_are_named(tmp_path):
+    write(tmp_path / "a.parquet", [1, 2], [3, 4], ratedAt=[5, 6])
+    with pytest.warns(UserWarning, match="The column 'ratedAt' is not used"):
+        ratings = ParquetRatings(tmp_path / "a.parquet")
+    assert ratings.part(0, 1).columns.tolist() == ["user", "item", "rating"]

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Catalogue, Ratings
 from ordinalrbm.data.scales import shorten
+from ordinalrbm.data.triples import warn_of_times
 from ordinalrbm.engine.base import NO_VALUES
 from ordinalrbm.engine.memory import Fit
 from ordinalrbm.errors import DataError, user_stacklevel
@@ -326,9 +327,15 @@ class OrdinalMF(_FactorModel):
         return gibbs_learner.fit(observations, validation, settings, checkpoints, data.tables, times, weight)
 
     def _drifts(self, data: TrainingData) -> bool:
-        """Whether it is learnt how biases drift; not by processes that share the ratings."""
-        has_times = data.times.ratings is not None and self.posterior != "point"
-        return self.drift == "auto" and has_times and (self._is_sampled or process_group.current() is None)
+        """Whether to learn how biases drift; processes that share the ratings do not."""
+        if self.drift != "auto" or data.times.ratings is None or self.posterior == "point":
+            return False
+        group = process_group.current()
+        if group is None or self._is_sampled:
+            return True
+        if group.rank == 0:
+            warn_of_times(["timestamp"])
+        return False
 
     def _drift(self) -> RowDrift | None:
         drift = self._posteriors[-1].drift

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ordinalrbm.data.frames import with_exact_integers
-from ordinalrbm.data.triples import COLUMNS, Part
+from ordinalrbm.data.triples import COLUMNS, Part, warn_of_times
 from ordinalrbm.errors import DataError
 from ordinalrbm.files import formats
 from ordinalrbm.files.ratings import AS_IT_IS, Layout, columns_of
@@ -50,6 +50,8 @@ class ParquetRatings:
             names = list(dict.fromkeys(name for outline in outlines for name in outline.names))
             self.source = Source(self.path, "parquet", name_of(self.path), pd.DataFrame(columns=names))
             self._columns = columns_of(self.source, layout=layout)
+            if not (process_group.current() or process_group.ALONE).rank:
+                warn_of_times(names)
             # Types that suit all files, so that all processes have the same.
             self._types = pa.concat_tables(
                 [self._chosen(outline.empty_table()) for outline in outlines], promote_options="permissive"
