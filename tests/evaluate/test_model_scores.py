@@ -142,7 +142,7 @@ def test_items_with_scales_of_their_own():
     only = orbm.OrdinalMF(2, n_epochs=2, random_state=0, item_scales={1: [1, 2], 2: [1, 2, 3]}).fit(
         ([1, 2, 3, 1], [1, 1, 2, 2], [1, 2, 3, 1])
     )
-    with pytest.raises(DataError, match="item 9 is new, and items have different scales"):
+    with pytest.raises(DataError, match="item 9 is new, and nothing is learnt of its scale"):
         score_model(only, ([1], [9], [1]))
 
 

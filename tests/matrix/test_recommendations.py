@@ -139,7 +139,7 @@ def test_effects_add_up_to_what_ratings_tell(name):
         if (d, i) not in rated:
             distribution = model.predict_proba(user, item)[0]
             assert reasons.expected == pytest.approx(distribution @ np.arange(1.0, 6.0), abs=1e-3)
-        assert reasons.baseline == model.predict("nobody", item)[0]
+        assert reasons.baseline == model.predict("nobody", item)
         total = reasons.ratings["effect"].sum()
         assert reasons.expected - total == pytest.approx(reasons.baseline, abs=1e-6)
 

@@ -225,7 +225,8 @@ def _ratings(material: inputs.Material, settings: Settings, asked: Asked, output
     if protocol is None:
         protocol = Protocol.CHRONOLOGICAL if "timestamp" in ratings else Protocol.RANDOM
     _check_enough(ratings, material.source.name, asked.min_ratings)
-    known = read_ratings(ratings)
+    given = None if settings.scale is None else options.written_scale(settings.scale)
+    known = read_ratings(ratings, scale=given)
     assert not isinstance(known.scales, tuple), "a file has one scale for all items"
     if asked.liked is not None:
         inputs.lowest_liked_of(asked.liked, known)  # rather now than when all is learnt

@@ -64,7 +64,10 @@ def check_files(*read: Path | None, out: Path | None = None) -> None:
 def written_like(data: Path, ending: str) -> Path:
     """The name of a file beside a survey, in its format if that can be written, else as SPSS."""
     file = split_sheet(data)[0]
-    suffixes = "".join(file.suffixes[-2:] if packing(file) in (".gz", ".zst") else file.suffixes[-1:])
+    packed = packing(file)
+    suffixes = Path(file.name.removesuffix(packed)).suffix
+    if packed in (".gz", ".zst") and suffixes.lower() in (".csv", ".tsv"):
+        suffixes += packed
     known = {"": ".parquet", ".por": ".sav", ".xpt": ".sav", ".orbm": ".sav"}
     return result_path(data, ending + known.get(suffixes.lower(), suffixes))
 

@@ -119,5 +119,5 @@ def learn_ratings(
 
 def _drop_run_settings(model: Any) -> None:
     """Keep what was learnt, not how long it took: the same data and seed are the same file."""
-    model.set_params(n_jobs=None, verbose=False)
+    model.set_params(verbose=False)  # the number of threads is for what follows, and in no file
     model.history_ = model.history_.drop(columns="seconds", errors="ignore")

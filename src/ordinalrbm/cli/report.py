@@ -119,7 +119,7 @@ def _of_model(
 ) -> Subject:
     from ordinalrbm.pages.reporting import Subject
 
-    model = orbm.load(path)
+    model = orbm.load(path).set_params(n_jobs=settings.threads)
     if isinstance(model, orbm.CumulativeRBM):
         of_ratings = ("user", "item_names", *options.COLUMN_OPTIONS)
         refuse(ctx, of_ratings, f"'{path}' is a model of a survey")

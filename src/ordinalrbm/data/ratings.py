@@ -901,6 +901,14 @@ def times_of_cells(known: Ratings, data: Any) -> np.ndarray | None:
     return None if found is None else found.value
 
 
+def refuse_without_scale(cells: Cells, n_levels: int, data: Any) -> None:
+    """Refuse levels that a model with so many does not have: those of unknown items on other scales."""
+    is_other = (cells.level < 0) | (cells.level >= n_levels)
+    if is_other.any():
+        item = as_triples(data).item.value(int(is_other.argmax()))
+        raise DataError(f"The item {shown(item)} is new, and nothing is learnt of its scale; leave it out.")
+
+
 def _times_of_new(known: Ratings, table: Triples) -> np.ndarray:
     """When new ratings were given; without times, or with others than the known have, now."""
     clock = None if known.times is None else known.times.clock

@@ -19,6 +19,8 @@ _MISSING = ["", "NaT", "nan", "None", "null"]  # as text
 _IS_TIME = (pd.api.types.is_numeric_dtype, pd.api.types.is_datetime64_any_dtype)
 NO_TIME = np.iinfo(np.int64).min  # of a rating without one: before all others
 NOW = np.iinfo(np.int64).max  # of new ratings without a time: after all others
+_LARGEST_MICRO = NOW // 1000 - 1
+_LARGEST_WHOLE = 2.0**63 - 1024  # of doubles, as int64
 
 # What times were given as: dates, whole numbers, or numbers with a fraction. Times are kept as
 # int64 in their order: nanoseconds, the numbers, or the bits of the numbers.
@@ -105,7 +107,9 @@ def _are_whole(time: np.ndarray) -> bool:
 def _whole(time: np.ndarray) -> np.ndarray:
     if time.dtype == np.uint64:  # some of which are beyond int64
         return (time ^ np.uint64(2**63)).view(np.int64)
-    return np.floor(time).astype(np.int64) if time.dtype.kind == "f" else time.astype(np.int64)
+    if time.dtype.kind == "f":
+        time = np.clip(np.floor(time), -_LARGEST_WHOLE, _LARGEST_WHOLE)
+    return time.astype(np.int64)
 
 
 def _in_order(time: np.ndarray) -> np.ndarray:
@@ -153,7 +157,11 @@ def read_times(values: Any, remedy: str = "") -> np.ndarray:
 
 def _numbers(times: pd.Series) -> np.ndarray:
     if pd.api.types.is_datetime64_any_dtype(times.dtype):
-        return times.dt.as_unit("ns").astype("int64").to_numpy()
+        if times.dt.unit == "ns":
+            return times.astype("int64").to_numpy()
+        # Dates such as 9999-12-31 stand for none, and are beyond nanoseconds: they are first or last.
+        micro = times.dt.as_unit("us").astype("int64").to_numpy()
+        return 1000 * np.clip(micro, -_LARGEST_MICRO, _LARGEST_MICRO)
     if pd.api.types.is_integer_dtype(times.dtype):
         return times.to_numpy(dtype=np.int64 if times.max() < 2**63 else np.uint64)
     return times.to_numpy(dtype=np.float64)

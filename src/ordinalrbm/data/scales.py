@@ -242,6 +242,8 @@ def resolve_scales(columns: Iterable[Any], names: Sequence[str] | None, given: A
         (fixed[name].labels, None) if name in fixed else _inferred(read_column(values, name))
         for name, values in zip(keys, columns, strict=True)
     ]
+    if not found:  # all questions are of other kinds
+        return []
     return [Scale(labels) for labels in shared_scales(*zip(*found, strict=True))]
 
 

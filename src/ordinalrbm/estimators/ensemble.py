@@ -108,6 +108,8 @@ class RatingEnsemble(RatingModel):
         for member in self._members:
             check_parameters(member)
             member._read_scales(catalogue)
+            if getattr(member, "refit", "") == "all":  # what is held out tells the shares
+                member.refit = "held-out"
 
     def _with_own(self, estimator: RatingModel, names: Iterable[str]) -> RatingModel:
         """The estimator with those of the ensemble's parameters that it has, too; in place."""

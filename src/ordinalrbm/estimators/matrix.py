@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
+from ordinalrbm.data.columns import shown
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings, as_list, encode
 from ordinalrbm.engine.memory import Fit
@@ -299,6 +300,8 @@ class MatrixCumulativeRBM(RatingModel):
         check_is_fitted(self, "models_")
         check_whole("n_steps", n_steps, 1, 2**16)
         cells = self.ratings_.observations
+        if (users is None) != (items is None):
+            raise DataError("Give users and items, or neither of them.")
         if users is not None:
             asked = self.ratings_.cells(users, items)
             self._refuse_unknown(asked)
@@ -356,11 +359,13 @@ class MatrixCumulativeRBM(RatingModel):
     def _positions(self, ids: IdsLike, what: str) -> np.ndarray:
         if isinstance(ids, str) and ids == "all":
             return np.arange(len(self.users_ if what == "user" else self.items_))
+        ids = as_list(ids)
         found = self.ratings_.lookup(ids, what)
         if found.size and found.min() < 0:
-            unknown = as_list(ids)[int(found.argmin())]
+            unknown = list(ids)[int(found.argmin())]
             raise DataError(
-                f"The {what} {unknown!r} is not known; give one of {what}s_, or learn of it with fold_in()."
+                f"The {what} {shown(unknown)} is not known; give one of {what}s_, or learn of it with "
+                "fold_in()."
             )
         return found
 

@@ -388,6 +388,8 @@ class OrdinalMF(_FactorModel):
         if not self._is_sampled or not hasattr(self, "history_"):
             raise AttributeError("Only a fitted model with posterior='sampled' has a chain.")
         history = self.history_
+        if history.empty:
+            raise AttributeError("Nothing was sampled, because there was nothing to rate.")
         # Before there was a rule, a third of the sweeps were dropped, or 30.
         before = history["epoch"] <= min(30, len(history) // 3)
         dropped = history.get("dropped", before) > 0
@@ -517,7 +519,7 @@ class GaussianMF(_FactorModel):
         self._values = values if ascending else np.arange(1.0, values.size + 1.0)
 
     def _point(self, cells: Cells, rule: Rule, time: np.ndarray | None = None) -> np.ndarray:
-        values, labels = self.model_.values, self.ratings_.cold_start_scale().values
+        values, labels = self.model_.values, self.ratings_.distinct()[0][0].values
         if rule != "mean" or not values.size:
             return super()._point(cells, rule, time)
         with threads(self.n_jobs):

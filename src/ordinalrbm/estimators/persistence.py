@@ -120,9 +120,9 @@ def rating_parameters(estimator: Any, catalogue: Catalogue) -> dict[str, Any]:
 def _plain_item_scales(estimator: Any, catalogue: Catalogue) -> list[Any] | None:
     if not estimator.item_scales:
         return None
-    labels = list(estimator.item_scales)
-    positions = catalogue.lookup(labels, "item")
+    # By the ids as they are known: those given may be 1.0 for 1.
     return [
-        [plain_number(label), catalogue.scale_of(j).to_json()]
-        for label, j in zip(labels, positions, strict=True)
+        [plain_number(catalogue.items.labels[j]), catalogue.scale_of(j).to_json()]
+        for j in catalogue.lookup(list(estimator.item_scales), "item")
+        if j >= 0  # not forgotten since
     ]

@@ -28,6 +28,7 @@ from ordinalrbm.data.ratings import (
     is_single,
     merged,
     read_given,
+    refuse_without_scale,
     taken,
     times_of_cells,
 )
@@ -339,12 +340,16 @@ class RatingModel(Serving, Carded, BaseEstimator):
         """
         check_parameters(self)
         self.__dict__.pop("_on_device", None)  # the device has better uses for its memory
-        group = self._group()
-        with Calls(callback) as calls, Checkpoints(checkpoint, every, resume, group) as checkpoints:
-            given = (ratings, validation, sample_weight)
-            read = self._read(given, (user_features, item_features), checkpoints)
-            trained = self._train(read, checkpoints)
-            self._finish(read, trained)
+        group, before = self._group(), self.__dict__.copy()
+        try:
+            with Calls(callback) as calls, Checkpoints(checkpoint, every, resume, group) as checkpoints:
+                given = (ratings, validation, sample_weight)
+                read = self._read(given, (user_features, item_features), checkpoints)
+                trained = self._train(read, checkpoints)
+                self._finish(read, trained)
+        except BaseException:
+            self.__dict__ = before  # what was fitted before, if anything, stays whole
+            raise
         if trained.fitted.interrupted and not calls.has_stopped:
             report_interruption(self.n_iter_, self.best_epoch_)
         return self
@@ -360,6 +365,7 @@ class RatingModel(Serving, Carded, BaseEstimator):
         self._read_scales(known)
         if sample_weight is not None and known.level_counts().max() > 1:
             self._check_weighs()
+        time = None if validation is None else times_of_cells(known, validation)
         known = self._read_features(known, *features, among)
         own_seed = seed_from(self.random_state, stored=checkpoints.seed)
         seed = self._group().broadcast_object(lambda: own_seed)
@@ -368,13 +374,12 @@ class RatingModel(Serving, Carded, BaseEstimator):
             checkpoints.require_identity(
                 among.broadcast_object(
                     lambda: identity_of_ratings(
-                        self, seed, whole, None if given is None else (*given, weight), tables
+                        self, seed, whole, None if given is None else (*given, weight, time), tables
                     )
                 )
             )
         with among.raise_on_all_ranks():
             memory.check_ratings(known.observations, *self._fit_sizes())
-        time = None if validation is None else times_of_cells(known, validation)
         return ReadRatings(known, given, among, seed, time, weight)
 
     def _check_weighs(self) -> None:
@@ -612,7 +617,10 @@ class RatingModel(Serving, Carded, BaseEstimator):
         """
         check_is_fitted(self, "models_")
         cells, time = encode(self.ratings_, ratings), times_of_cells(self.ratings_, ratings)
+        if not cells.level.size:
+            raise DataError("There is no rating to score; give at least one.")
         distribution = self._distribution(cells, time)
+        refuse_without_scale(cells, distribution.shape[1], ratings)
         found = np.take_along_axis(distribution, cells.level[:, None].astype(np.intp), axis=1)
         return float(np.log(np.maximum(found, SMALLEST_PROBABILITY)).mean())
 

@@ -537,6 +537,8 @@ class Serving:
         check_is_fitted(self, "models_")
         check_whole("n", n, 1)
         place = [k for k, model in enumerate(self.models_) if asking.can_ask(model)][-1:]
+        if not place and self.ratings_.level_counts().max() == 1:
+            raise DataError("There is nothing to rate, on scales of one level; interview() asks for ratings.")
         if not place:
             raise DataError(f"{type(self).__name__} does not say what it does not know; use OrdinalMF.")
         known, given = self.ratings_, dict(ratings or {})

@@ -136,7 +136,10 @@ def _learnt_without(model: RatingModel, is_out: np.ndarray, seed: int) -> Rating
     part._features, read = model._features, ReadRatings(kept, None, process_group.ALONE, seed, None)
     with warnings.catch_warnings(), Checkpoints(None) as nowhere:
         warnings.simplefilter("ignore", ConvergenceWarning)  # the whole model has said so
-        part._finish(read, part._train(read, nowhere))
+        trained = part._train(read, nowhere)
+        if trained.fitted.interrupted:  # by Ctrl-C, after an epoch
+            raise KeyboardInterrupt
+        part._finish(read, trained)
     return part
 
 

@@ -620,13 +620,13 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
 
         shift = self._deltas(delta)
         given = known.given(table, levels)
-        complete = given.copy()
 
         def decoded(points: np.ndarray) -> TableLike:
             found = known.decode(points, table, rounded=True)
             return frame_of(found, "X").with_names(own.names or ()) if own is not table else found
 
         def filled(values: np.ndarray) -> TableLike:
+            complete = given.copy()  # tables of some libraries are views of it
             complete[gaps] = values
             return decoded(complete)
 

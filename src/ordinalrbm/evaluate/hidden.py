@@ -7,12 +7,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from ordinalrbm.data.columns import shown
 from ordinalrbm.data.observations import Cells, Observations, count_levels
-from ordinalrbm.data.ratings import Ratings, encode
+from ordinalrbm.data.ratings import Ratings, encode, refuse_without_scale, times_of_cells
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.data.tables import Encoded, read_table
-from ordinalrbm.data.triples import COLUMNS, Triples, as_triples
+from ordinalrbm.data.triples import Triples, as_triples
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.metrics import score
 
@@ -100,6 +99,14 @@ def in_training(known: Ratings, row: np.ndarray, column: np.ndarray) -> np.ndarr
     return found
 
 
+def rated(data: Any) -> Triples:
+    """The columns of ratings, which must not be choices alone."""
+    table = as_triples(data)
+    if not table.has_ratings:
+        raise DataError("The ratings have no column 'rating'; give users, items and ratings.")
+    return table
+
+
 class TestRatings(NamedTuple):
     """Test ratings of pairs that are not in training."""
 
@@ -110,7 +117,7 @@ class TestRatings(NamedTuple):
 
 def read_test_ratings(known: Ratings, test: Any) -> TestRatings:
     """Read test ratings, without those of pairs of user and item that were learnt from."""
-    table = as_triples(test, COLUMNS)
+    table = rated(test)
     # Stored zeros are ratings here.
     table = Triples(table.user, table.item, table.rating, time=table.time)
     cells = encode(known, table)
@@ -122,9 +129,7 @@ def read_test_ratings(known: Ratings, test: Any) -> TestRatings:
             f"All {learnt.size:,} test ratings are of pairs of user and item that were learnt "
             "from, so that nothing is left to test; give ratings that were not learnt from."
         )
-    if (cells.level < 0).any():
-        item = table.item.value(int((cells.level < 0).argmax()))
-        raise DataError(f"The item {shown(item)} is new, and items have different scales; leave it out.")
+    refuse_without_scale(cells, int(known.observations.n_levels.max()), table)
     if not learnt.any():
         return TestRatings(table, cells, 0)
     return TestRatings(table.take(~learnt), cells.at(~learnt), int(learnt.sum()))
@@ -133,7 +138,7 @@ def read_test_ratings(known: Ratings, test: Any) -> TestRatings:
 def predicted_ratings(model: Any, table: Triples) -> np.ndarray:
     """Distributions of test ratings, at their times if the model was learnt from ratings with times."""
     users, items = table.user.to_numpy(), table.item.to_numpy()
-    if table.time is None or model.ratings_.times is None:
+    if times_of_cells(model.ratings_, table) is None:
         return model.predict_proba(users, items)
     return model.predict_proba(users, items, times=table.time)
 

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from ordinalrbm.data.observations import Cells
 from ordinalrbm.data.ratings import Ratings
-from ordinalrbm.data.triples import COLUMNS, as_triples
+from ordinalrbm.data.triples import as_triples
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.baselines import DampedBiases, marginal, popular
 from ordinalrbm.evaluate.hidden import (
@@ -126,8 +126,8 @@ def _rankings(model: RatingPredictor, task: RankingTask, validation: Any) -> dic
     if not task.n_users:
         return {}
     users, watched, more = task.users.labels, None, 0
-    if validation is not None and len(validation):
-        table = as_triples(validation, COLUMNS)
+    table = None if validation is None else as_triples(validation)
+    if table is not None and len(table):
         watched = pd.MultiIndex.from_arrays([table.user.to_numpy(), table.item.to_numpy()])
         more = int(np.bincount(table.user.coded().codes).max())
     lists = {

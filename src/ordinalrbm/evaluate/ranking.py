@@ -13,7 +13,7 @@ from ordinalrbm.data.columns import Ids, as_column, number_ids, shown
 from ordinalrbm.data.frames import frame_of
 from ordinalrbm.data.ratings import Catalogue, Ratings, read_ratings
 from ordinalrbm.data.scales import Scale, shorten
-from ordinalrbm.data.triples import COLUMNS, as_triples
+from ordinalrbm.data.triples import as_triples
 from ordinalrbm.errors import DataError, DataTypeError
 from ordinalrbm.evaluate.hidden import TestRatings, in_training, read_test_ratings
 from ordinalrbm.evaluate.metrics import check_whole
@@ -242,7 +242,7 @@ def _read_train(train: Any, test: Any, scale: Any) -> Ratings:
     if isinstance(train, Ratings):
         return train
     if scale is None:
-        given = [as_triples(part, COLUMNS).rating for part in (train, test)]
+        given = [as_triples(part).rating for part in (train, test)]
         if all(part.kind == "number" for part in given):
             # Missing ones are refused where they are read.
             distinct = np.unique(np.concatenate([part.values for part in given]))

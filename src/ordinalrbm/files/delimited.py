@@ -149,9 +149,10 @@ def _utf8(path: Path, content: bytes) -> tuple[bytes, tuple[str, ...]]:
 
 def _delimiter(content: bytes) -> str:
     """The delimiter that the header has most of, what stands in quotes aside."""
-    header = content.lstrip(b"\r\n").split(b"\n", 1)[0].decode("utf-8", "replace")
-    bare = re.sub(r'"[^"]*"', "", header)
-    return max(_DELIMITERS, key=bare.count)  # the first of equals, so a comma when there is none
+    # A name in quotes may have several lines.
+    bare = re.sub(rb'"[^"]*"', b"", content[:_LOOK].lstrip(b"\r\n"))
+    header = bare.split(b"\n", 1)[0].decode("utf-8", "replace")
+    return max(_DELIMITERS, key=header.count)  # the first of equals, so a comma when there is none
 
 
 def _table(path: Path, content: bytes, delimiter: str) -> pa.Table:

@@ -4,13 +4,15 @@ Codes stay as they are stored, user-missing ones too; `schema.infer` proposes wh
 `survey` applies it.
 """
 
+from __future__ import annotations
+
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
@@ -43,6 +45,7 @@ __all__ = ["Source", "from_frame", "read"]
 
 Choice = Callable[[list[str]], list[str]]
 Condition = tuple[str, str, Any]
+_WHOLE, _NO_VALUE = re.compile(r"-?(0|[1-9]\d{0,17})"), "__HIVE_DEFAULT_PARTITION__"
 
 
 def read(path: StrPath, choose: Choice | None = None, where: Sequence[Condition] = ()) -> Source:
@@ -173,11 +176,10 @@ def refuse_twice(names: list[str], where: str) -> None:
 
 
 def _read_parquet(path: Path, choose: Choice | None, where: Sequence[Condition]) -> Source:
-    folder = path if path.is_dir() else None
-    files = [path] if folder is None else parquet_files(folder)
-    columns = None
+    files = parquet_files(path) if path.is_dir() else [path]
+    folder, columns = Partitions.of(path if path.is_dir() else None, files), None
     if choose is not None or where:
-        schemas = [with_partitions(_schema(file).empty_table(), file, folder).schema for file in files]
+        schemas = [folder.added(_schema(file).empty_table(), file).schema for file in files]
         names = list(dict.fromkeys(name for schema in schemas for name in schema.names))
         for column in {one[0] for one in where} - set(names):
             raise DataError(
@@ -214,19 +216,19 @@ def _schema(path: Path) -> pa.Schema:
 
 
 def _file_table(
-    file: Path, folder: Path | None, columns: list[str] | None, where: Sequence[Condition]
+    file: Path, folder: Partitions, columns: list[str] | None, where: Sequence[Condition]
 ) -> pa.Table:
     """The columns of a file, and the rows for which all conditions hold."""
     schema = _schema(file)
     own = [one for one in where if one[0] in schema.names]
     others, parts = [one for one in where if one not in own], pa.table({"": pa.nulls(1)})
-    if others and not (parts := with_partitions(parts, file, folder)).filter(_all_hold(others, parts)):
-        return with_partitions(schema.empty_table(), file, folder)
+    if others and not (parts := folder.added(parts, file)).filter(_all_hold(others, parts)):
+        return folder.added(schema.empty_table(), file)
     read_now = [name for name in schema.names if columns is None or name in columns]
     rows = _all_hold(own, schema.empty_table()) if own else None
     table = pq.read_table(random_access(file), columns=read_now, filters=rows, partitioning=None)
     refuse_wrong_text(table, file)
-    table = with_partitions(table, file, folder)
+    table = folder.added(table, file)
     return table.select([name for name in columns or table.column_names if name in table.column_names])
 
 
@@ -259,21 +261,39 @@ def refuse_wrong_text(table: pa.Table, path: Path) -> None:
             ) from error
 
 
-def with_partitions(table: pa.Table, file: Path, folder: Path | None) -> pa.Table:
-    """The table of a file with a column for each folder like year=2020 that the file is in."""
-    for part in () if folder is None else file.relative_to(folder).parts[:-1]:
-        name, is_partition, quoted = part.partition("=")
-        if is_partition and name not in table.column_names:
-            value = unquote(quoted)
-            is_whole = re.fullmatch(r"-?(0|[1-9]\d{0,17})", value)
-            is_null = value == "__HIVE_DEFAULT_PARTITION__"
-            values = pa.repeat(int(value) if is_whole else value, len(table))
-            table = table.append_column(name, pa.nulls(len(table)) if is_null else values)
-    return table
+class Partitions(NamedTuple):
+    """A folder, perhaps with folders like year=2020 in it, whose names and values are columns."""
+
+    folder: Path | None
+    as_text: frozenset[str] = frozenset()  # those with a value that is no whole number, such as 09
+
+    @classmethod
+    def of(cls, folder: Path | None, files: Iterable[Path]) -> Partitions:
+        found = cls(folder)
+        known = [pair for file in files for pair in found.values(file) if pair[1] != _NO_VALUE]
+        return cls(folder, frozenset(name for name, value in known if not _WHOLE.fullmatch(value)))
+
+    def values(self, file: Path) -> list[tuple[str, str]]:
+        """Names and values of the folders that a file is in."""
+        parts = () if self.folder is None else file.relative_to(self.folder).parts[:-1]
+        return [(name, unquote(value)) for name, sign, value in (one.partition("=") for one in parts) if sign]
+
+    def added(self, table: pa.Table, file: Path) -> pa.Table:
+        """The table of a file with a column for each of them."""
+        for name, value in self.values(file):
+            if name in table.column_names:
+                continue
+            values = pa.nulls(len(table))
+            if value != _NO_VALUE:
+                values = pa.repeat(value if name in self.as_text else int(value), len(table))
+            table = table.append_column(name, values)
+        return table
 
 
 def plain_frame(frame: pd.DataFrame) -> pd.DataFrame:
     """With text as names, rows numbered from 0, and a named index as columns."""
+    twice = [name for name in frame.index.names if name is not None and name in frame.columns]
+    frame = frame.droplevel(twice) if len(twice) < frame.index.nlevels else frame.reset_index(drop=True)
     named = any(name is not None for name in frame.index.names)
     frame = frame.reset_index(drop=not named and pd.api.types.is_integer_dtype(frame.index.dtype))
     frame.columns = [  # of several levels, joined
@@ -284,6 +304,8 @@ def plain_frame(frame: pd.DataFrame) -> pd.DataFrame:
         if values.dtype == object and any(isinstance(v, Decimal) for v in values):
             # As floats, NaN as missing; all other values stay.
             frame[name] = pd.Series([_without_decimal(v) for v in values], index=values.index)
+        elif values.dtype == object and pd.api.types.infer_dtype(values, skipna=True) == "boolean":
+            frame[name] = values.astype("boolean")
         elif isinstance(values.dtype, pd.CategoricalDtype):
             # Categories can be intervals, as pandas.cut makes them; as text they are codes.
             categories = [c if plain_code(c) is not None else str(c) for c in values.cat.categories]

@@ -41,11 +41,12 @@ class ParquetRatings:
                 f"File '{path}' is no Parquet file, which alone can be read in parts; convert it "
                 "or give the ratings as a table."
             )
-        self._folder = self.path if self.path.is_dir() else self.path.parent
         self._row_groups: list[_RowGroup] = []
         self.n_ratings = 0
         with formats.reading(self.path):
             files = formats.parquet_files(self.path) if self.path.is_dir() else [self.path]
+            folder = self.path if self.path.is_dir() else self.path.parent
+            self._partitions = formats.Partitions.of(folder, files)
             outlines = [self._outline(file) for file in files]
             names = list(dict.fromkeys(name for outline in outlines for name in outline.names))
             self.source = Source(self.path, "parquet", name_of(self.path), pd.DataFrame(columns=names))
@@ -66,7 +67,7 @@ class ParquetRatings:
                 self.n_ratings += n_rows
             schema = opened.schema_arrow.remove_metadata()
         formats.refuse_twice(schema.names, what(file))
-        return formats.with_partitions(schema.empty_table(), file, self._folder).schema
+        return self._partitions.added(schema.empty_table(), file).schema
 
     def _chosen(self, table: pa.Table) -> pa.Table:
         return table.select([name for name in self._columns if name in table.column_names])
@@ -92,7 +93,7 @@ class ParquetRatings:
             table = opened.read_row_groups(numbers, columns=there)
         formats.refuse_wrong_text(table, file)
         table = table.replace_schema_metadata()
-        return self._chosen(formats.with_partitions(table, file, self._folder))
+        return self._chosen(self._partitions.added(table, file))
 
 
 class RatingsPart(Part):

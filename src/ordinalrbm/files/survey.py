@@ -210,7 +210,7 @@ class Survey(Readable):
         there = self.background[name].dropna().unique().tolist()
         unknown = [category for category in there if category not in scale.labels]
         if unknown:
-            row = int((self.background[name] == unknown[0]).to_numpy(bool).argmax())
+            row = int((self.background[name] == unknown[0]).fillna(False).to_numpy(bool).argmax())
             raise DataError(
                 f"{self.name!r}, column {name!r}, row {row} (counted from 0): the model knows no category "
                 f"{unknown[0]!r}, only {shorten(scale.labels)}; correct it or leave it empty."
@@ -297,7 +297,7 @@ def read_survey(
 
 def read_text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         raise DataError(f"File '{path}' does not exist; check the path.") from error
     except UnicodeDecodeError as error:
@@ -572,6 +572,8 @@ def as_whole(values: pd.Series) -> pd.Series:
 
 def _weights(source: Source, column: Column, out: list[LeftOut]) -> pd.Series:
     values = source.frame[column.name]
+    if values.isna().all():  # of whatever type
+        values = pd.Series(np.nan, values.index, name=values.name)
     if not pd.api.types.is_numeric_dtype(values.dtype):
         raise DataError(
             f"{source.where}, column {column.name!r}: weights must be numbers, but there is "

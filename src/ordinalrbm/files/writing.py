@@ -531,7 +531,10 @@ def _put(values: pd.Series, where: np.ndarray, codes: np.ndarray) -> pd.Series:
         original = {plain_code(category): category for category in values.dtype.categories}
         filled = values.astype(object)
         filled[where] = [original.get(code, code) for code in codes[where]]
-        return filled.astype(values.dtype)
+        new = [code for code in dict.fromkeys(codes[where]) if code not in original]
+        if not new:
+            return filled.astype(values.dtype)
+        return filled.astype(pd.CategoricalDtype([*values.dtype.categories, *new]))
     if pd.api.types.is_integer_dtype(values.dtype) and all(type(c) is int for c in codes[where]):
         filled = values.copy()  # never by way of floats, in which long numbers change
         filled[where] = codes[where].astype("int64")

@@ -46,7 +46,9 @@ def best_items(
     rows, columns = model.rows, model.columns
     facing = columns.mean.astype(np.float64)
     bias, facing[:, 0] = facing[:, 0].copy(), 1.0
-    among = np.cov(rows.mean, rowvar=False) + np.diag(rows.variance.mean(axis=0))
+    among = np.diag(rows.variance.mean(axis=0))
+    if len(rows.mean) > 1:
+        among = among + np.cov(rows.mean, rowvar=False)
     mean = rows.mean.mean(axis=0) if person is None else person.mean[0]
     cutpoints = (rows if person is None else person).cutpoints.mean(axis=0)
     gaps = np.exp(columns.cutpoints + cutpoints)

@@ -64,7 +64,7 @@ class TrainingData(NamedTuple):
     ) -> TrainingData:
         """With weights of the validation ratings, if ratings have any; those of the rest are with these."""
         seen = known.observations
-        if not seen.weight.size:
+        if not seen.weight.size and given_weight is None:
             return self
         return self._replace(validation_weight=self._of_validation(seen, seen.weight, given, given_weight, 1))
 
@@ -324,6 +324,8 @@ def times_with_cells(whole: Observations, parts: list[tuple[Cells, np.ndarray | 
 def with_cells(observations: Observations, cells: Cells, weight: np.ndarray | None = None) -> Observations:
     """The ratings with those of cells, but for unknown rows and columns and what was rated before."""
     known = (cells.row >= 0) & (cells.column >= 0)
+    if weight is not None:
+        known &= weight > 0
     some = cells.at(known)
     return observations.insert(some, None if weight is None else weight[known])
 

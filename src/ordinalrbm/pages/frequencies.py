@@ -118,6 +118,8 @@ def summary_of(values: pd.Series, label: Label, weight: np.ndarray | None = None
     numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
     given = ~np.isnan(numbers)
     own, people = numbers[given], counting(weight, len(numbers))[given]
+    if not people.sum() > 0:
+        return NumberSummary(label, int(given.sum()), np.nan, np.nan, (np.nan,) * 5)
     order = np.argsort(own, kind="stable")
     below = np.cumsum(people[order]) / max(people.sum(), 1e-300)
     # The smallest number that so large a share of the people does not exceed.

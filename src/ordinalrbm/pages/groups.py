@@ -120,12 +120,17 @@ def _bands(values: pd.Series) -> Grouping | str:
     if len(used) < FEWEST:
         return "nearly all the same"
     code[known] = place
-    names = []
-    for k in range(len(used)):
-        own = numbers[code == k]
-        low, high = f"{own.min():.6g}", f"{own.max():.6g}"
-        names.append(low if low == high else f"{low} to {high}".replace("-", "−"))
+    ends = [(numbers[code == k].min(), numbers[code == k].max()) for k in range(len(used))]
+    for digits in (6, 9, 12, 17):  # as many as tell the bands apart
+        texts = [(_number(low, digits), _number(high, digits)) for low, high in ends]
+        names = [low if low == high else f"{low} to {high}".replace("-", "−") for low, high in texts]
+        if len(set(names)) == len(names):
+            break
     return Grouping(str(values.name), code, tuple(names), ordered=True, banded=True)
+
+
+def _number(value: float, digits: int) -> str:
+    return f"{value:.0f}" if value % 1 == 0 and abs(value) < 1e15 else f"{value:.{digits}g}"
 
 
 # ---- means of factors -------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from ordinalrbm.runtime.places import place
 from ordinalrbm.schema.infer import propose
 from ordinalrbm.schema.schema import from_json
 from ordinalrbm.schema.source import StrPath
+from ordinalrbm.stats.welch import counting
 from ordinalrbm.storage.atomic import atomic_write
 from ordinalrbm.storage.model_file import is_model, load
 
@@ -79,6 +80,8 @@ def report(
     'tea.html'
     """
     data, model = (load(one) if _is_path(one) and is_model(one) else one for one in (data, model))
+    if _is_path(model):
+        raise DataError(f"File '{model}' is no model, or does not exist; check the path.")
     if tables is not None:
         check_tables(tables)
     subject = _subject(data, model, random_state, options)
@@ -154,7 +157,12 @@ class Subject:
         else:
             number, own = None, [tables_out.of_frame("Answers", _answer_counts(self.survey)), *own]
         survey = self.survey
-        reading = self.model.factor_solution(survey.table, n_factors=number, design=survey.design)
+        weight = None
+        if survey.design is None and survey.weight is not None and self.model.about_.get("weighted"):
+            weight = counting(survey.weight.to_numpy(float), len(survey.weight))
+        reading = self.model.factor_solution(
+            survey.table, n_factors=number, design=survey.design, sample_weight=weight
+        )
         tables_out.write_reading(path, reading, own)
 
 

@@ -28,6 +28,7 @@ from ordinalrbm.pages.ratings import ratings_page
 from ordinalrbm.plots.questions import Curves
 from ordinalrbm.plots.style import shortened
 from ordinalrbm.schema.vocabulary import asks
+from ordinalrbm.stats.welch import counting
 
 _MOST_SCORED_ROWS = 10_000
 # So many people are enough for means and percentiles of factors.
@@ -187,6 +188,9 @@ def comparable(survey: Survey) -> pd.DataFrame:
         if asks(label.text, "banded") or asks(f"level of {label.text}", "banded")
     }
     people = survey.background.drop(columns=survey.schema.names("fieldwork"), errors="ignore")
+    # Codes of categories have no order, and make no bands.
+    codes = [name for name in survey.schema.names("nominal") if name in people.columns]
+    people = people.astype(dict.fromkeys(codes, "category"))
     return people.assign(**columns)
 
 
@@ -296,7 +300,8 @@ class _Sections:
         level = self.survey.encoded.observations.to_dense().astype(np.float64)
         level[level < 0] = np.nan
         answers = pd.DataFrame(level, columns=self.names)
-        return factor_table(self.reading, self.factors[:N_FACTORS_TOLD], answers, self.weight)
+        weight = None if self.weight is None else counting(self.weight, len(level))
+        return factor_table(self.reading, self.factors[:N_FACTORS_TOLD], answers, weight)
 
     def live(self, curves: list[Curves], the_map: dict[str, Any] | None) -> dict[str, object]:
         """The model for the page's script, with the answers of those on the map."""

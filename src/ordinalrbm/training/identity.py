@@ -102,7 +102,10 @@ def identity_of_ratings(
         if table is not None
         for part in (side, table.shape[1], table.indptr, table.indices, table.data)
     ]
-    return replace(found, digests=found.digests | {"features": digest(*features)})
+    digests = found.digests | {"features": digest(*features)}
+    if known.times is not None:
+        digests["times"] = digest(known.times.value, known.times.clock)
+    return replace(found, digests=digests)
 
 
 def _settings(estimator: BaseEstimator) -> Header:
