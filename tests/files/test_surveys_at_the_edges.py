@@ -12,12 +12,14 @@ import ordinalrbm as orbm
 from ordinalrbm.cli.inputs import written_like
 from ordinalrbm.files.formats import from_frame, read
 from ordinalrbm.files.parquet_parts import ParquetRatings
-from ordinalrbm.files.survey import read_survey, read_text
+from ordinalrbm.files.survey import apply, read_survey, read_text
 from ordinalrbm.files.writing import _put
 from ordinalrbm.pages.frequencies import summary_of
 from ordinalrbm.pages.groups import grouping_of
 from ordinalrbm.pages.page import Label
 from ordinalrbm.pages.survey import comparable
+from ordinalrbm.schema.infer import propose
+from ordinalrbm.schema.toml import override, to_toml
 
 
 def test_truths_with_gaps_stay_truths(tmp_path):
@@ -71,8 +73,6 @@ def test_a_column_of_weights_may_be_empty(tmp_path):
     frame.assign(weight=rng.uniform(0.5, 2.0, 50).round(3)).to_csv(tmp_path / "a.csv", index=False)
     frame.assign(weight="").to_csv(tmp_path / "b.csv", index=False)
     schema = read_survey(tmp_path / "a.csv").schema
-    from ordinalrbm.files.survey import apply
-
     assert apply(read(tmp_path / "b.csv"), schema).weight.isna().all()
 
 
@@ -137,3 +137,44 @@ def test_names_of_results_are_of_formats_that_can_be_written(given, written):
 def test_text_may_begin_with_the_mark_of_windows(tmp_path):
     (path := tmp_path / "s.toml").write_bytes("﻿weight = 'w'".encode())
     assert read_text(path) == "weight = 'w'"
+
+
+def test_a_written_schema_is_read_as_itself():
+    table = pd.DataFrame({"income": [1, 2, 99] * 20, "q": ["low", "mid", "high"] * 20})
+    source = from_frame(table)
+    proposal = override(
+        propose(source), '[columns]\nincome = {role = "numeric", missing = [99], question = "?"}'
+    )
+    fixed = override(proposal, '[columns]\nincome = {missing = [], question = ""}')
+    assert fixed.column("income").missing == ()
+    again = override(proposal, to_toml(fixed, proposal))
+    for one, other in zip(again.columns, fixed.columns, strict=True):
+        assert (one.role, one.missing, one.question) == (other.role, other.missing, other.question)
+
+
+def test_signs_that_look_like_numbers_are_none():
+    labels = ["❶ agree", "❷ neutral", "❸ disagree"] * 30
+    assert read_survey(pd.DataFrame({"Q1": labels, "Q2": [1, 2, 3] * 30})).schema.column("Q1")
+
+
+def test_columns_may_be_named_by_arrays():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.integers(1, 4, (60, 4)), columns=["a", "b", "c", "sex"])
+    model = orbm.CumulativeRBM(1, n_epochs=1, background=np.array(["sex"]), random_state=0)
+    assert model.fit(read_survey(table)).questionnaire_.background
+
+
+def test_a_survey_that_cannot_be_learnt_leaves_the_model_as_it_was(monkeypatch):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.integers(1, 4, (60, 4)), columns=["a", "b", "c", "d"])
+    model = orbm.CumulativeRBM(1, n_epochs=1, random_state=0).fit(table)
+    before = model.scores(table)
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(model, "_learn_population", stop)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(table[["a", "b"]])
+    monkeypatch.undo()
+    pd.testing.assert_frame_equal(model.scores(table), before)

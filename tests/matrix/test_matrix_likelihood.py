@@ -7,6 +7,7 @@ import pytest
 from long_form import LONG
 from scipy.special import log_ndtr, logsumexp
 
+import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.errors import DataError
 from ordinalrbm.matrix import likelihood
@@ -253,3 +254,10 @@ def test_too_many_states_are_refused_with_the_remedy():
     model, observations = random_case(9, 3, 4, 40, 1)
     with pytest.raises(DataError, match="fewer factors"):
         likelihood.exact_rows(model, observations, swapped=False)
+
+
+@pytest.mark.parametrize("of", ["matrix", "users", "items"])
+def test_no_ratings_are_certain(of):
+    model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=1, random_state=0).fit(([0, 0, 1], [0, 1, 0], [1, 2, 2]))
+    found = model.log_likelihood(([], [], []), of=of)
+    assert np.all(np.asarray(found) == 0.0)

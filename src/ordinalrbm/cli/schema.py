@@ -56,7 +56,9 @@ def schema(
 
         written[page] = schema_page(source, found)
     if out is not None:
-        written[out] = to_toml(found)
+        from ordinalrbm.schema.infer import propose
+
+        written[out] = to_toml(found, propose(source) if schema else None)
     for path, text in written.items():
         with atomic_write(path) as file:
             file.write_text(text, encoding="utf-8")

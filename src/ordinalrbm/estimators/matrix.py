@@ -171,7 +171,7 @@ class MatrixCumulativeRBM(RatingModel):
         weight decay (precision K), factors coded around their middle, priors on biases and gaps whose widths
         are learnt, a learning rate that falls along a cosine (from 1.5 / K: the steps of all factors add up),
         and biases that start where they balance the weights. All departures, also those without a switch, and
-        what they are worth: docs/research-start.md. Other parameters may be given by name.
+        what they are worth: docs/paper.md. Other parameters may be given by name.
 
         Examples
         --------

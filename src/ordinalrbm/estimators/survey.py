@@ -281,7 +281,7 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
         Plain stochastic gradient with a constant rate from one contrastive step, without a prior on
         the weights, which start small and random; thresholds start evenly spaced. Unlike in the
         paper, biases start where they balance the weights (unless ``biases="zero"``), and held-out
-        answers choose the epoch (unless ``validation_fraction=0``). docs/research-start.md lists
+        answers choose the epoch (unless ``validation_fraction=0``). docs/paper.md lists
         all differences and their effects. Other parameters may be given by name.
 
         Examples
@@ -361,12 +361,31 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
             survey = self._chosen(X)
             X, kinds = survey.table, survey.chosen.parameters
             about = survey.about | {"weighted": sample_weight is not None}
-        with Calls(callback) as calls, Checkpoints(checkpoint, every, resume) as checkpoints:
-            seed = seed_from(self.random_state, stored=checkpoints.seed)
-            # The table is released: only the answers in random order stay in memory.
-            read, questionnaire = read_questionnaire(X, self.scales, **kinds)
-            answers, weight = _in_random_order(read, sample_weight, seed)
-            fitted = self._learn(answers, weight, seed, checkpoints)
+        before = self.__dict__.copy()
+        try:
+            with Calls(callback) as calls, Checkpoints(checkpoint, every, resume) as checkpoints:
+                seed = seed_from(self.random_state, stored=checkpoints.seed)
+                # The table is released: only the answers in random order stay in memory.
+                read, questionnaire = read_questionnaire(X, self.scales, **kinds)
+                answers, weight = _in_random_order(read, sample_weight, seed)
+                fitted = self._learn(answers, weight, seed, checkpoints)
+            self._keep(questionnaire, answers, weight, fitted, about)
+            self._learn_population(answers.observations, weight, seed)
+        except BaseException:
+            self.__dict__ = before  # what was fitted before, if anything, stays whole
+            raise
+        if fitted.interrupted and not calls.has_stopped:
+            report_interruption(self.n_iter_, self.best_epoch_)
+        return self
+
+    def _keep(
+        self,
+        questionnaire: Questionnaire,
+        answers: Encoded,
+        weight: np.ndarray | None,
+        fitted: Fitted,
+        about: dict[str, Any],
+    ) -> None:
         _check_feature_names(self, pd.DataFrame(columns=answers.names), reset=True)
         self.questionnaire_ = questionnaire
         self.scales_: list[Any] = list(questionnaire.scales)
@@ -380,15 +399,14 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
             **about,
         }
         self._set_parameters()
-        self._learn_population(observations, weight, seed)
-        if fitted.interrupted and not calls.has_stopped:
-            report_interruption(self.n_iter_, self.best_epoch_)
-        return self
 
     def _chosen(self, survey: Survey) -> Survey:
         """The survey with the columns that the parameters name, unless it has chosen some itself."""
-        background: list[Any] = list(self.background or ())
-        include = [name for name in (*(self.nominal or ()), *(self.numeric or ())) if name not in background]
+        nominal, numeric, background = (
+            own if isinstance(own, str) else list(() if own is None else own)
+            for own in (self.nominal, self.numeric, self.background)
+        )
+        include = [name for name in (*nominal, *numeric) if name not in background]
         if survey.chosen.columns or not (include or background):
             return survey
         return survey.choosing(include, background)
@@ -520,7 +538,8 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
             smallest squared error and is a number: the mean of the levels' own values if these are
             numbers, otherwise of their positions 1..L. For categories, the prediction is always
             the most likely one; for numbers it is the mean, or the median with the other rules
-            (they differ if numbers are skewed). Background is returned as it is.
+            (they differ if numbers are skewed). Background is returned as it is. With the mean, a
+            model of nothing but scales returns an array, whatever X is.
         """
         validation.check_choice("rule", rule, ("median", "mode", "mean"))
         table = self._widened(self._given(X))

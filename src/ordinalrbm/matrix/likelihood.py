@@ -257,6 +257,8 @@ def _facing(model: MatrixModel, observations: Observations) -> _Facing:
 
 def exact(model: MatrixModel, observations: Observations) -> Estimate:
     """Log-likelihood of all ratings together, summed over all states of all factors."""
+    if not observations.n_entries:
+        return Estimate(np.zeros(()), np.zeros(()))
     facing = _facing(model, observations).answered()
     facing = min(facing, facing.swapped(), key=lambda each: each.log2_work)
     if facing.log2_work > np.log2(MAX_WORK):
@@ -316,6 +318,8 @@ def exact_rows(model: MatrixModel, observations: Observations, *, swapped: bool)
             "added up; use method='ais', or fit a model with fewer factors."
         )
     value = np.zeros(facing.n_rows)
+    if not facing.row.size:
+        return Estimate(value, np.zeros_like(value))
     rows, first = np.unique(facing.row, return_index=True)
     ends = np.append(first[1:], facing.row.size)
     for start, stop in _runs(ends, max(1, int(_AT_ONCE // n_states))):

@@ -126,7 +126,7 @@ class _Learner:
         self.table = Table.of(observations.take_rows(rng.permutation(observations.n_rows)))
         parameters, self.mean_bias = _initial(observations, settings, rng)
         self.moving = _Moving(parameters, *(Parameters(*map(np.zeros_like, parameters)) for _ in range(3)))
-        self.best = parameters
+        self.best = Parameters(*map(np.array, parameters))  # a copy: these change in place
         self.stopping = schedule.EarlyStopping(settings.patience, _WORTHWHILE)
         # Only for what it does when learning diverges: the rate does not fall by itself.
         self.schedule = schedule.Schedule(

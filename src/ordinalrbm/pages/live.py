@@ -53,7 +53,7 @@ def live_model(
             "map": (on_map or {}).get(name, -1) if kind == ORDINAL and n_levels <= _MOST_LEVELS else -1,
             "middle": middles.get(name),
         }
-        if people is not None and kind == NOMINAL and n_levels <= _MOST_LEVELS:
+        if people is not None and kind != NUMERIC and one["map"] == -1 and n_levels <= _MOST_LEVELS:
             level = people.to_dense()[:, i]
             one["given"] = packed(np.where(level < 0, 255, level).astype(np.uint8))
         elif people is not None and kind == NUMERIC:

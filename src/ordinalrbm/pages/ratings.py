@@ -300,7 +300,7 @@ def _points(known: Ratings, items: Items, rows: np.ndarray, titles: np.ndarray) 
     """Names, what to colour points by, and what to tell of each: how it is rated, and how often."""
     counts = count_levels(known.observations)[rows]
     total = counts.sum(axis=1)
-    mean = pd.Series(counts @ level_values(known) / np.maximum(total, 1))
+    mean = pd.Series(counts @ level_values(known) / np.where(total > 0, total, np.nan))
     bounds = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000]
     names = ["1", *(f"{low + 1:,} to {high:,}" for low, high in pairwise(bounds)), "more than 10,000"]
     often = pd.Series(pd.cut(total, [0, *bounds, np.inf], labels=names))

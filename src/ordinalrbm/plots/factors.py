@@ -172,7 +172,7 @@ def group_differences(
         raise DataError(f"means must have lines with {', '.join(_OF_GROUPS)}; {missing} are missing.")
     names = list(dict.fromkeys(means["panel"]))
     first = means[means["panel"] == names[0]].sort_values("mean", ascending=False, kind="stable")
-    groups = list(first["group"])
+    groups = list(dict.fromkeys([*first["group"], *means["group"]]))
     figure, all_axes = style.panels(
         len(names), _GROUP_PANELS_PER_ROW, 3.1, 0.23 * len(groups) + 1.1, (1.6, 0.3), sharex=True, sharey=True
     )

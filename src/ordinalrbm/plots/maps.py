@@ -166,7 +166,7 @@ def similarity_map(
 
 def _scatter(axes: Axes, points: np.ndarray, values: pd.Series) -> None:
     known = values.notna().to_numpy()
-    size = float(np.clip(15_000 / len(points), 3.0, 36.0))
+    size = float(np.clip(15_000 / max(len(points), 1), 3.0, 36.0))
     if not known.all():
         x, y = points[~known].T
         axes.scatter(

@@ -248,6 +248,6 @@ def _count(words: list[str]) -> float | None:
     text = " ".join(words)
     if text in _COUNTS:
         return _COUNTS[text]
-    numbers = [float(word) if word.isdigit() else _COUNTS.get(word) for word in words]
+    numbers = [float(word) if word.isdecimal() else _COUNTS.get(word) for word in words]
     known = [number for number in numbers if number]
     return sum(known) / len(known) if known and len(known) == len(numbers) <= 2 else None

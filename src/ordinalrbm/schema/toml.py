@@ -45,10 +45,11 @@ _HEAD = (
 )
 
 
-def to_toml(schema: Schema) -> str:
+def to_toml(schema: Schema, proposal: Schema | None = None) -> str:
     r"""The schema as TOML, to be corrected by hand; reasons stand in comments.
 
-    Each column is a line; codes and their names, which many columns share, are written once.
+    Each column is a line; codes and their names, which many columns share, are written once. What
+    differs from the proposal that the text will correct is written, also where it is empty.
 
     Examples
     --------
@@ -65,8 +66,10 @@ def to_toml(schema: Schema) -> str:
     scales: dict[str, str] = {}  # what is said of codes, and the first column that has them
     lines = []
     for column in schema.columns:
-        said = _write_codes(column)
-        lines.append(_write_column(column, scales.setdefault(said, column.name) if said else None))
+        proposed = None if proposal is None else proposal.column(column.name)
+        said = _write_codes(column, proposed)
+        scale = scales.setdefault(said, column.name) if said else None
+        lines.append(_write_column(column, scale, proposed))
     parts = [f"[scales.{_key(name)}]\n{said}" for said, name in scales.items()]
     columns = "\n".join(["[columns]", *lines]) + "\n"
     return "\n".join([_HEAD + _doubtful(schema), *parts, columns])
@@ -81,7 +84,7 @@ def _doubtful(schema: Schema) -> str:
     return f"#\n# Doubtful, look at these first: {shown}\n"
 
 
-def _write_codes(column: Column) -> str:
+def _write_codes(column: Column, proposed: Column | None) -> str:
     """The lines about codes, without those that are as they are by default."""
     default = {
         "levels": (),
@@ -91,11 +94,17 @@ def _write_codes(column: Column) -> str:
         "missing_sorts": tuple(map(sort_of, column.missing_names)),
     }
     given = {name: getattr(column, name) for name in _LISTS}
-    return "".join(f"{name} = {_array(own)}\n" for name, own in given.items() if own and own != default[name])
+    is_said = {
+        name: (own and own != default[name]) or (proposed is not None and own != getattr(proposed, name))
+        for name, own in given.items()
+    }
+    return "".join(f"{name} = {_array(own)}\n" for name, own in given.items() if is_said[name])
 
 
-def _write_column(column: Column, scale: str | None) -> str:
-    given = {"role": column.role, "scale": scale, "question": column.question or None}
+def _write_column(column: Column, scale: str | None, proposed: Column | None) -> str:
+    is_other = proposed is not None and column.question != proposed.question
+    question = column.question if column.question or is_other else None
+    given = {"role": column.role, "scale": scale, "question": question}
     fields = ", ".join(f"{key} = {_text(text)}" for key, text in given.items() if text is not None)
     reason = f"  # {column.confidence:.2f}: {_comment(column.reason)}" if column.reason else ""
     return f"{_key(column.name)} = {{{fields}}}{reason}"

@@ -455,7 +455,7 @@
         one.answers ??= unpack(one.given);
         const bytes = await one.answers;
         const answer = one.kind === NUMERIC ? new Float32Array(bytes.buffer)[index] : bytes[index];
-        return Number.isNaN(answer) || (one.kind === NOMINAL && answer === 255) ? null : answer;
+        return Number.isNaN(answer) || (one.kind !== NUMERIC && answer === 255) ? null : answer;
       }));
       const width = this.model.shape[2];
       if (!width) return { given, covariates: null };

@@ -447,7 +447,7 @@
       context.setTransform(ratio, 0, 0, ratio, 0, 0);
       context.fillStyle = "#fff";
       context.fillRect(0, 0, canvas.clientWidth, canvas.clientHeight);
-      const visible = this.classes.map((_, c) => c).filter((c) => this.shown[c] && this.members[c]);
+      const visible = this.visible();
       const unknown = this.classes.length - 1;
       const { size, left, top } = this.scale();
       const radius = this.radius();
@@ -461,6 +461,10 @@
       const { highlighted } = this;
       if (visible.includes(highlighted)) this.stamp(context, brushes[highlighted], highlighted, 0, 1, size, left, top);
       for (const i of [this.picked, this.under]) this.ring(context, i, size, left, top, radius);
+    }
+
+    visible() {
+      return this.classes.map((_, c) => c).filter((c) => this.shown[c] && this.members[c]);
     }
 
     colourOf(c, visible) {
@@ -563,8 +567,11 @@
 
     // The picture, with the legend at its side: without it colours mean nothing.
     save() {
+      const { under, picked } = this;
       this.under = this.picked = -1;
       this.paint();
+      [this.under, this.picked] = [under, picked];
+      const visible = this.visible();
       const ratio = window.devicePixelRatio || 1, side = 240 * ratio;
       const picture = document.createElement("canvas");
       picture.width = this.canvas.width + side;
@@ -580,7 +587,7 @@
       let y = 46;
       this.classes.forEach((one, c) => {
         if (!this.members[c] || !this.shown[c] || y > this.canvas.clientHeight - 8) return;
-        context.fillStyle = one.colour;
+        context.fillStyle = this.colourOf(c, visible);
         context.fillRect(8, y - 10, 11, 11);
         context.fillStyle = "#000";
         context.fillText(`${one.label} (${this.members[c].toLocaleString("en")})`, 26, y, 206);
@@ -593,6 +600,7 @@
         link.click();
         setTimeout(() => URL.revokeObjectURL(link.href), 10000);
       });
+      this.draw();
     }
   }
 
