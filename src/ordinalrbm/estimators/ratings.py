@@ -41,7 +41,13 @@ from ordinalrbm.estimators.persistence import kept_ratings, restored_ratings
 from ordinalrbm.estimators.recommendation import Serving, reading
 from ordinalrbm.estimators.side_features import NO_FEATURES, SideFeatures, extended, read_side
 from ordinalrbm.estimators.summaries import Summary, of_ratings
-from ordinalrbm.estimators.validation import check_choice, check_device, check_parameters, check_whole
+from ordinalrbm.estimators.validation import (
+    as_before_if_failed,
+    check_choice,
+    check_device,
+    check_parameters,
+    check_whole,
+)
 from ordinalrbm.evaluate.ranking import lowest_liked
 from ordinalrbm.matrix import implicit_als
 from ordinalrbm.matrix.backends import backend_for, single_backend
@@ -340,16 +346,12 @@ class RatingModel(Serving, Carded, BaseEstimator):
         """
         check_parameters(self)
         self.__dict__.pop("_on_device", None)  # the device has better uses for its memory
-        group, before = self._group(), self.__dict__.copy()
-        try:
-            with Calls(callback) as calls, Checkpoints(checkpoint, every, resume, group) as checkpoints:
-                given = (ratings, validation, sample_weight)
-                read = self._read(given, (user_features, item_features), checkpoints)
-                trained = self._train(read, checkpoints)
-                self._finish(read, trained)
-        except BaseException:
-            self.__dict__ = before  # what was fitted before, if anything, stays whole
-            raise
+        checkpointing = Checkpoints(checkpoint, every, resume, self._group())
+        with as_before_if_failed(self), Calls(callback) as calls, checkpointing as checkpoints:
+            given = (ratings, validation, sample_weight)
+            read = self._read(given, (user_features, item_features), checkpoints)
+            trained = self._train(read, checkpoints)
+            self._finish(read, trained)
         if trained.fitted.interrupted and not calls.has_stopped:
             report_interruption(self.n_iter_, self.best_epoch_)
         return self

@@ -361,8 +361,7 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
             survey = self._chosen(X)
             X, kinds = survey.table, survey.chosen.parameters
             about = survey.about | {"weighted": sample_weight is not None}
-        before = self.__dict__.copy()
-        try:
+        with validation.as_before_if_failed(self):
             with Calls(callback) as calls, Checkpoints(checkpoint, every, resume) as checkpoints:
                 seed = seed_from(self.random_state, stored=checkpoints.seed)
                 # The table is released: only the answers in random order stay in memory.
@@ -371,9 +370,6 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
                 fitted = self._learn(answers, weight, seed, checkpoints)
             self._keep(questionnaire, answers, weight, fitted, about)
             self._learn_population(answers.observations, weight, seed)
-        except BaseException:
-            self.__dict__ = before  # what was fitted before, if anything, stays whole
-            raise
         if fitted.interrupted and not calls.has_stopped:
             report_interruption(self.n_iter_, self.best_epoch_)
         return self

@@ -2,6 +2,8 @@
 
 import inspect
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -59,6 +61,17 @@ def keep_parameters(estimator: Any, given: dict[str, Any]) -> None:
     """Set the parameters of an estimator as they were given to its constructor."""
     for name in estimator._get_param_names():
         setattr(estimator, name, given[name])
+
+
+@contextmanager
+def as_before_if_failed(estimator: Any) -> Iterator[None]:
+    """Give the estimator its attributes back if fitting fails: the model of an earlier fit stays whole."""
+    before = estimator.__dict__.copy()
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__ = before
+        raise
 
 
 def settings_of(kind: type[Settings], estimator: Any, **own: Any) -> Settings:
