@@ -399,8 +399,7 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
     def _chosen(self, survey: Survey) -> Survey:
         """The survey with the columns that the parameters name, unless it has chosen some itself."""
         nominal, numeric, background = (
-            own if isinstance(own, str) else list(() if own is None else own)
-            for own in (self.nominal, self.numeric, self.background)
+            list(() if own is None else own) for own in (self.nominal, self.numeric, self.background)
         )
         include = [name for name in (*nominal, *numeric) if name not in background]
         if survey.chosen.columns or not (include or background):
