@@ -22,16 +22,18 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data.ratings import as_list
-from ordinalrbm.data.triples import COLUMNS, found_columns, warn_of_times
+from ordinalrbm.data.triples import COLUMNS, candidates, found_columns
 from ordinalrbm.errors import DataError, DataTypeError, LostError
 from ordinalrbm.estimators.ordinal_mf import OrdinalMF
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.validation import check_whole
 from ordinalrbm.files.parquet_parts import RatingsPart
+from ordinalrbm.files.ratings import TIME
 from ordinalrbm.runtime import places, process_group
 from ordinalrbm.storage.atomic import check_writable
 from ordinalrbm.storage.model_file import load
 
+NAMES = [*COLUMNS, TIME]  # of what is learnt from
 _OF_THE_RUN = ("n_jobs", "verbose", "device", "random_state")  # which files do not keep, or not as given
 
 
@@ -58,7 +60,7 @@ Outcome = tuple[bytes, str]  # the model file, of the first process; or what is 
 
 
 def columns_to_learn(estimator: Any, size: int, name: str, columns: list[str]) -> list[str]:
-    """Those of users, items and ratings; what several processes cannot learn is refused."""
+    """Those of users, items, ratings and, where there is one, times; what several cannot learn is refused."""
     if not isinstance(estimator, OrdinalMF) or estimator.posterior == "sampled":
         given = "posterior='sampled'" if isinstance(estimator, OrdinalMF) else type(estimator).__name__
         raise DataTypeError(
@@ -66,8 +68,8 @@ def columns_to_learn(estimator: Any, size: int, name: str, columns: list[str]) -
             "that in a single process."
         )
     check_whole(name, size, 1)
-    warn_of_times(columns)
-    return found_columns(columns, COLUMNS)
+    found, times = found_columns(columns, COLUMNS), candidates(columns, TIME)
+    return found + times if len(times) == 1 else found
 
 
 def meeting_point(host: str) -> tuple[Any, str]:
@@ -108,9 +110,10 @@ def learn(
     options: dict[str, Any],
     path: str | None = None,
 ) -> Outcome:
-    """Learn with the other processes, of which each brings some rows: users, items and ratings."""
+    """Learn with the other processes, of which each brings some rows: users, items, ratings and times."""
     own = {"n_jobs": estimator.n_jobs or n_jobs, "verbose": estimator.verbose and place.rank == 0}
-    part = RatingsPart(tuple(ratings.columns) if ratings.num_rows else ([], [], []))
+    named = ratings.rename_columns(NAMES[: ratings.num_columns])
+    part = RatingsPart(named if ratings.num_rows else ([], [], []))
     try:
         with _joined(place):
             if path is not None:

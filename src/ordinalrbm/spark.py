@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 
 from ordinalrbm import cluster
-from ordinalrbm.data.triples import COLUMNS
 from ordinalrbm.errors import DataError
 
 # Bytes of a model file that travel as one row: Java takes several times as much for each.
@@ -25,8 +24,8 @@ def fit(dataframe: Any, estimator: Any, num_processes: int, path: Any = None, **
 
     Parameters
     ----------
-    dataframe : pyspark.sql.DataFrame with the columns user, item and rating
-        Or others whose names say as much; more columns, also times, are left alone. Rows go from
+    dataframe : pyspark.sql.DataFrame with the columns user, item, rating and perhaps timestamp
+        Or others whose names say as much; more columns are left alone. Rows go from
         executor to executor, and none to the driver.
     estimator : OrdinalMF
         Its settings. ``n_jobs`` is for each process, by default ``spark.task.cpus``.
@@ -41,7 +40,7 @@ def fit(dataframe: Any, estimator: Any, num_processes: int, path: Any = None, **
     columns = cluster.columns_to_learn(estimator, num_processes, "num_processes", dataframe.columns)
     quoted = ("`" + name.replace("`", "``") + "`" for name in columns)
     # Under other names: those with a point are not for mapInArrow.
-    parts = dataframe.select(*quoted).toDF(*COLUMNS).repartition(num_processes)
+    parts = dataframe.select(*quoted).toDF(*cluster.NAMES[: len(columns)]).repartition(num_processes)
     path = cluster.seen_by_all(path)
     work = partial(_learn, estimator, options, path)
     rows = parts.mapInArrow(work, "content binary, error string, size long", barrier=True).collect()

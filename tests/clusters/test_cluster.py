@@ -13,7 +13,7 @@ import ordinalrbm as orbm
 from ordinalrbm import cluster, mlflow, ray, spark
 
 ALONE = cluster.Place(0, 1, "")
-KNOWN = pa.Table.from_pandas(ratings()[["userId", "movieId", "stars"]], preserve_index=False)
+KNOWN = pa.Table.from_pandas(ratings()[["userId", "movieId", "stars", "date"]], preserve_index=False)
 
 
 def test_a_single_process_learns_what_fit_does():
@@ -78,17 +78,12 @@ def test_what_cannot_be_learnt_is_refused_before_anything_starts(estimator, size
         cluster.columns_to_learn(estimator, size, "processes", names)
 
 
-def test_times_that_are_not_learnt_from_are_named():
-    with pytest.warns(UserWarning, match="The column 'date' is not used"):
-        cluster.columns_to_learn(orbm.OrdinalMF(), 2, "processes", ratings().columns.tolist())
-
-
 @pytest.mark.parametrize("rule", ["mean", "mode"])
 def test_pairs_are_predicted_beside_their_columns(rule):
     question = cluster.Question.of("predict", model(), KNOWN.column_names, {"rule": rule})
     content = cluster.to_bytes(model())
     found = question.answer(KNOWN, f"by {rule}", lambda: content)
-    assert found.column_names == ["userId", "movieId", "stars", "prediction"]
+    assert found.column_names == [*KNOWN.column_names, "prediction"]
     truth = model().predict(ratings()["userId"], ratings()["movieId"], rule)
     np.testing.assert_allclose(found["prediction"], truth)
     assert question.answer(KNOWN[:0], f"by {rule}", lambda: content).schema == found.schema

@@ -10,7 +10,7 @@ import pandas as pd
 from in_a_group import ratings, work_as_asked
 
 import ordinalrbm as orbm
-from ordinalrbm.data.ratings import RemoteRatings, gather_on_rank_0, read_given
+from ordinalrbm.data.ratings import RemoteRatings, gather_on_rank_0, read_given, times_of_cells
 from ordinalrbm.matrix.prepare import prepare
 from ordinalrbm.runtime import process_group
 
@@ -24,17 +24,22 @@ def write_folders(top: Path) -> None:
     """Ratings with ids that are text in files of unequal length, and with numbers in one file.
 
     No file has all ratings of the scale, and one user is in every file. The ratings with numbers
-    are one row group, so that all processes but one have none of them.
+    are one row group, so that all processes but one have none of them. Those with text have dates, but
+    for one file, and the others numbers.
     """
     frame = ratings()
     frame["user"] = np.where(frame.index % 9 == 0, 0, frame["user"])
     frame = frame.drop_duplicates(["user", "item"]).sort_values("rating", kind="stable")
+    frame["timestamp"] = np.random.default_rng(2).permutation(len(frame)) // 3
     text = frame.assign(user="ü" + frame["user"].astype(str), rating=frame["rating"] / 2)
+    text["timestamp"] = pd.to_datetime(text["timestamp"], unit="D")
     (top / "text").mkdir()
     cuts = [0, 1, 150, 170, len(text)]
     for k in range(4):
         file = top / "text" / f"{k}.parquet"
-        text.iloc[cuts[k] : cuts[k + 1]].to_parquet(file, row_group_size=100, index=False)
+        some = text.iloc[cuts[k] : cuts[k + 1]]
+        some = some.drop(columns="timestamp") if k == 2 else some
+        some.to_parquet(file, row_group_size=100, index=False)
     (top / "numbers" / "year=2020").mkdir(parents=True)
     numbers = frame.assign(user=frame["user"] * 3 - 5)
     numbers.to_parquet(top / "numbers" / "year=2020" / "a.parquet", index=False)
@@ -47,6 +52,7 @@ def validation(folder: Path) -> pd.DataFrame:
     pairs = pd.MultiIndex.from_product([known["user"].unique(), known["item"].unique()])
     some = pairs[~pairs.isin(rated)][::7].to_frame(index=False, name=["user", "item"])
     some["rating"] = known["rating"].to_numpy()[: len(some)]
+    some["timestamp"] = known["timestamp"].to_numpy()[: len(some)]
     some.loc[3, "item"], some.loc[4, "user"] = 999, known["user"].max() + known["user"].max()
     return some
 
@@ -65,6 +71,8 @@ def arranged(folder: Path, given: Any = None) -> dict[str, Any]:
     part = orbm.RatingsPart.from_parquet(folder)
     known, validation, among, _ = read_given(part, given, scale=None, item_scales=None)
     data = prepare(known, validation, 0.05, 3, among)
+    time = None if given is None else times_of_cells(known, given)
+    data = data.with_times(known, validation, time, among)
     seen = getattr(data.observations, "own", data.observations)
     return {
         "held out": tuple(data.validation),
@@ -73,6 +81,8 @@ def arranged(folder: Path, given: Any = None) -> dict[str, Any]:
         "counts": (data.observations.row_counts, data.observations.column_counts),
         "of levels": data.observations.level_counts(5),
         "n read": known.n_ratings,
+        "times": data.times,
+        "clock": known.times.clock,
     }
 
 

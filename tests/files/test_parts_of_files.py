@@ -9,7 +9,7 @@ import pytest
 from ordinalrbm import DataError
 from ordinalrbm.files.formats import read
 from ordinalrbm.files.parquet_parts import ParquetRatings
-from ordinalrbm.files.ratings import ratings_of
+from ordinalrbm.files.ratings import Layout, ratings_of
 
 
 def write(path, users, ratings, row_group_size=None, **more):
@@ -114,8 +114,16 @@ def test_a_damaged_file_is_one_sentence(tmp_path):
         ratings.part(0, 1)
 
 
-def test_times_that_no_part_has_are_named(tmp_path):
+def test_parts_have_times_under_the_name_of_ours(tmp_path):
     write(tmp_path / "a.parquet", [1, 2], [3, 4], ratedAt=[5, 6])
-    with pytest.warns(UserWarning, match="The column 'ratedAt' is not used"):
-        ratings = ParquetRatings(tmp_path / "a.parquet")
-    assert ratings.part(0, 1).columns.tolist() == ["user", "item", "rating"]
+    write(tmp_path / "b.parquet", [3], [4])
+    ratings = ParquetRatings(tmp_path)
+    assert ratings.part(0, 3).columns.tolist() == ["user", "item", "rating", "timestamp"]
+    assert ratings.part(1, 2)["timestamp"].isna().all()
+
+
+def test_times_are_clear_or_none(tmp_path):
+    write(tmp_path / "a.parquet", [1, 2], [3, 4], ratedAt=[5, 6], date=[5, 6])
+    assert ParquetRatings(tmp_path, Layout(needs_times=False)).part(0, 1).columns.size == 3
+    with pytest.raises(DataError, match="could both be the timestamp of a rating"):
+        ParquetRatings(tmp_path)

@@ -220,7 +220,8 @@ class RemoteRatings(Ratings):
     def __init__(self, whole: Ratings) -> None:
         for name in ("users", "items", "scales", "default_scale"):
             object.__setattr__(self, name, getattr(whole, name))
-        object.__setattr__(self, "times", None)
+        nothing = None if whole.times is None else whole.times._replace(value=whole.times.value[:0])
+        object.__setattr__(self, "times", nothing)
         object.__setattr__(self, "_age", None)
 
     def have_rated(self, rows: np.ndarray) -> np.ndarray:
@@ -346,8 +347,9 @@ def read_ratings(
     table = _own_table(data, columns, among, sample_weight)
     known, cells = _read_cells(table, scale, item_scales, among)
     if isinstance(among, Group):
+        times = times_of(table.time, among=among, n=len(table))
         del table  # the largest that there is
-        return _of_own_users(known, cells, among)
+        return _of_own_users(known, cells, times, among)
     times, weight = None if table.time is None else times_of(table.time), table.weight
     if not table.has_ratings:
         cells, weight, value = _counted(cells, weight, None if times is None else times.value)
@@ -787,27 +789,35 @@ def _agreed_values(own: Column, among: Alone | Group) -> Column:
     return replace(own, kind=kind, codes=mapped(own.codes, table), distinct=list(known))
 
 
-def _of_own_users(known: Catalogue, cells: Cells, group: Group) -> Ratings:
-    """All ratings of this process's users, sent by the processes that have read them."""
+def _of_own_users(known: Catalogue, cells: Cells, times: Times | None, group: Group) -> Ratings:
+    """All ratings of this process's users, with times, sent by the processes that have read them."""
     user = cells.row
     counts = group.summed(np.bincount(user, minlength=known.n_users))
     before = np.cumsum(counts) - counts
     owner = before * group.size // counts.sum()
-    own = Cells(*group.all_to_all(lambda block: owner[user[block]], *cells))
+    further = [] if times is None else [times.value]
+    parts = group.all_to_all(lambda block: owner[user[block]], *cells, *further)
+    own = Cells(*parts[:3])
     with group.raise_on_all_ranks():
-        return Ratings.of(known, _by_user_and_item(known, own))
+        found = _by_user_and_item(known, own)
+    if times is not None:
+        times = times._replace(value=by_cell(found, own, parts[3]))
+    return Ratings.of(known, found, times)
 
 
 def gather_on_rank_0(known: Ratings, among: Alone | Group) -> Ratings:
     """All ratings on process 0; on the others `RemoteRatings`."""
     if not isinstance(among, Group):
         return known
-    own = known.observations
+    own, times = known.observations, known.times
     counts = among.summed(own.row_counts)
     column, level = among.gather(own.column), among.gather(own.level)
+    if times is not None:
+        times = times._replace(value=among.gather(times.value))
     if among.rank > 0:
         return RemoteRatings(known)
-    return replace(known, observations=Observations(starts(counts), column, level, own.n_levels))
+    observations = Observations(starts(counts), column, level, own.n_levels)
+    return Ratings.of(known, observations, times)
 
 
 # ---- fewer users and items --------------------------------------------------------------------
@@ -894,11 +904,13 @@ def merged(
 
 def times_of_cells(known: Ratings, data: Any) -> np.ndarray | None:
     """Times of further ratings, in the order in which :func:`encode` has them; None without."""
-    if known.times is None or isinstance(data, Part):
+    if known.times is None:
         return None
-    table = as_triples(data)
-    found = None if table.time is None else times_of(table.time, known.times.clock)
-    return None if found is None else found.value
+    table, among = as_triples(data), (current() or ALONE) if isinstance(data, Part) else ALONE
+    if table.time is None and among.size == 1:
+        return None
+    found = times_of(table.time, known.times.clock, among, len(table))
+    return None if found is None else among.all_gather(found.value)
 
 
 def refuse_without_scale(cells: Cells, n_levels: int, data: Any) -> None:

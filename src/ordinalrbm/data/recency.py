@@ -12,6 +12,7 @@ from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 from ordinalrbm.runtime.blocks import each_block
 from ordinalrbm.runtime.jit import compiled
+from ordinalrbm.runtime.process_group import ALONE, Alone, Group
 from ordinalrbm.storage.reader import Stored, wrong
 
 OLDEST = 65_535  # ages are kept in two bytes; what is older is as old as this
@@ -34,36 +35,51 @@ class Times(NamedTuple):
     clock: Clock
 
 
-def times_of(given: Any, clock: Clock | None = None) -> Times | None:
+def times_of(
+    given: Any, clock: Clock | None = None, among: Alone | Group = ALONE, n: int = 0
+) -> Times | None:
     """Times of each rating; None if they cannot be read.
 
     Times are a help and no more, so that a column of them that makes no sense is left alone. With
     a clock, they are of this kind, which other times must be compared with.
+
+    Of the ``n`` ratings that each of several processes brings, some or all may have no time where
+    others have one; what is wrong with the times of one is wrong with all.
     """
-    series = pd.Series(given)
+    series = pd.Series(np.nan, index=range(n)) if given is None else pd.Series(given)
     known = series.notna().to_numpy()
     if not any(is_one(series.dtype) for is_one in _IS_TIME):
         known = known & ~series.astype(str).isin(_MISSING).to_numpy()
-    if not known.any():
+    own, time = _read(series if known.all() else series[known])
+    all_own = set(among.all_gather_object(own)) - {"none"}
+    of_numbers: Clock = "fraction" if "fraction" in all_own else "whole"
+    clock = clock or ("dates" if "dates" in all_own else of_numbers)
+    if not all_own or any(each is None or (each == "dates") != (clock == "dates") for each in all_own):
         return None
-    if not known.all():
+    n_unknown, n_all = among.summed(np.array([np.count_nonzero(~known), known.size]))
+    if n_unknown and not among.rank:
         warnings.warn(
-            f"{np.count_nonzero(~known):,} of {known.size:,} ratings have no time and count as the "
+            f"{n_unknown:,} of {n_all:,} ratings have no time and count as the "
             "oldest of their users; fill in the times, or drop these ratings.",
             stacklevel=user_stacklevel(),
         )
-    try:
-        read = as_times(series if known.all() else series[known])
-    except DataError:
-        return None
-    time, is_date = _numbers(read), pd.api.types.is_datetime64_any_dtype(read.dtype)
-    own: Clock = "dates" if is_date else "whole" if _are_whole(time) else "fraction"
-    clock = clock or own
-    if (clock == "dates") != is_date:
-        return None
     found = np.full(known.size, NO_TIME)
     found[known] = _in_order(time.astype(np.float64)) if clock == "fraction" else _whole(time)
     return Times(found, clock)
+
+
+def _read(times: pd.Series) -> tuple[Clock | Literal["none"] | None, np.ndarray]:
+    """What times were given as, or that there are none, and numbers; None if these make no sense."""
+    if not times.size:
+        return "none", np.zeros(0)
+    try:
+        read = as_times(times)
+    except DataError:
+        return None, np.zeros(0)
+    numbers = _numbers(read)
+    if pd.api.types.is_datetime64_any_dtype(read.dtype):
+        return "dates", numbers
+    return "whole" if _are_whole(numbers) else "fraction", numbers
 
 
 def to_arrays(times: Times) -> dict[str, np.ndarray]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -16,7 +15,7 @@ from ordinalrbm.data.columns import Column, Ids, as_column, number_ids, read_col
 from ordinalrbm.data.frames import FRAMES, as_frame, plain_series
 from ordinalrbm.data.observations import LARGEST_WEIGHT
 from ordinalrbm.data.scales import shorten
-from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
+from ordinalrbm.errors import DataError, DataTypeError
 from ordinalrbm.stats.design import checked_weights
 
 COLUMNS = ("user", "item", "rating")
@@ -66,17 +65,6 @@ def found_columns(names: list[Any], roles: Sequence[str] = COLUMNS) -> list[str]
         if len(those) > 1:
             raise unclear(those, role)
     return [those[0] for those in found.values()]
-
-
-def warn_of_times(names: Iterable[Any]) -> None:
-    """Say that processes which share the ratings leave a column of times out."""
-    for name in candidates(names, "timestamp")[:1]:
-        warnings.warn(
-            f"The column {name!r} is not used: several processes learn neither how tastes drift nor what "
-            "comes next; fit in a single process, from a table or a file, to use it.",
-            UserWarning,
-            stacklevel=user_stacklevel(),
-        )
 
 
 def unclear(columns: list[str], role: str) -> DataError:

@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.drift import BinViews
 from ordinalrbm.engine.side import Array
-from ordinalrbm.runtime.process_group import ALONE, Alone, Group
+from ordinalrbm.runtime.process_group import ALONE, Alone, Group, sums_over_ranks
 
 # In the form of the engine: Observations on cores, in pieces on a GPU.
 Answers = Any
@@ -389,10 +389,3 @@ def _all_reduced(group: Alone | Group, part: Array) -> Array:
     """The sum of an array over the ranks, in its place."""
     group.all_reduce(part)
     return part
-
-
-def sums_over_ranks(group: Alone | Group, *parts: Any) -> list[Any]:
-    """Sums of arrays and numbers over the ranks, in float64."""
-    found = [np.array(part, dtype=np.float64) for part in parts]
-    group.all_reduce(*found)
-    return [part if part.ndim else float(part) for part in found]

@@ -17,6 +17,7 @@ from numba import prange
 from ordinalrbm.data.observations import Observations, starts
 from ordinalrbm.engine.side import Array
 from ordinalrbm.runtime.jit import compiled, inlined
+from ordinalrbm.runtime.process_group import ALONE, Alone, Group, sums_over_ranks
 
 # Answers of a bin. Fewer would follow a user's mood more closely, and know less of each.
 SIZE = 8
@@ -105,9 +106,10 @@ def bins_at(start: np.ndarray, last: np.ndarray, rows: np.ndarray, time: np.ndar
     return found
 
 
-def first_path(bins: Bins) -> Path:
-    trend = np.zeros(bins.stage.max(initial=0) + 1)
-    return NO_PATH._replace(level=np.zeros(bins.n, dtype=np.float32), trend=trend)
+def first_path(bins: Bins, among: Alone | Group = ALONE) -> Path:
+    """Levels of zero; the processes ``among`` which the rows are have stages in common."""
+    last_stage = among.all_gather(np.array([bins.stage.max(initial=0)])).max()
+    return NO_PATH._replace(level=np.zeros(bins.n, dtype=np.float32), trend=np.zeros(last_stage + 1))
 
 
 def last_levels(start: np.ndarray, level: np.ndarray) -> np.ndarray:
@@ -151,17 +153,23 @@ def _rescaled(
     return times * level, times**2 * variance
 
 
-def smoothed_path(bins: Bins, total: np.ndarray, path: Path) -> tuple[Path, np.ndarray]:
-    """Expected levels and their variances, and then the most likely of what they have in common."""
+def smoothed_path(
+    bins: Bins, total: np.ndarray, path: Path, among: Alone | Group = ALONE
+) -> tuple[Path, np.ndarray]:
+    """Expected levels and their variances, and then the most likely of what they have in common.
+
+    That is by the levels of all processes ``among`` which the rows are.
+    """
     level, spread, beside = _followed(bins, total, path, np.zeros(0))
     inside = _is_inside(bins.start, bins.n)
     before = np.flatnonzero(inside) - 1
     sums = _Sums.of(np.square(level) + spread, level[inside] * level[before] + beside[before], inside)
+    sums = _Sums(*sums_over_ranks(among, *sums))
     persistence = float(PERSISTENCES[sums.log_densities().argmax()])
     # Where the slope of the log posterior by the standard deviation is zero.
-    root = np.sqrt(bins.n**2 + 4.0 * sums.scatter(persistence) / _LARGE_VARIANCE)
-    variance = max(float(0.5 * _LARGE_VARIANCE * (root - bins.n)), _LEAST_VARIANCE)
-    trend, _ = _trend(bins, total - bins.n_answers * level, path.trend.size)
+    root = np.sqrt(sums.n**2 + 4.0 * sums.scatter(persistence) / _LARGE_VARIANCE)
+    variance = max(float(0.5 * _LARGE_VARIANCE * (root - sums.n)), _LEAST_VARIANCE)
+    trend, _ = _trend(bins, total - bins.n_answers * level, path.trend.size, among)
     found = Path((level + trend[bins.stage]).astype(np.float32), trend, persistence, variance)
     return found, spread.astype(np.float32)
 
@@ -177,10 +185,13 @@ def _followed(
     return level, spread, beside
 
 
-def _trend(bins: Bins, left: np.ndarray, n_stages: int) -> tuple[np.ndarray, np.ndarray]:
-    n = np.bincount(bins.stage, bins.n_answers, minlength=n_stages)
+def _trend(
+    bins: Bins, left: np.ndarray, n_stages: int, among: Alone | Group = ALONE
+) -> tuple[np.ndarray, np.ndarray]:
+    of_stages = (np.bincount(bins.stage, part, minlength=n_stages) for part in (bins.n_answers, left))
+    n, total = sums_over_ranks(among, *of_stages)
     doubt = 1.0 / (n + _TREND_PRECISION)
-    return doubt * np.bincount(bins.stage, left, minlength=n_stages), doubt
+    return doubt * total, doubt
 
 
 def _is_inside(start: np.ndarray, n: int) -> np.ndarray:

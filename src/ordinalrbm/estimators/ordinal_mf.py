@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Catalogue, Ratings
 from ordinalrbm.data.scales import shorten
-from ordinalrbm.data.triples import warn_of_times
 from ordinalrbm.engine.base import NO_VALUES
 from ordinalrbm.engine.memory import Fit
 from ordinalrbm.errors import DataError, user_stacklevel
@@ -43,7 +42,6 @@ from ordinalrbm.matrix.protocol import ChangedRatings, ExplainedCell, GaussianPo
 from ordinalrbm.matrix.top_n import Vectors, as_shares, lines_of, vectors_of
 from ordinalrbm.matrix.variational import Precisions
 from ordinalrbm.matrix.variational_learner import GaussianSettings
-from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.threads import threads
 from ordinalrbm.stats.mcmc_diagnostics import summary
 from ordinalrbm.stats.point_estimates import Rule
@@ -327,15 +325,8 @@ class OrdinalMF(_FactorModel):
         return gibbs_learner.fit(observations, validation, settings, checkpoints, data.tables, times, weight)
 
     def _drifts(self, data: TrainingData) -> bool:
-        """Whether to learn how biases drift; processes that share the ratings do not."""
-        if self.drift != "auto" or data.times.ratings is None or self.posterior == "point":
-            return False
-        group = process_group.current()
-        if group is None or self._is_sampled:
-            return True
-        if group.rank == 0:
-            warn_of_times(["timestamp"])
-        return False
+        """Whether to learn how biases drift."""
+        return self.drift == "auto" and data.times.ratings is not None and self.posterior != "point"
 
     def _drift(self) -> RowDrift | None:
         drift = self._posteriors[-1].drift

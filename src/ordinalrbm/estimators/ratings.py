@@ -396,7 +396,8 @@ class RatingModel(Serving, Carded, BaseEstimator):
         with threads(self.n_jobs), working_on_named(self.device):
             with stage("held out and in random order"):
                 data = prepare(known, given, self._held_out(), seed, among)
-                data = data.with_tables(self._features.tables).with_times(known, given, read.given_time)
+                data = data.with_tables(self._features.tables)
+                data = data.with_times(known, given, read.given_time, among)
                 data = data.with_weights(known, given, read.given_weight)
             choices = data if known.observations.n_levels.min() > 1 else as_choices(data, known)
             with ThreadPoolExecutor(1) as aside:  # many random numbers take their time

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ordinalrbm.data.frames import with_exact_integers
-from ordinalrbm.data.triples import COLUMNS, Part, warn_of_times
+from ordinalrbm.data.triples import COLUMNS, Part
 from ordinalrbm.errors import DataError
 from ordinalrbm.files import formats
-from ordinalrbm.files.ratings import AS_IT_IS, Layout, columns_of
+from ordinalrbm.files.ratings import AS_IT_IS, TIME, Layout, columns_of, time_column
 from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.places import place, random_access
 from ordinalrbm.schema.source import Source, StrPath, name_of, what
@@ -50,9 +50,7 @@ class ParquetRatings:
             outlines = [self._outline(file) for file in files]
             names = list(dict.fromkeys(name for outline in outlines for name in outline.names))
             self.source = Source(self.path, "parquet", name_of(self.path), pd.DataFrame(columns=names))
-            self._columns = columns_of(self.source, layout=layout)
-            if not (process_group.current() or process_group.ALONE).rank:
-                warn_of_times(names)
+            self._columns = columns_of(self.source, layout=layout) + time_column(self.source, layout)
             # Types that suit all files, so that all processes have the same.
             self._types = pa.concat_tables(
                 [self._chosen(outline.empty_table()) for outline in outlines], promote_options="permissive"
@@ -73,7 +71,7 @@ class ParquetRatings:
         return table.select([name for name in self._columns if name in table.column_names])
 
     def part(self, rank: int, size: int) -> pd.DataFrame:
-        """The columns user, item and rating of what a process reads; perhaps without any row.
+        """The columns user, item, rating and perhaps timestamp of what a process reads; maybe no row.
 
         It reads whole row groups, those whose middle is in its part of all rows.
         """
@@ -85,7 +83,7 @@ class ParquetRatings:
             table = pa.concat_tables([self._types, *read], promote_options="permissive")
             table = table.select(self._columns)
             frame = formats.plain_frame(with_exact_integers(table.to_pandas(), table))
-        return frame.set_axis(list(COLUMNS), axis=1)
+        return frame.set_axis([*COLUMNS, TIME][: len(self._columns)], axis=1)
 
     def _read(self, file: Path, numbers: list[int]) -> pa.Table:
         with pq.ParquetFile(random_access(file)) as opened:
@@ -108,8 +106,8 @@ class RatingsPart(Part):
 
     Parameters
     ----------
-    ratings : DataFrame (pandas or polars) with the columns user, item and rating, or tuple of three
-        arrays in this order
+    ratings : DataFrame (pandas or polars) with the columns user, item, rating and perhaps timestamp, or
+        tuple of three arrays (user, item, rating)
 
     See Also
     --------
@@ -132,8 +130,8 @@ class RatingsPart(Part):
         """The part of this process of a Parquet file, or of a folder of such files.
 
         All processes give the same path. Each reads only its share of the row groups of the files,
-        in their order, and of these only the columns of users, items and ratings; not now, but when
-        it learns, so that the table is freed as soon as the ratings are encoded.
+        in their order, and of these only the columns of users, items, ratings and times; not now, but
+        when it learns, so that the table is freed as soon as the ratings are encoded.
 
         Parameters
         ----------

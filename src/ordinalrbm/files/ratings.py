@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
 from typing import Any, Literal
@@ -29,7 +30,7 @@ class Layout:
     columns: Mapping[str, str] = field(default_factory=dict)  # names by role: user, item, rating, timestamp
     scale: Scale | None = None
     duplicates: Duplicates = "error"  # which of several ratings of one item by one user counts
-    needs_times: bool = True  # if not, times are left out where they make no sense
+    needs_times: bool = True  # if not, they are left as they are where they make no sense
     # What the command line calls the arguments of `read_rating_file`.
     options: Mapping[str, str] = field(default_factory=dict)
     weight: str | None = None  # name of the column of weights, if there is one
@@ -139,10 +140,17 @@ def ratings_of(source: Source, layout: Layout = AS_IT_IS) -> pd.DataFrame:
     if layout.weight is not None:
         column = column_of(source, WEIGHT, replace(layout, columns={WEIGHT: layout.weight}))
         ratings = ratings.assign(weight=source.frame[column])
+    for column in time_column(source, layout):
+        ratings = ratings.assign(timestamp=source.frame[column])
+    return ratings
+
+
+def time_column(source: Source, layout: Layout = AS_IT_IS) -> list[str]:
+    """The name of the column of times, if there is one."""
     found = candidates(source.frame.columns, TIME)
     if TIME in layout.columns or len(found) == 1 or (layout.needs_times and found):
-        return ratings.assign(timestamp=source.frame[column_of(source, TIME, layout)])
-    return ratings
+        return [column_of(source, TIME, layout)]
+    return []
 
 
 def pairs_of(source: Source, layout: Layout = AS_IT_IS) -> pd.DataFrame:
@@ -299,7 +307,7 @@ def _with_times(source: Source, ratings: pd.DataFrame, layout: Layout) -> pd.Dat
     except DataError:
         if layout.needs_times or TIME in layout.columns:
             raise
-        return ratings.drop(columns=TIME)
+        return ratings  # models leave out what they cannot read, and tell how many have none
 
 
 def _without_repeats(source: Source, ratings: pd.DataFrame, layout: Layout) -> pd.DataFrame:
@@ -314,7 +322,9 @@ def _without_repeats(source: Source, ratings: pd.DataFrame, layout: Layout) -> p
             f"{source.where}, row {second} (counted from 0): user {user} has rated item "
             f"{item} before, in row {first}; remove one of them, or choose {last} or {mean}."
         )
-    times = read_times(ratings[TIME]) if TIME in ratings else None
+    times = None
+    with suppress(DataError):  # those that need times have been told
+        times = read_times(ratings[TIME]) if TIME in ratings else None
     labels = None if layout.duplicates == "last" else _labels(source, ratings["rating"], layout)
     return one_of_each(ratings, times, labels).reset_index(drop=True)
 

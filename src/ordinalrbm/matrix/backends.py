@@ -10,10 +10,10 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 
 from ordinalrbm.data.observations import Cells, Counted, Counts, Observations, SharedRows
-from ordinalrbm.engine.base import sums_over_ranks
 from ordinalrbm.engine.side import Array
 from ordinalrbm.errors import DataError
 from ordinalrbm.matrix.cpu import CPU, Cpu
+from ordinalrbm.matrix.drift import PlacedCells
 from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.prepare import with_cells
@@ -25,8 +25,10 @@ Tree = TypeVar("Tree")  # named tuples and lists of arrays
 
 
 class _HasRows(Protocol):
-    def with_rows(self, change: Callable[[Array], Array]) -> Self:
-        """Every array changed that has a line per row."""
+    def with_rows(
+        self, change: Callable[[Array], Array], of_bins: Callable[[Array], Array] | None = None
+    ) -> Self:
+        """Every array changed that has a line per row, or per bin of a row's ratings in time."""
 
 
 SharedTree = TypeVar("SharedTree", bound=_HasRows)
@@ -40,61 +42,75 @@ class Distributed:
     """
 
     def __init__(self, group: process_group.Group, own: Cpu) -> None:
-        self.group, self.own, self.rows = group, own, slice(0, 0)
+        self.group, self.own, self.rows, self.bins_here = group, own, slice(0, 0), slice(0, 0)
         # Of these each does the same, or its part.
-        self.clone, self.working = own.clone, own.working
+        self.clone, self.working, self.bins = own.clone, own.working, own.bins
 
     def to_device(self, tree: SharedTree) -> SharedTree:
         """The rows of this rank, and all columns."""
-        return self.own.to_device(tree.with_rows(lambda part: part[self.rows]))
+        own = tree.with_rows(lambda part: part[self.rows], lambda part: part[self.bins_here])
+        return self.own.to_device(own)
 
     def to_host(self, tree: SharedTree) -> SharedTree:
         return self.own.to_host(tree).with_rows(self.group.all_gather)
 
     def mean_log_probability(
-        self, model: GaussianModel, cells: Cells, weight: np.ndarray | None = None
+        self,
+        model: GaussianModel,
+        cells: Cells,
+        weight: np.ndarray | None = None,
+        placed: PlacedCells | None = None,
     ) -> float:
         """Each by the rank that has the row; one number goes between the ranks.
 
         Unknown rows are like the average of all, whom rank 0 brings together to judge theirs.
         """
-        here, unknown = 0.0, (cells.row < 0) | (cells.column < 0)
+        here, unknown, mine = 0.0, cells.row < 0, self.own_cells(cells)
+        if placed is not None:
+            (model,), mine = model.at(placed), placed.cells
         weight = np.ones(cells.row.size) if weight is None else weight
         if unknown.any():
             whole = self.to_host(model)
             if self.group.rank == 0:
                 here += (weight[unknown] * CPU.log_probability(whole, cells.at(unknown))).sum()
-        mine = self._own_cells(cells)
         known = ~unknown & (mine.row >= 0)
         if known.any():
             here += (weight[known] * self.own.log_probability(model, mine.at(known))).sum()
-        (total,) = sums_over_ranks(self.group, here)
+        (total,) = process_group.sums_over_ranks(self.group, here)
         return total / weight.sum(dtype=np.float64)
 
-    def _own_cells(self, cells: Cells) -> Cells:
-        """Cells with rows counted from the first of this rank; -1 for those of others."""
+    def own_cells(self, cells: Cells) -> Cells:
         is_own = (cells.row >= self.rows.start) & (cells.row < self.rows.stop)
         return cells._replace(row=np.where(is_own, cells.row - self.rows.start, -1))
 
     def data(
         self, observations: Observations | SharedRows, n_factors: int, time: np.ndarray | None = None
     ) -> Data:
-        """The ratings of this rank's rows, of all ratings or of its part of them; without times."""
+        """The ratings of this rank's rows, of all ratings or of its part of them."""
         group = self.group
         self.rows = group.share(observations.n_rows)
-        if isinstance(observations, SharedRows):
-            own = observations.own
-        else:
-            refuse_different_ratings(group, observations)
-            # Rows come in random order, so that equally many have about equally many ratings.
-            own = observations.take_rows(np.arange(self.rows.start, self.rows.stop))
-        rows, columns, scales, _ = self.own.data(own, n_factors)
-        engine = type(rows.engine)
+        if not isinstance(observations, SharedRows):
+            refuse_different_ratings(group, observations, time)
+        own, own_time = self.own_ratings(observations, time)
+        rows, columns, scales, bins = self.own.data(own, n_factors, own_time)
+        engine, n_bins = type(rows.engine), 0 if bins is None else bins.bins.n
+        self.bins_here = slice(before := group.before(n_bins), before + n_bins)
         return Data(
             rows._replace(engine=engine(rows_among=group)),
             columns._replace(engine=engine(answers_among=group)),
             scales,
+            bins,
         )
+
+    def own_ratings(
+        self, observations: Observations | SharedRows, time: np.ndarray | None
+    ) -> tuple[Observations, np.ndarray | None]:
+        """Rows come in random order, so that equally many have about equally many ratings."""
+        if isinstance(observations, SharedRows):
+            return observations.own, time
+        first, stop = observations.row_start[[self.rows.start, self.rows.stop]]
+        own = observations.take_rows(np.arange(self.rows.start, self.rows.stop))
+        return own, None if time is None else time[first:stop]
 
     def with_cells(
         self, observations: Observations | SharedRows, cells: Cells, weight: np.ndarray | None = None
@@ -103,7 +119,7 @@ class Distributed:
             return with_cells(observations, cells, weight)
         group = self.group
         self.rows = group.share(observations.n_rows)
-        own = with_cells(observations.own, self._own_cells(cells))
+        own = with_cells(observations.own, self.own_cells(cells))
         by_level = {int(n): group.summed(own.level_counts(n)) for n in np.unique(own.n_levels)}
         return SharedRows(own, group.all_gather(own.row_counts), group.summed(own.column_counts), by_level)
 
@@ -117,9 +133,11 @@ class Distributed:
         return tables._replace(rows=None if tables.rows is None else tables.rows[self.rows])
 
 
-def refuse_different_ratings(group: process_group.Group, observations: Observations) -> None:
-    seen = observations
-    if not group.agree(digest(seen.row_start, seen.column, seen.level, seen.n_levels, seen.weight)):
+def refuse_different_ratings(
+    group: process_group.Group, observations: Observations, time: np.ndarray | None = None
+) -> None:
+    seen, times = observations, () if time is None else (time,)
+    if not group.agree(digest(seen.row_start, seen.column, seen.level, seen.n_levels, seen.weight, *times)):
         raise DataError(
             "The processes of this run were given different ratings; give all of them the same "
             "file or table, and each takes its part; or give each its own as a RatingsPart."

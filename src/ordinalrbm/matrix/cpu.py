@@ -14,6 +14,7 @@ from ordinalrbm.engine.side import Array, Batch, Statistics
 from ordinalrbm.matrix import cavity
 from ordinalrbm.matrix.binary_fold_in import KnownColumns, NewRows, infer_rows
 from ordinalrbm.matrix.binary_state import BinaryState, Priors, Process, Sampling, Steps, ascend, views
+from ordinalrbm.matrix.drift import PlacedCells
 from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.gibbs_sampler import SampledData, prepared
 from ordinalrbm.matrix.model import ColdStartPrior, Half, MatrixModel, column_side, row_side
@@ -51,7 +52,12 @@ class Cpu:
         """(cells,) log probability of the true levels, on the host."""
         return log_probability([model], cells)
 
-    def mean_log_probability(self, model: Model, cells: Cells, weight: np.ndarray | None = None) -> float:
+    def mean_log_probability(
+        self, model: Any, cells: Cells, weight: np.ndarray | None = None, placed: PlacedCells | None = None
+    ) -> float:
+        """Of cells, or of those that are their own, ``placed`` at their times."""
+        if placed is not None:
+            (model,), cells = model.at(placed), placed.cells
         return float(np.average(self.log_probability(model, cells), weights=weight))
 
     def log_pseudo_likelihood(self, model: MatrixModel, cells: Cells) -> np.ndarray:
@@ -96,6 +102,16 @@ class Cpu:
     def own_rows(self, tables: Tables) -> Tables:
         """Features of the rows that this process has."""
         return tables
+
+    def own_cells(self, cells: Cells) -> Cells:
+        """Cells whose rows are counted from the first that this process has, −1 for those of others."""
+        return cells
+
+    def own_ratings(
+        self, observations: Any, time: np.ndarray | None
+    ) -> tuple[Observations, np.ndarray | None]:
+        """The ratings of the rows that this process has, and their times."""
+        return observations, time
 
     def infer_binary_rows(
         self, rows: Observations, columns: KnownColumns, new: NewRows, prior: ColdStartPrior

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -74,6 +75,14 @@ class RowDrift(NamedTuple):
 
     def gathered(self, group: Group) -> RowDrift:
         return self._replace(level=group.all_gather(self.level)) if self.is_any else self
+
+    def with_rows(
+        self, change: Callable[[Array], Array], of_bins: Callable[[Array], Array] | None = None
+    ) -> RowDrift:
+        """With every array changed that has a line per row, or per bin in the order of the rows."""
+        of_bins = of_bins or change
+        level, variance = (of_bins(np.ascontiguousarray(part.T)).T for part in (self.level, self.variance))
+        return RowDrift(starts(change(np.diff(self.start))), of_bins(self.last), level, variance)
 
     def ordered(self, position: np.ndarray) -> RowDrift:
         """Of rows from these positions; those at −1 have none."""

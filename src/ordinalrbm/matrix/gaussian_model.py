@@ -117,7 +117,7 @@ class GaussianModel(NamedTuple):
 
     def at(self, placed: PlacedCells) -> list[GaussianModel]:
         """The model with some rows alone, each in one of its bins."""
-        return [self._replace(rows=self.drift.placed(self.rows, 0, placed.rows, placed.bins))]
+        return [self._replace(rows=self.drift.placed(self.rows, 0, *placed[:2]), drift=NO_DRIFT)]
 
     @property
     def n_levels(self) -> Array:
@@ -163,13 +163,15 @@ class GaussianModel(NamedTuple):
             sides.append(side._replace(mean=mean))
         return self._replace(rows=sides[0], columns=sides[1])
 
-    def with_rows(self, change: Callable[[Array], Array]) -> GaussianModel:
+    def with_rows(
+        self, change: Callable[[Array], Array], of_bins: Callable[[Array], Array] | None = None
+    ) -> GaussianModel:
         prior = self.column_prior
         if prior.weights.each.shape[1]:
             weights = prior.weights._replace(each=change(prior.weights.each))
             prior = prior._replace(weights=weights)
         rows = FactorPosterior(*map(change, self.rows))
-        return self._replace(rows=rows, column_prior=prior)
+        return self._replace(rows=rows, column_prior=prior, drift=self.drift.with_rows(change, of_bins))
 
     def means(self) -> tuple[np.ndarray, np.ndarray]:
         return self.rows.mean, self.columns.mean

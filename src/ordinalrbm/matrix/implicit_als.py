@@ -68,7 +68,9 @@ class Factors(NamedTuple):
     rows: Array  # (rows, K)
     columns: Array  # (columns, K)
 
-    def with_rows(self, change: Callable[[Array], Array]) -> Factors:
+    def with_rows(
+        self, change: Callable[[Array], Array], of_bins: Callable[[Array], Array] | None = None
+    ) -> Factors:
         return self._replace(rows=change(self.rows))
 
 

@@ -51,13 +51,21 @@ class TrainingData(NamedTuple):
     times: RatingTimes = NO_TIMES
     validation_weight: np.ndarray | None = None  # how many times each of these ratings counts, if not once
 
-    def with_times(self, known: Ratings, given: Cells | None, given_time: np.ndarray | None) -> TrainingData:
+    def with_times(
+        self, known: Ratings, given: Cells | None, given_time: np.ndarray | None, among: Alone | Group = ALONE
+    ) -> TrainingData:
         """With times of the ratings, if there are any, and of given validation ratings."""
-        if known.times is None or not isinstance(self.observations, Observations):
+        if known.times is None:
             return self
-        seen, time = known.observations, known.times.value
-        own = self._looked_up(self.observations.cells(), seen, time, NOW)
-        return self._replace(times=RatingTimes(own, self._of_validation(seen, time, given, given_time, NOW)))
+        seen, time, own = known.observations, known.times.value, self.times.ratings
+        if isinstance(self.observations, Observations):
+            own = self._looked_up(self.observations.cells(), seen, time, NOW)
+        # Of several processes, the one that has read a rating knows its time; the others add nothing.
+        default = NOW if given is not None or among.size == 1 else 0
+        of_validation = self._of_validation(seen, time, given, given_time, default)
+        if of_validation is not None and given is None:
+            of_validation = among.summed(of_validation)
+        return self._replace(times=RatingTimes(own, of_validation))
 
     def with_weights(
         self, known: Ratings, given: Cells | None, given_weight: np.ndarray | None
@@ -179,13 +187,18 @@ def prepare(
     n_levels = observations.n_levels
     validation = None if held_out is None else _moved(held_out, *positions, n_levels)
     shuffled: Observations | SharedRows
+    times = NO_TIMES
     if isinstance(among, Group):
-        own = _exchanged(observations, rows, columns, among)
+        time = None
+        if known.times is not None:  # without those of what is held out
+            time = known.times.value[known.observations.search(*observations.cells()[:2])]
+        own, time = _exchanged(observations, time, rows, columns, among)
+        times = RatingTimes(time)
         by_level = {int(n): among.summed(own.level_counts(n)) for n in np.unique(own.n_levels)}
         shuffled = SharedRows(own, row_counts[rows], column_counts[columns], by_level)
     else:
         shuffled = observations.reorder(rows, columns)
-    return TrainingData(shuffled, validation, *positions, n_levels, given is not None)
+    return TrainingData(shuffled, validation, *positions, n_levels, given is not None, times=times)
 
 
 def _informative(observations: Observations, among: Alone | Group) -> Observations:
@@ -232,19 +245,24 @@ def _positions(order: np.ndarray, n: int) -> np.ndarray:
 
 
 def _exchanged(
-    observations: Observations, rows: np.ndarray, columns: np.ndarray, group: Group
-) -> Observations:
-    """The rows, of those in this order, that are this rank's; sent by the ranks that have them."""
+    observations: Observations, time: np.ndarray | None, rows: np.ndarray, columns: np.ndarray, group: Group
+) -> tuple[Observations, np.ndarray | None]:
+    """The rows, of those in this order, that are this rank's; sent by the ranks that have them.
+
+    So are the times of their ratings, if there are any.
+    """
     row = np.repeat(_positions(rows, observations.n_rows).astype(np.int32), observations.row_counts)
     column = _positions(columns, observations.n_columns).astype(np.int32)[observations.column]
-    own_row, own_column, own_level = group.all_to_all(
-        lambda block: group.owner(row[block], rows.size), row, column, observations.level
+    further = [] if time is None else [time]
+    own_row, own_column, own_level, *own_time = group.all_to_all(
+        lambda block: group.owner(row[block], rows.size), row, column, observations.level, *further
     )
     mine = group.share(rows.size)
-    own_row -= mine.start
-    return Observations.from_triples(
-        own_row, own_column, own_level, mine.stop - mine.start, columns.size, observations.n_levels[columns]
+    cells = Cells(own_row - mine.start, own_column, own_level)
+    found = Observations.from_triples(
+        *cells, mine.stop - mine.start, columns.size, observations.n_levels[columns]
     )
+    return found, by_cell(found, cells, own_time[0]) if own_time else None
 
 
 def _moved(

@@ -39,6 +39,7 @@ from ordinalrbm.matrix.feature_priors import (
     with_features,
 )
 from ordinalrbm.matrix.model import common_cutpoints
+from ordinalrbm.runtime.process_group import ALONE, Alone, Group
 
 # So many ratings of a row or column, on average, can tell one factor. With more factors than that,
 # noise would be learnt before the priors are.
@@ -92,15 +93,21 @@ class GaussianState(NamedTuple):
     def n_factors(self) -> int:
         return self.rows.mean.shape[1] - 1
 
-    def with_rows(self, change: Callable[[Array], Array]) -> Self:
+    def with_rows(
+        self, change: Callable[[Array], Array], of_bins: Callable[[Array], Array] | None = None
+    ) -> Self:
         own, weights = self.row_prior, self.column_weights
         own = own._replace(cutpoints=change(own.cutpoints))
         if own.mean.shape[1]:
             own = own._replace(mean=change(own.mean))
         if weights.each.shape[1]:
             weights = weights._replace(each=change(weights.each))
-        rows = FactorPosterior(*map(change, self.rows))
-        return self._replace(rows=rows, row_prior=own, column_weights=weights)
+        rows, of_bins = FactorPosterior(*map(change, self.rows)), of_bins or change
+        drift = self.drift._replace(level=of_bins(self.drift.level))
+        variance = of_bins(self.drift_variance)
+        return self._replace(
+            rows=rows, row_prior=own, column_weights=weights, drift=drift, drift_variance=variance
+        )
 
 
 # ---- where learning begins --------------------------------------------------------------------
@@ -261,12 +268,12 @@ def _with_drift(data: Data, state: GaussianState) -> GaussianState:
     view, bins = data.rows, data.bins.bins
     pulls = view.engine.bin_pulls(view.answers, state.rows, state.columns, data.bins)
     total = pulls + bins.n_answers * state.drift.level.astype(np.float64)
-    drift, variance = smoothed_path(bins, total, state.drift)
+    drift, variance = smoothed_path(bins, total, state.drift, view.engine.rows_among)
     return state._replace(drift=drift, drift_variance=variance)
 
 
-def starting_to_drift(state: GaussianState, bins: Bins) -> GaussianState:
-    path = first_path(bins)
+def starting_to_drift(state: GaussianState, bins: Bins, among: Alone | Group = ALONE) -> GaussianState:
+    path = first_path(bins, among)
     return state._replace(drift=path, drift_variance=np.zeros_like(path.level))
 
 

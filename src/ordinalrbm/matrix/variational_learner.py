@@ -14,7 +14,7 @@ from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT
 from ordinalrbm.matrix import prepare
 from ordinalrbm.matrix.backends import backend_for
 from ordinalrbm.matrix.calibration import calibration, with_numbers
-from ordinalrbm.matrix.cpu import CPU, Cpu
+from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.drift import PlacedCells
 from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
 from ordinalrbm.matrix.gaussian_model import GaussianModel
@@ -30,6 +30,7 @@ from ordinalrbm.matrix.variational import (
     with_features_of,
     with_weights,
 )
+from ordinalrbm.runtime.process_group import ALONE
 from ordinalrbm.runtime.threads import one_blas_thread
 from ordinalrbm.runtime.timing import stage
 from ordinalrbm.storage.reader import LARGEST_NUMBER, LARGEST_PARAMETER, wrong
@@ -134,14 +135,15 @@ class _Learner:
         self.backend = CPU if settings.values.size else backend_for(settings.device)
         state = _start(observations, settings, tables)
         self.data = self.backend.data(observations, state.n_factors, times.ratings)
-        if self.bins is not None:
-            state = starting_to_drift(state, self.bins)
+        self.gaussian = self.backend.to_device(state)
         # Validation ratings, of rows as they are at their times.
         self.placed: PlacedCells | None = None
-        if self.bins is not None and validation is not None:
-            assert times.validation is not None
-            self.placed = PlacedCells.of(validation, self.bins.at(validation.row, times.validation))
-        self.gaussian = self.backend.to_device(state)
+        if self.bins is not None:
+            self.gaussian = starting_to_drift(self.gaussian, self.bins, self.backend.group or ALONE)
+            if validation is not None:
+                assert times.validation is not None
+                own = self.backend.own_cells(validation)
+                self.placed = PlacedCells.of(own, self.bins.at(own.row, times.validation))
         if settings.rated_sets or tables.are_any:
             self.data = with_features_of(self.data, self.gaussian, self.backend.own_rows(tables))
         self.best = self.gaussian
@@ -172,8 +174,8 @@ class _Learner:
         value = np.nan
         if self.validation is not None:
             model = GaussianModel.of_state(self.gaussian, self.bins)
-            seen = self._at_their_times(model)
-            value = self.backend.mean_log_probability(*seen, self.validation_weight)
+            seen = self.validation, self.validation_weight, self.placed
+            value = self.backend.mean_log_probability(model, *seen)
         if averaged > 1:
             model = self._model(self.backend.clone(self.gaussian))
             self.last = [*self.last, model][-averaged:]
@@ -186,11 +188,13 @@ class _Learner:
         return self.backend.to_host(GaussianModel.of_state(state, self.bins))
 
     def _at_their_times(self, model: GaussianModel) -> tuple[GaussianModel, Cells]:
-        """The model, and the validation ratings in it."""
-        assert self.validation is not None
-        if self.placed is None:
-            return model, self.validation
-        return model.at(self.placed)[0], self.placed.cells
+        """A whole model, and the validation ratings in it."""
+        cells, time = self.validation, self.times.validation
+        assert cells is not None
+        if not model.drift.is_any or time is None:
+            return model, cells
+        placed = PlacedCells.of(cells, model.drift.at(cells.row, time))
+        return model.at(placed)[0], placed.cells
 
     def state(self) -> State:
         return {
@@ -202,14 +206,13 @@ class _Learner:
 
     def restore(self, state: State) -> None:
         # Before anything can fail in one process, while others wait for its rows.
-        like = self.backend.to_host(self.gaussian)
+        like, model = self.backend.to_host(self.gaussian), self._model(self.gaussian)
         unwatched = ("validation",) if self.validation is None else ()
         history = unflatten_history(state, Record, unwatched=unwatched)
         self.gaussian, self.best = (
             self.backend.to_device(_unflatten_state(name, state, like)) for name in ("gaussian", "best")
         )
         n_last = min(len(history), self.settings.n_averaged) if self.settings.n_averaged > 1 else 0
-        model = GaussianModel.of_state(like, self.bins)
         self.last = [unflatten_model(f"last.{k}", state, model) for k in range(n_last)]
         self.stopping.replay(line.validation for line in history)
         self.history, self.started = history, virtual_start_time(history)
@@ -267,15 +270,16 @@ class _Learner:
 
     def _drifting_on(self, data: Data, state: GaussianState, cells: Cells) -> tuple[Data, GaussianState]:
         """With bins of more ratings, whose levels begin at those of the old bins at their times."""
-        assert isinstance(self.observations, Observations) and self.bins is not None
-        assert isinstance(self.backend, Cpu), "biases drift in one process alone"
-        whole = prepare.with_cells(self.observations, cells, self.validation_weight)
-        parts = [(self.observations.cells(), self.times.ratings), (cells, self.times.validation)]
+        assert self.bins is not None
+        own, time = self.backend.own_ratings(self.observations, self.times.ratings)
+        cells = self.backend.own_cells(cells)
+        whole = prepare.with_cells(own, cells, self.validation_weight)
+        parts = [(own.cells(), time), (cells, self.times.validation)]
         time = prepare.times_with_cells(whole, parts)
         assert time is not None
         views = self.backend.bins(whole, time)
         new, rows = views.bins, np.repeat(np.arange(whole.n_rows), np.diff(views.bins.start))
-        before, drift = self.bins.at(rows, new.last), first_path(new)
+        before, drift = self.bins.at(rows, new.last), first_path(new, self.backend.group or ALONE)
         trend = np.resize(state.drift.trend, drift.trend.size)
         trend[state.drift.trend.size :] = state.drift.trend[-1]
         drift = state.drift._replace(level=state.drift.level[before], trend=trend)

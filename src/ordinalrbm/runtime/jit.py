@@ -3,17 +3,20 @@
 import hashlib
 import os
 import re
+import secrets
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, cached_property
+from itertools import count
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 import numba
 from numba.core import caching, event
+from numba.core.bytecode import FunctionIdentity
 
 # Multiply-adds may be fused everywhere. Only sums over factors may also be reordered, so that LLVM
 # vectorises them: reordering elsewhere would undo the rounding tricks of the scalar functions.
@@ -64,6 +67,16 @@ def compiled(*, parallel: bool = False) -> Callable[[Callable], Callable]:
         return Parallel(function) if parallel else _dispatcher(function)
 
     return decorate
+
+
+def _number_functions_anew() -> None:
+    """Let Numba count compiled functions from a random number on.
+
+    These numbers are in the names of machine code, such as that of one of NumPy's sorts. Numba counts from 1
+    in every process, so that code which two processes have kept on disk can have the same name and do
+    different things; a third one that loads both would crash (numba/numba#10486).
+    """
+    FunctionIdentity._unique_ids = count(secrets.randbits(60))
 
 
 # Not the functions that become part of them.
@@ -188,11 +201,13 @@ class _State:
         self.forked_off = False  # from a process that had started GNU OpenMP
 
     def after_fork(self) -> None:
+        _number_functions_anew()
         self.lock = threading.Lock()  # a thread of the other process may have held the old one
         with suppress(ValueError):  # threads had not been started
             self.forked_off |= numba.threading_layer() == "omp" and sys.platform == "linux"
 
 
+_number_functions_anew()
 _state = _State()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_state.after_fork)

@@ -263,6 +263,13 @@ class Group:
         return found[0]
 
 
+def sums_over_ranks(group: Alone | Group, *parts: Any) -> list[Any]:
+    """Sums of arrays and numbers over the ranks, in float64."""
+    found = [np.array(part, dtype=np.float64) for part in parts]
+    group.all_reduce(*found)
+    return [part if part.ndim else float(part) for part in found]
+
+
 def _blocks(n: int) -> Iterator[slice]:
     for start in range(0, n, _AT_A_TIME):
         yield slice(start, min(start + _AT_A_TIME, n))
