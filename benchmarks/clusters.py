@@ -116,7 +116,9 @@ def made_up(folder: Path, n: int) -> None:
         item = (N_ITEMS * rng.random(size) ** 2).astype(np.int64)
         taste = (user % 7 - 3) * (item % 5 - 2) / 8
         rating = np.clip(np.rint(3.4 + taste + rng.normal(size=size)), 1, 5).astype(np.int64)
-        frame = pd.DataFrame({"user": user, "item": item, "rating": rating}).drop_duplicates(["user", "item"])
+        time = rng.integers(10**9, 2 * 10**9, size)
+        frame = pd.DataFrame({"user": user, "item": item, "rating": rating, "timestamp": time})
+        frame = frame.drop_duplicates(["user", "item"])
         frame.to_parquet(folder / f"{k:04}.parquet", row_group_size=250_000)
 
 
@@ -146,7 +148,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home:
         folder = Path(home) / "ratings"
         folder.mkdir()
-        frame = None if given.made_up else ratings(given.data)[["user", "item", "rating"]]
+        frame = None if given.made_up else ratings(given.data)
         if frame is None:
             made_up(folder, given.made_up)
         else:

@@ -1,11 +1,12 @@
 """Memory and bytes read of processes that learn together: all read all ratings, or each a part.
 
-    python benchmarks/parts.py [--data ml-1m | --made-up 5000000] [--processes 1 2 4]
+    python benchmarks/parts.py [--data ml-1m | --made-up 5000000] [--processes 1 2 4] [--read part]
 
 needs torch. Ratings are written to a folder of 8 Parquet files in the order of their time, so that
 users are spread over files. Measured is how far the resident memory of a process goes up from when
 it begins to read to when it has the model (VmHWM, set back before), with compiled code loaded, and
-what it reads of the files (rchar). Two epochs; later ones do the same again.
+what it reads of the files (rchar). Two epochs; later ones do the same again. Times are learnt from, and the
+model is written to a file.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def made_up(n: int) -> pd.DataFrame:
     rng = np.random.default_rng(0)
     cell = rng.permutation(np.unique(rng.integers(0, 50 * n, n)))
     user, item = np.divmod(cell, 10_000)
-    return pd.DataFrame({"user": user, "item": item, "rating": rng.integers(1, 6, cell.size)})
+    table = {"user": user, "item": item, "rating": rng.integers(1, 6, cell.size)}
+    return pd.DataFrame(table | {"timestamp": rng.integers(10**9, 2 * 10**9, cell.size)})
 
 
 def of_process(file: str, name: str) -> int:
@@ -50,7 +52,7 @@ def of_process(file: str, name: str) -> int:
     return int(text.split(f"{name}:")[1].split()[0])
 
 
-def measure(folder: Path, how: str, factors: int) -> dict[str, float]:
+def measure(folder: Path, how: str, factors: int, file: Path) -> dict[str, float]:
     """Mebibytes of this process: its peak, and what it has read of the files."""
     import ordinalrbm as orbm
     from ordinalrbm.files.formats import read
@@ -69,7 +71,7 @@ def measure(folder: Path, how: str, factors: int) -> dict[str, float]:
 
     def fit(n_factors: int, ratings: Any) -> None:
         model = orbm.OrdinalMF(n_factors, n_epochs=2, random_state=0)
-        model.fit(ratings)
+        model.fit(ratings).save(file)
 
     rank = process_group.current().rank if process_group.current() else 0
     few = made_up(2_000)
@@ -89,7 +91,7 @@ def work(folder: Path, how: str, factors: int, rank: int, size: int, meeting: Pa
         import torch.distributed as dist
 
         dist.init_process_group("gloo", f"file://{meeting}/meeting", rank=rank, world_size=size)
-    (meeting / f"{rank}.json").write_text(json.dumps(measure(folder, how, factors)))
+    (meeting / f"{rank}.json").write_text(json.dumps(measure(folder, how, factors, meeting / f"{rank}.orbm")))
 
 
 def found(folder: Path, how: str, factors: int, size: int) -> list[dict[str, float]]:
@@ -114,6 +116,7 @@ def main() -> None:
     parser.add_argument("--made-up", type=int, metavar="RATINGS")
     parser.add_argument("--factors", type=int, default=100)
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--read", nargs="+", choices=["all", "part"], default=["all", "part"])
     parser.add_argument("--as", nargs=6, dest="own", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.own:
@@ -132,7 +135,7 @@ def main() -> None:
         write_folder(frame, Path(folder))
         del frame
         for size in given.processes:
-            for how in ("all", "part"):
+            for how in given.read:
                 all_ranks = found(Path(folder), how, given.factors, size)
                 read = " ".join(f"{each['read']:.2f}" for each in all_ranks)
                 peak = " ".join(f"{each['peak']:.0f}" for each in all_ranks)

@@ -120,12 +120,10 @@ def learn(
                 with (process_group.current() or process_group.ALONE).raise_on_all_ranks():
                     check_writable(path)
             model = clone(estimator).set_params(**own).fit(part, **options)
-        if place.rank:
+            if path is None:
+                return to_bytes(model), ""
+            model.save(path)  # by all
             return b"", ""
-        if path is None:
-            return to_bytes(model), ""
-        model.save(path)
-        return b"", ""
     except LostError:  # the engine has an error of the lost process, which tells more
         raise
     except DataError as error:
@@ -146,10 +144,10 @@ def learnt(outcomes: Iterable[Outcome], estimator: Any, path: str | None = None)
 
 
 def to_bytes(model: Any) -> bytes:
-    """The bytes of a model's file."""
+    """The bytes of a model's file; of processes that share the ratings, on the first."""
     with tempfile.TemporaryDirectory() as folder:
         model.save(path := Path(folder) / "model.orbm")
-        return path.read_bytes()
+        return path.read_bytes() if path.exists() else b""
 
 
 def from_bytes(content: bytes) -> Any:

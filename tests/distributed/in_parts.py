@@ -10,7 +10,7 @@ import pandas as pd
 from in_a_group import ratings, work_as_asked
 
 import ordinalrbm as orbm
-from ordinalrbm.data.ratings import RemoteRatings, gather_on_rank_0, read_given, times_of_cells
+from ordinalrbm.data.ratings import read_given, times_of_cells
 from ordinalrbm.matrix.prepare import prepare
 from ordinalrbm.runtime import process_group
 
@@ -66,6 +66,14 @@ def part_of(frame: pd.DataFrame) -> orbm.RatingsPart:
 # ---- work ---------------------------------------------------------------------------------------
 
 
+def error_of_saving(model: orbm.OrdinalMF, path: Path) -> str:
+    try:
+        model.save(path)
+    except orbm.DataError as error:
+        return str(error)
+    return ""
+
+
 def arranged(folder: Path, given: Any = None) -> dict[str, Any]:
     """What is held out, and the own rows in their order."""
     part = orbm.RatingsPart.from_parquet(folder)
@@ -112,11 +120,10 @@ def about(model: orbm.OrdinalMF) -> dict[str, Any]:
     return found
 
 
-def gathered() -> pd.DataFrame | None:
-    """Ratings whose levels take two bytes each, as process 0 has them in the end."""
-    known, _, among, _ = read_given(part_of(ratings()), None, scale=list(range(200)), item_scales=None)
-    whole = gather_on_rank_0(known, among)
-    return None if isinstance(whole, RemoteRatings) else whole.to_frame()
+def with_wide_levels(run: Path) -> None:
+    """A file with levels that take two bytes each."""
+    model = orbm.OrdinalMF(2, n_epochs=1, random_state=0, scale=list(range(200)))
+    model.fit(part_of(ratings())).save(run / "wide.orbm")
 
 
 def scales_of_items() -> list[Any]:
@@ -139,11 +146,11 @@ def all_works(run: Path) -> dict[str, Any]:
         model = fitted(folder)
         found[name] = about(model)
         found[f"{name}, validation"] = about(fitted(folder, given))
-        if process_group.current() is None or process_group.current().rank == 0:
-            model.save(run / f"{name}.orbm")
+        model.save(run / f"{name}.orbm")
+        found[f"{name}, not written"] = error_of_saving(model, run / "no folder" / "any.orbm")
     found["validation in parts"] = about(fitted(top / "text", part_of(validation(top / "text"))))
     found["going on"] = about(fitted(top / "text", refit="none", checkpoint=top / "kept"))
-    found["gathered"] = gathered()
+    with_wide_levels(run)
     found["scales"] = scales_of_items()
     found["errors"] = errors(process_group.current())
     return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -113,15 +112,17 @@ def fit(
         if not rank:
             _write_schema(material, write_schema, output)
         return
-    fitted = _learn(material, settings, rank, patience)
-    if rank:  # all have the whole model, and one writes it
+    with process_group(settings.device, patience):
+        fitted = _learn(material, settings, rank)
+        if not rank or material.unread is not None:  # processes that share the ratings write one file
+            with stage("writing the model"):
+                _save(fitted, target, checkpoints.checkpoint)
+    if rank:
         return
-    with stage("writing the model"):
-        _save(fitted, target, checkpoints.checkpoint)
     _tell(fitted, target, time.perf_counter() - begun, stages if show_timings else {}, output)
 
 
-def _learn(material: inputs.Material, settings: Settings, rank: int | None, patience: timedelta) -> Any:
+def _learn(material: inputs.Material, settings: Settings, rank: int | None) -> Any:
     with stage("loading libraries"):
         from ordinalrbm.cli.learning import learn
 
@@ -132,7 +133,7 @@ def _learn(material: inputs.Material, settings: Settings, rank: int | None, pati
         )
     # Learning from ratings has stages of its own.
     learning = nullcontext() if material.survey is None else stage("learning")
-    with process_group(settings.device, patience), learning:
+    with learning:
         return learn(material, settings)
 
 

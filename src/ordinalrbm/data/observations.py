@@ -24,6 +24,7 @@ from numba import prange
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.blocks import MANY, each_block
 from ordinalrbm.runtime.jit import compiled, kernel_function, single_threaded
+from ordinalrbm.runtime.process_group import Alone, Group
 from ordinalrbm.storage.reader import Stored
 
 # Larger weights would leave nothing of other answers in sums of float32; smaller ones count as zero.
@@ -397,6 +398,15 @@ class Observations:
             return found
         weight = stored.checked_array("weight", np.float32, column.shape, LEAST_WEIGHT, LARGEST_WEIGHT)
         return found.with_weight(weight)
+
+
+def rows_of_all(answers: Observations, which: np.ndarray, among: Alone | Group) -> Observations:
+    """Some rows (ascending), on all the processes of which each has the answers of a run of rows."""
+    own = answers.take_rows(which)
+    if among.size == 1:
+        return own
+    counts, parts = among.summed(own.row_counts), (among.all_gather(own.column), among.all_gather(own.level))
+    return Observations(starts(counts), *parts, own.n_levels)
 
 
 @compiled()

@@ -43,7 +43,7 @@ from ordinalrbm.data.scales import MANY_LEVELS, MAX_LEVELS, OFF_SCALE, Scale, ch
 from ordinalrbm.data.triples import COLUMNS, Part, Triples, as_triples
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 from ordinalrbm.runtime.blocks import MANY, blocks, each_block
-from ordinalrbm.runtime.process_group import ALONE, Alone, Group, current
+from ordinalrbm.runtime.process_group import ALONE, Alone, Group, Stream, current
 from ordinalrbm.runtime.timing import stage
 from ordinalrbm.storage.reader import Stored
 
@@ -212,17 +212,22 @@ class Ratings(Catalogue):
         return pd.DataFrame(dict(zip(columns, values, strict=True)))
 
 
-class RemoteRatings(Ratings):
-    """Users, items and scales of ratings that process 0 has; asking for more is an error."""
+class SharedRatings(Ratings):
+    """Users, items and scales of ratings that several processes have; asking for the ratings is an error.
 
-    __slots__ = ()
+    Each has those of its own users, who follow those of the process before; together they can write a file.
+    """
 
-    def __init__(self, whole: Ratings) -> None:
+    __slots__ = ("among", "own")
+    own: Ratings
+    among: Group
+
+    def __init__(self, own: Ratings, among: Group) -> None:
         for name in ("users", "items", "scales", "default_scale"):
-            object.__setattr__(self, name, getattr(whole, name))
-        nothing = None if whole.times is None else whole.times._replace(value=whole.times.value[:0])
-        object.__setattr__(self, "times", nothing)
-        object.__setattr__(self, "_age", None)
+            object.__setattr__(self, name, getattr(own, name))
+        nothing = None if own.times is None else own.times._replace(value=own.times.value[:0])
+        for name, value in {"times": nothing, "_age": None, "own": own, "among": among}.items():
+            object.__setattr__(self, name, value)
 
     def have_rated(self, rows: np.ndarray) -> np.ndarray:
         """Whether each user has a rating: all whose ids the processes have read."""
@@ -232,9 +237,16 @@ class RemoteRatings(Ratings):
     def observations(self) -> Observations:
         """An error: they are not here."""
         raise DataError(
-            "This process was given only some of the ratings, and what users have rated is known "
-            "to process 0 alone; ask there, or load the model file that it has saved."
+            "This process was given only some of the ratings, and none knows what all users have rated; let "
+            "all processes save() the model, and load the file."
         )
+
+    def of_all(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray | Stream]:
+        """The arrays of a model file that are other ones when it has the ratings of all processes."""
+        counts = self.among.summed(self.own.observations.row_counts)
+        parts = ("seen.column", "seen.level", "time")
+        streams = {name: self.among.stream(arrays[name]) for name in parts if name in arrays}
+        return {"seen.row_start": starts(counts), **streams}
 
 
 # ---- reading ----------------------------------------------------------------------------------
@@ -803,21 +815,6 @@ def _of_own_users(known: Catalogue, cells: Cells, times: Times | None, group: Gr
     if times is not None:
         times = times._replace(value=by_cell(found, own, parts[3]))
     return Ratings.of(known, found, times)
-
-
-def gather_on_rank_0(known: Ratings, among: Alone | Group) -> Ratings:
-    """All ratings on process 0; on the others `RemoteRatings`."""
-    if not isinstance(among, Group):
-        return known
-    own, times = known.observations, known.times
-    counts = among.summed(own.row_counts)
-    column, level = among.gather(own.column), among.gather(own.level)
-    if times is not None:
-        times = times._replace(value=among.gather(times.value))
-    if among.rank > 0:
-        return RemoteRatings(known)
-    observations = Observations(starts(counts), column, level, own.n_levels)
-    return Ratings.of(known, observations, times)
 
 
 # ---- fewer users and items --------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import datetime
 import warnings
+from math import gcd
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -82,17 +83,23 @@ def _read(times: pd.Series) -> tuple[Clock | Literal["none"] | None, np.ndarray]
     return "whole" if _are_whole(numbers) else "fraction", numbers
 
 
-def to_arrays(times: Times) -> dict[str, np.ndarray]:
-    """For a model file: in the largest unit that tells them apart, in four bytes if these are enough."""
+def to_arrays(times: Times, among: Alone | Group = ALONE) -> dict[str, np.ndarray]:
+    """For a model file: in the largest unit that tells them apart, in four bytes if these are enough.
+
+    Processes that have some of the times each agree on the unit.
+    """
     kept, least, unit = times.value, 0, 0  # in the unit of zero, as they are
     is_plain = (kept != NO_TIME) & (kept != NOW)
     plain = kept[is_plain]
-    if plain.size and int(plain.max()) - int(plain.min()) < NOW:
-        least = int(plain.min())
-        unit = max(int(np.gcd.reduce(plain - least)), 1)
+    own = (int(plain.min()), int(plain.max()), int(np.gcd.reduce(plain - plain[0]))) if plain.size else None
+    known = [each for each in among.all_gather_object(own) if each is not None]
+    most = max((each[1] for each in known), default=0)
+    if known and most - min(each[0] for each in known) < NOW:
+        least = min(each[0] for each in known)
+        unit = max(gcd(*(part for first, _, step in known for part in (first - least, step))), 1)
         kept = np.where(kept == NOW, -2, -1)
         kept[is_plain] = (plain - least) // unit
-        if kept.max() <= np.iinfo(np.int32).max:
+        if (most - least) // unit <= np.iinfo(np.int32).max:
             kept = kept.astype(np.int32)
     return {"time": kept, "time_unit": np.array([least, unit, get_args(Clock).index(times.clock)])}
 

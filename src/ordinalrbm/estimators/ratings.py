@@ -20,11 +20,10 @@ from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import (
     Catalogue,
     Ratings,
-    RemoteRatings,
+    SharedRatings,
     as_list,
     between,
     encode,
-    gather_on_rank_0,
     is_single,
     merged,
     read_given,
@@ -59,7 +58,7 @@ from ordinalrbm.matrix.cold_start import (
     with_ratios,
 )
 from ordinalrbm.matrix.cpu import CPU
-from ordinalrbm.matrix.demand_choice import Settings, chosen
+from ordinalrbm.matrix.demand_choice import TO_CHOOSE, TO_LEARN, Settings, chosen, some_rows
 from ordinalrbm.matrix.drift import PlacedCells, RowDrift
 from ordinalrbm.matrix.explain import Explanation, largest
 from ordinalrbm.matrix.feature_priors import Tables
@@ -372,14 +371,9 @@ class RatingModel(Serving, Carded, BaseEstimator):
         own_seed = seed_from(self.random_state, stored=checkpoints.seed)
         seed = self._group().broadcast_object(lambda: own_seed)
         if checkpoints.are_kept:
-            whole, tables = gather_on_rank_0(known, among), self._features.tables
-            checkpoints.require_identity(
-                among.broadcast_object(
-                    lambda: identity_of_ratings(
-                        self, seed, whole, None if given is None else (*given, weight, time), tables
-                    )
-                )
-            )
+            validating = None if given is None else (*given, weight, time)
+            found = identity_of_ratings(self, seed, known, validating, self._features.tables, among)
+            checkpoints.require_identity(among.broadcast_object(lambda: found))
         with among.raise_on_all_ranks():
             memory.check_ratings(known.observations, *self._fit_sizes())
         return ReadRatings(known, given, among, seed, time, weight)
@@ -411,15 +405,17 @@ class RatingModel(Serving, Carded, BaseEstimator):
 
     def _finish(self, read: ReadRatings, trained: _Trained) -> None:
         """Keep what was learnt, in the order of the ids."""
+        known, among = read.known, read.among
         with stage("in the order of the ids"):
-            known = gather_on_rank_0(read.known, read.among)
-            self._keep(known, trained.data, trained.fitted)
-        self.demand_ = trained.demand
-        if not isinstance(known, RemoteRatings):
-            with threads(self.n_jobs), stage("demand"):
-                past, liked = Past(known.observations, known.age), lowest_liked(known)[:-1]
-                blend = self._demand_settings(past, liked, read.seed).blend(past, liked, read.seed)
-                self.demand_ = trained.demand.after_learning(known.observations)._replace(blend=blend)
+            kept = SharedRatings(known, among) if isinstance(among, process_group.Group) else known
+            self._keep(kept, trained.data, trained.fitted)
+        with threads(self.n_jobs), stage("demand"):
+            past, liked, blend = Past(known.observations, known.age), lowest_liked(known)[:-1], None
+            few, more = (some_rows(past, n, read.seed, among) for n in (TO_CHOOSE, TO_LEARN))
+            if not among.rank:  # which writes the file
+                blend = self._demand_settings(few, liked, read.seed).blend(more, liked)
+            demand = trained.demand.after_learning(known.observations, among)
+            self.demand_ = demand._replace(blend=blend)
 
     def _group(self) -> process_group.Group | process_group.Alone:
         group = process_group.current()
@@ -950,7 +946,7 @@ class RatingModel(Serving, Carded, BaseEstimator):
         """Write the model to a file that holds no code; read it with :func:`ordinalrbm.load`.
 
         The ratings that were learnt from are in it (3 to 5 bytes each), because recommendations
-        leave them out.
+        leave them out. Processes that share them all call this, and the first writes the file.
 
         Examples
         --------
@@ -967,18 +963,33 @@ class RatingModel(Serving, Carded, BaseEstimator):
         """
         check_is_fitted(self, "models_")
         check_parameters(self)
-        arrays, header = kept_ratings(self, self.ratings_)
-        seen = self.ratings_.observations
+        of_all: dict[str, Any] = {}
+        known = self.ratings_
+        among: process_group.Alone | process_group.Group = process_group.ALONE
+        shared = known if isinstance(known, SharedRatings) else None
+        if shared is not None:
+            known, among = shared.own, shared.among
+            if process_group.current() is None:
+                raise DataError(
+                    "The processes that share the ratings have left their group, and no file can be written "
+                    "any more; call save() in all of them before destroy_process_group()."
+                )
+        arrays, header = kept_ratings(self, known)
+        seen = known.observations
+        counts = seen.row_counts, seen.column_counts
         arrays |= {f"seen.{part}": array for part, array in seen.to_arrays().items()}
-        if self.ratings_.times is not None:
-            arrays |= recency.to_arrays(self.ratings_.times)
+        if known.times is not None:
+            arrays |= recency.to_arrays(known.times, among)
         arrays |= {"n_levels": seen.n_levels, **self._model_arrays()}
-        arrays |= side_features.to_arrays(self._features)
-        of_demand = self.demand_.to_arrays(seen)
-        arrays |= {f"demand.{part}": array for part, array in of_demand.items()}
+        arrays |= side_features.to_arrays(self._features) | self._demand_arrays(*counts)
         header |= {"model": self._kind, "n_models": len(self.models_), **self._header()}
         header |= side_features.to_header(self._features)
-        model_file.save(path, arrays, header)
+        if shared is not None:
+            of_all = shared.of_all(arrays) | self._demand_arrays(*map(among.summed, counts))
+        model_file.save(path, arrays, header, of_all, among)
+
+    def _demand_arrays(self, *counts: np.ndarray) -> dict[str, np.ndarray]:
+        return {f"demand.{part}": array for part, array in self.demand_.to_arrays(*counts).items()}
 
     @classmethod
     def _from_file(cls, stored: Stored) -> Self:
@@ -1068,7 +1079,7 @@ class RatingModel(Serving, Carded, BaseEstimator):
                 found[by_item], counts[:, : found.shape[1]], WORTH_FOR_UNKNOWN_ROWS
             )
         by_user = self._unknown_items(cells.column) & self.ratings_.have_rated(cells.row)
-        if not by_user.any() or isinstance(self.ratings_, RemoteRatings):
+        if not by_user.any() or isinstance(self.ratings_, SharedRatings):
             return
         levels = np.append(self.ratings_.level_counts(), self.ratings_.cold_start_scale().n_levels)
         # An unknown item is at −1; one that is known, but has no ratings, is on a scale of its own.
@@ -1112,7 +1123,7 @@ class RatingModel(Serving, Carded, BaseEstimator):
 
     def _unknown_items(self, columns: np.ndarray) -> np.ndarray:
         """Whether nothing is known of each item: no rating, and no feature."""
-        if isinstance(self.ratings_, RemoteRatings):
+        if isinstance(self.ratings_, SharedRatings):
             return columns < 0
         counts = np.append(self.ratings_.observations.column_counts, 0)
         unknown, lines = counts[columns] == 0, self._features.tables.columns
@@ -1142,7 +1153,7 @@ class RatingModel(Serving, Carded, BaseEstimator):
         """Models with an unknown user and item at the end, on the scale of unknown items."""
         n_levels = self.ratings_.cold_start_scale().n_levels
         counts = None
-        if not isinstance(self.ratings_, RemoteRatings):
+        if not isinstance(self.ratings_, SharedRatings):
             counts = self.ratings_.observations.column_counts
         return [model.with_unknown(counts, n_levels) for model in models]
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.observations import Cells, Observations, rows_of_all
 from ordinalrbm.matrix import implicit_als
 from ordinalrbm.matrix.blend import Blend, HeldOutChoices, least_of, logarithms
 from ordinalrbm.matrix.item_weights import (
@@ -30,6 +30,7 @@ from ordinalrbm.matrix.item_weights import (
 )
 from ordinalrbm.matrix.sequence import NormalEquations
 from ordinalrbm.matrix.variational import on_cpu
+from ordinalrbm.runtime.process_group import ALONE, Alone, Group
 from ordinalrbm.runtime.threads import one_blas_thread
 
 # With fewer choices held out, nothing is chosen by them; more are not needed.
@@ -38,7 +39,7 @@ _FEWEST, _ENOUGH = 50, 4_000
 # computed where the last choices are held out.
 _OF_ROW, _SCORES = 0.1, 2**22
 # Answers of as many rows, at random, as are looked at: to choose by, and to learn weights from.
-_TO_CHOOSE, _TO_LEARN = 1_000_000, 4_000_000
+TO_CHOOSE, TO_LEARN = 1_000_000, 4_000_000
 # Ridges of weights that are tried, in means of the diagonal.
 _OF_NEIGHBOURS, _OF_SEQUENCE = (1.0, 8.0), (0.6, 2.4)
 # A part that counts less is left out.
@@ -56,11 +57,10 @@ class Settings(NamedTuple):
     neighbours: float = 0.0  # a ridge
     sequence: float = 0.0
 
-    def blend(self, past: Past, lowest: np.ndarray, seed: int) -> Blend | None:
-        """Parts that are learnt from all choices; ``lowest`` is the level of each column that is liked."""
+    def blend(self, past: Past, lowest: np.ndarray) -> Blend | None:
+        """Parts that are learnt from the past; ``lowest`` is the level of each column that is liked."""
         if not self.exponents:
             return None
-        past = _some_rows(past, _TO_LEARN, np.random.default_rng(seed))
         columns, every = frequent(past.answers), np.zeros(past.answers.n_columns, dtype=np.int16)
         found: list[ItemWeights | None] = [None, None, None]
         with one_blas_thread():  # the same on any number of threads
@@ -81,7 +81,7 @@ def chosen(past: Past, lowest: np.ndarray, n_factors: int, fraction: float, seed
     answers = past.answers
     is_liked = (answers.level >= lowest[answers.column]).astype(np.int8)
     past = Past(replace(answers, level=is_liked).with_weight(answers.weight), past.age)
-    past = _some_columns(_some_rows(past, _TO_CHOOSE, rng))
+    past = _some_columns(past)
     train, held = _held_out(past, fraction, rng)
     if held.row.size < _FEWEST or not n_factors:
         return Settings()
@@ -149,14 +149,15 @@ def _near(answers: Observations, own: csr_array, gram: np.ndarray, rows: np.ndar
     return _Part.of(found)
 
 
-def _some_rows(past: Past, most: int, rng: np.random.Generator) -> Past:
-    """Of as many rows, at random, that they have about so many answers."""
+def some_rows(past: Past, most: int, seed: int, among: Alone | Group = ALONE) -> Past:
+    """Of as many rows, at random, that they have about so many answers; those of all processes."""
     answers = past.answers
-    if answers.n_entries <= most:
+    (n,) = among.summed(np.array([answers.n_entries]))
+    if n <= most and among.size == 1:
         return past
-    is_one = rng.random(answers.n_rows) < most / answers.n_entries
-    age = None if past.age is None else past.age[np.repeat(is_one, answers.row_counts)]
-    return Past(answers.take_rows(is_one), age)
+    is_one = np.random.default_rng(seed).random(answers.n_rows) < most / max(n, 1)
+    age = None if past.age is None else among.all_gather(past.age[np.repeat(is_one, answers.row_counts)])
+    return Past(rows_of_all(answers, np.flatnonzero(is_one), among), age)
 
 
 def _some_columns(past: Past) -> Past:

@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import prange
 
-from ordinalrbm.data.observations import Counted, Counts, Observations
+from ordinalrbm.data.observations import Counted, Counts, Observations, rows_of_all
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
 from ordinalrbm.engine.rated_sets import usual_count
 from ordinalrbm.engine.side import Array
@@ -41,6 +41,7 @@ from ordinalrbm.matrix.protocol import ChangedRatings
 from ordinalrbm.matrix.variational import Data
 from ordinalrbm.runtime.blocks import MANY, each_block, taken
 from ordinalrbm.runtime.jit import compiled, single_threaded
+from ordinalrbm.runtime.process_group import ALONE, Alone, Group
 from ordinalrbm.runtime.threads import one_blas_thread
 from ordinalrbm.storage.reader import Stored, wrong
 
@@ -82,14 +83,21 @@ class RowPrior(NamedTuple):
     precision: np.ndarray  # (K, K) float64, σ² S⁻¹
 
     @classmethod
-    def of(cls, rows: np.ndarray, columns: np.ndarray, alone: np.ndarray, answers: Observations) -> RowPrior:
+    def of(
+        cls,
+        rows: np.ndarray,
+        columns: np.ndarray,
+        alone: np.ndarray,
+        answers: Observations,
+        among: Alone | Group = ALONE,
+    ) -> RowPrior:
         """``alone`` is what rows without any answer are solved by."""
-        counts = answers.row_counts
+        counts = among.summed(answers.row_counts)
         count, active = usual_count(counts), np.flatnonzero(counts >= max(usual_count(counts), 1.0))
         if not active.size or not rows.shape[1]:
             return cls.flat(rows.shape[1])
         some = active[:: -(-active.size // _ENOUGH)]
-        these, own = answers.take_rows(some), rows[some]
+        these, own = rows_of_all(answers, some, among), rows[some]
         # Of the squares of all answers, only the sums of each row are needed.
         sums = CPU_ENGINE.rated_sums(these, columns, weighted=True)
         products = CPU_ENGINE.rated_products(these, columns, own)
@@ -132,18 +140,20 @@ class Demand(NamedTuple):
         ridge: float,
         answers: Observations | None = None,
         blend: Blend | None = None,
+        among: Alone | Group = ALONE,
     ) -> Demand:
         """Rounded as files have it, so that a model is the same before and after.
 
-        Rows without answers are at the mean of those that have as many as usual.
+        Rows without answers are at the mean of those that have as many as usual. Answers may be those of
+        a run of rows, of which processes have one each.
         """
         rows, columns = (_rounded(part) for part in (rows, columns))
         row_prior = RowPrior.flat(rows.shape[1])
         with one_blas_thread():
             alone = _alone(columns, ridge)
             if answers is not None:
-                row_prior = RowPrior.of(rows, columns, alone, answers)
-                rows[answers.row_counts == 0] = row_prior.mean.astype(np.float16)
+                row_prior = RowPrior.of(rows, columns, alone, answers, among)
+                rows[among.summed(answers.row_counts) == 0] = row_prior.mean.astype(np.float16)
         return cls(rows, columns, ridge, alone, row_prior, blend)
 
     @classmethod
@@ -171,10 +181,11 @@ class Demand(NamedTuple):
         blend = Blend.from_stored(stored, answers.n_columns)
         return cls.of(rows, columns, float(ridge[0]), answers, blend)
 
-    def to_arrays(self, answers: Observations) -> dict[str, np.ndarray]:
+    def to_arrays(self, row_counts: np.ndarray, column_counts: np.ndarray) -> dict[str, np.ndarray]:
+        """Of rows and columns with answers."""
         return {
-            "rows": self.rows[answers.row_counts > 0].astype(np.float16),
-            "columns": self.columns[answers.column_counts > 0].astype(np.float16),
+            "rows": self.rows[row_counts > 0].astype(np.float16),
+            "columns": self.columns[column_counts > 0].astype(np.float16),
             "ridge": np.array([self.ridge]),
             **(self.blend.to_arrays() if self.blend else {}),
         }
@@ -195,14 +206,15 @@ class Demand(NamedTuple):
         """(rows, K) where rows with these answers are, given the columns."""
         return _solved_exactly(answers, self.columns, self.alone, self.row_prior)
 
-    def after_learning(self, answers: Observations) -> Demand:
-        """With rows that have few answers drawn to the others."""
+    def after_learning(self, answers: Observations, among: Alone | Group = ALONE) -> Demand:
+        """With rows that have few answers drawn to the others, by the process that has their answers."""
         if not self.n_factors:
             return self
-        found = Demand.of(self.rows, self.columns, self.ridge, answers)
+        found = Demand.of(self.rows, self.columns, self.ridge, answers, among=among)
         counts = answers.row_counts
         few = np.flatnonzero((counts > 0) & (counts < found.row_prior.n_answers))
-        return found.refit_rows(answers, few)
+        found = found.refit_rows(answers, few)
+        return found if among.size == 1 else found._replace(rows=among.all_gather(found.rows[counts > 0]))
 
     def refit_rows(self, answers: Observations, which: np.ndarray) -> Demand:
         """With some rows nearer to where their answers put them.

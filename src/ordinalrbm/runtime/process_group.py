@@ -3,12 +3,15 @@
 Nothing here imports torch: whoever is in a process group has imported it.
 """
 
+from __future__ import annotations
+
 import re
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, TypeVar
+from math import prod
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -52,6 +55,9 @@ class Alone:
     def all_gather(self, part: np.ndarray) -> np.ndarray:
         return part
 
+    def stream(self, part: np.ndarray) -> np.ndarray:
+        return part
+
     def raise_on_all_ranks(self) -> AbstractContextManager[None]:
         return nullcontext()
 
@@ -60,6 +66,18 @@ class Alone:
 
 
 ALONE = Alone()
+
+
+class Stream(NamedTuple):
+    """An array that comes in blocks, to be gone through once."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    blocks: Iterator[np.ndarray]
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.shape) * self.dtype.itemsize
 
 
 class Group:
@@ -72,6 +90,10 @@ class Group:
         self.torch, self.dist = torch, torch.distributed
         self.rank, self.size = self.dist.get_rank(), self.dist.get_world_size()
         self.device = "cuda" if "nccl" in self.dist.get_backend() else "cpu"
+
+    def __reduce__(self) -> tuple[Callable[[], Group | None], tuple[()]]:
+        """Copies are the group that there is."""
+        return current, ()
 
     def own_gpu(self) -> str:
         """The GPU that torch uses in this process, by ``torch.cuda.set_device``."""
@@ -175,22 +197,26 @@ class Group:
         arrays = (each.cpu().numpy().view(part.dtype).reshape(padded.shape) for each in found)
         return np.concatenate([each[:n] for each, n in zip(arrays, counts, strict=True)])
 
-    def gather(self, part: np.ndarray) -> np.ndarray:
-        """Parts of all ranks, one below the other, on rank 0; elsewhere nothing."""
+    def stream(self, part: np.ndarray) -> Stream:
+        """Parts of all ranks, one below the other, block by block on rank 0; the others send theirs.
+
+        All go through the blocks of all streams in the same order.
+        """
         counts = self.counts(len(part))
+        return Stream(part.dtype, (int(counts.sum()), *part.shape[1:]), self._blocks_of_all(part, counts))
+
+    def _blocks_of_all(self, part: np.ndarray, counts: np.ndarray) -> Iterator[np.ndarray]:
         if self.rank:
             for block in _blocks(len(part)):
                 with_others(self.dist.send, self._as_bytes(part[block]), 0)
-            return part[:0]
-        whole = np.empty((counts.sum(), *part.shape[1:]), dtype=part.dtype)
-        whole[: len(part)] = part
+            return
+        yield part
         for rank in range(1, self.size):
-            of_rank = whole[counts[:rank].sum() :][: counts[rank]]
-            for block in _blocks(len(of_rank)):
-                there = self._as_bytes(of_rank[block])
+            for block in _blocks(counts[rank]):
+                received = np.empty((block.stop - block.start, *part.shape[1:]), dtype=part.dtype)
+                there = self._as_bytes(received)
                 with_others(self.dist.recv, there, rank)
-                of_rank[block] = there.cpu().numpy().view(part.dtype).reshape(of_rank[block].shape)
-        return whole
+                yield there.cpu().numpy().view(part.dtype).reshape(received.shape)
 
     def all_to_all(self, owner: Callable[[slice], np.ndarray], *columns: np.ndarray) -> list[np.ndarray]:
         """Columns of those entries of all ranks that are this rank's, in any order.

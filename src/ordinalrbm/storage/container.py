@@ -15,6 +15,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from hashlib import blake2b
 from io import FileIO
 from math import prod
@@ -29,6 +30,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.runtime import __version__
 from ordinalrbm.runtime.blocks import each
 from ordinalrbm.runtime.places import Address, place
+from ordinalrbm.runtime.process_group import Stream
 
 FORMAT = "ordinalrbm"
 MAJOR, MINOR = 2, 0
@@ -79,33 +81,49 @@ def as_stored(name: str, array: np.ndarray) -> np.ndarray:
     return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 
 
-def write(path: Path, arrays: Mapping[str, np.ndarray], header: Header, checksums: Checksums = None) -> None:
+def write(
+    path: Path, arrays: Mapping[str, np.ndarray | Stream], header: Header, checksums: Checksums = None
+) -> None:
     """Write a file; equal arrays and headers make equal bytes. Checksums may be known already."""
     # Not by safetensors' save_file, which leaves a half-written file of its own when it is killed.
-    stored = {name: as_stored(name, arrays[name]) for name in sorted(arrays)}
-    checksums = checksums_of(stored) if checksums is None else checksums
+    order = in_order(arrays)
+    stored = {name: array if isinstance(array, Stream) else as_stored(name, array) for name, array in order}
+    whole = {name: array for name, array in stored.items() if not isinstance(array, Stream)}
+    found = dict(checksums_of(whole) if checksums is None else checksums)
+    with path.open("wb") as file:
+        file.write(_front(header, stored, found))  # of the same length as in the end
+        for name, array in stored.items():
+            if not isinstance(array, Stream):
+                file.write(_bytes_of(array))
+                continue
+            digest = _Digest()
+            for block in array.blocks:
+                content = _bytes_of(as_stored(name, block))
+                file.write(content)
+                digest.update(content)
+            found[name] = digest.hexdigest()
+        file.seek(0)
+        file.write(_front(header, stored, found))
+
+
+def in_order(arrays: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """As they are in a file: wide types first, so that every array begins where its type wants to."""
+    return sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
+
+
+def _front(header: Header, arrays: Mapping[str, np.ndarray | Stream], checksums: dict[str, str]) -> bytes:
+    """What comes before the arrays: the length of the JSON, and the JSON; with its own checksum."""
     about = {
         "checksum": _ZEROS.decode(),
         "format": FORMAT,
         "version": f"{MAJOR}.{MINOR}",
         "release": __version__,
         **header,
-        "checksums": {name: checksums[name] for name in stored},
+        "checksums": {name: checksums.get(name, _ZEROS.decode()) for name in sorted(arrays)},
     }
-    # Wide types first, so that every array begins where its type wants to.
-    order = sorted(stored, key=lambda name: (-stored[name].itemsize, name))
-    front = _front({FORMAT: json.dumps(about, allow_nan=False)}, [(n, stored[n]) for n in order])
-    with path.open("wb") as file:
-        file.write(_with_checksum(front, _digest(front).encode()))
-        for name in order:
-            file.write(_bytes_of(stored[name]))
-
-
-def _front(metadata: dict[str, str], arrays: list[tuple[str, np.ndarray]]) -> bytes:
-    """What comes before the arrays: the length of the JSON, and the JSON."""
-    said: Header = {"__metadata__": metadata}
+    said: Header = {"__metadata__": {FORMAT: json.dumps(about, allow_nan=False)}}
     end = 0
-    for name, array in arrays:
+    for name, array in arrays.items():
         offsets = [end, end := end + array.nbytes]
         said[name] = {"dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": offsets}
     text = json.dumps(said, separators=(",", ":")).encode("ascii")
@@ -115,7 +133,8 @@ def _front(metadata: dict[str, str], arrays: list[tuple[str, np.ndarray]]) -> by
             f"The model's header has {len(text):,} bytes, more than the {MOST_JSON:,} that a file "
             "can have; give fewer item_scales, shorter notes or a lower n_averaged."
         )
-    return len(text).to_bytes(_LENGTH, "little") + text
+    front = len(text).to_bytes(_LENGTH, "little") + text
+    return _with_checksum(front, _digest(front).encode())
 
 
 def _with_checksum(front: bytes, checksum: bytes) -> bytes:
@@ -131,8 +150,11 @@ def checksums_of(arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
     return dict(zip(arrays, each(_digest, contents, sum(map(len, contents))), strict=True))
 
 
+_Digest = partial(blake2b, digest_size=len(_ZEROS) // 2)
+
+
 def _digest(content: bytes | memoryview) -> str:
-    return blake2b(content, digest_size=len(_ZEROS) // 2).hexdigest()
+    return _Digest(content).hexdigest()
 
 
 # Reading

@@ -18,6 +18,7 @@ import numpy as np
 
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.places import place
+from ordinalrbm.runtime.process_group import ALONE, Alone, Group, Stream
 from ordinalrbm.storage import container
 from ordinalrbm.storage.atomic import atomic_write
 from ordinalrbm.storage.container import Header
@@ -92,12 +93,27 @@ def _shortened(error: Exception) -> str:
     return said if len(said) <= _MOST_SAID else said[:_MOST_SAID] + "..."
 
 
-def save(path: str | os.PathLike, arrays: dict[str, np.ndarray], header: Header) -> None:
-    """Write a model file, unless it could not be read again: parameters may be no numbers."""
+def save(
+    path: str | os.PathLike,
+    arrays: dict[str, np.ndarray],
+    header: Header,
+    of_all: dict[str, np.ndarray | Stream] | None = None,
+    among: Alone | Group = ALONE,
+) -> None:
+    """Write a model file, unless it could not be read again: parameters may be no numbers.
+
+    Several processes call this together, each with arrays that make a model of their own; the first writes
+    the file, with those ``of_all`` in place of its own.
+    """
     stored = {name: container.as_stored(name, array) for name, array in arrays.items()}
     as_read = json.loads(json.dumps(header, allow_nan=False))
-    with ThreadPoolExecutor(1) as pool:
-        checksums = pool.submit(container.checksums_of, stored)
+    replaced = {
+        name: array if isinstance(array, Stream) else container.as_stored(name, array)
+        for name, array in (of_all or {}).items()
+    }
+    known = {name: array for name, array in (stored | replaced).items() if not isinstance(array, Stream)}
+    with among.raise_on_all_ranks(), ThreadPoolExecutor(1) as pool:
+        checksums = pool.submit(container.checksums_of, known)
         try:
             _model(stored, as_read)
         except (ValueError, TypeError, OverflowError) as error:
@@ -105,12 +121,20 @@ def save(path: str | os.PathLike, arrays: dict[str, np.ndarray], header: Header)
                 f"The model was not saved to '{path}', because it could not be read again "
                 f"({_shortened(error)}); fit it again, with a smaller learning rate if it has one."
             ) from error
-        write(path, stored, header, checksums.result())
+        found = checksums.result()
+    with among.raise_on_all_ranks():
+        try:
+            if not among.rank:
+                write(path, stored | replaced, header, found)
+        finally:  # others wait until what they send is taken
+            for _, array in container.in_order(replaced):
+                for _ in array.blocks if isinstance(array, Stream) else ():
+                    pass
 
 
 def write(
     path: str | os.PathLike,
-    arrays: Mapping[str, np.ndarray],
+    arrays: Mapping[str, np.ndarray | Stream],
     header: Header,
     checksums: container.Checksums = None,
 ) -> None:

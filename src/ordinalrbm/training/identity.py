@@ -10,11 +10,12 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Observations, starts
 from ordinalrbm.data.questionnaire import Answers
 from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.runtime import __version__
+from ordinalrbm.runtime.process_group import ALONE, Alone, Group, Stream
 from ordinalrbm.storage.container import Header
 from ordinalrbm.storage.model_file import plain_number
 
@@ -63,13 +64,18 @@ def identity_of(
     observations: Observations,
     scales: Iterable[Scale],
     further: tuple[str, Iterable[np.ndarray]],
+    among: Alone | Group = ALONE,
 ) -> Identity:
-    """Identity of a fit of these observations; ``further`` is a name and other data of the fit."""
+    """Identity of a fit of these observations; ``further`` is a name and other data of the fit.
+
+    Where processes have the observations of a run of rows each, it is the first that finds it.
+    """
     seen, (name, arrays) = observations, further
+    row_start, parts = starts(among.summed(seen.row_counts)), map(among.stream, (seen.column, seen.level))
     weight = [seen.weight] if seen.weight.size else []
     digests = {
         "scales": digest([scale.to_json() for scale in scales]),
-        "answers": digest(seen.row_start, seen.column, seen.level, seen.n_levels, *weight),
+        "answers": digest(row_start, *parts, seen.n_levels, *weight),
         name: digest(*arrays),
     }
     if isinstance(seen, Answers):
@@ -79,7 +85,7 @@ def identity_of(
     return Identity(
         type(estimator).__name__,
         {**_settings(estimator), "seed": seed},
-        {"rows": seen.n_rows, "columns": seen.n_columns, "answers": seen.n_entries},
+        {"rows": seen.n_rows, "columns": seen.n_columns, "answers": int(row_start[-1])},
         digests,
     )
 
@@ -90,12 +96,16 @@ def identity_of_ratings(
     known: Ratings,
     validation: Iterable[np.ndarray | None] | None,
     tables: Iterable[csr_array | None] = (),
+    among: Alone | Group = ALONE,
 ) -> Identity:
-    """Identity of a fit of ratings; tables hold features of users and items, if there are any."""
+    """Identity of a fit of ratings; tables hold features of users and items, if there are any.
+
+    Of ratings that processes share, it is the first that finds it.
+    """
     scales = [known.scales] if isinstance(known.scales, Scale) else known.scales
     given = () if validation is None else tuple(part for part in validation if part is not None)
     further = ("validation ratings", given)
-    found = identity_of(estimator, seed, known.observations, scales, further)
+    found = identity_of(estimator, seed, known.observations, scales, further, among)
     features = [
         part
         for side, table in enumerate(tables)
@@ -104,7 +114,7 @@ def identity_of_ratings(
     ]
     digests = found.digests | {"features": digest(*features)}
     if known.times is not None:
-        digests["times"] = digest(known.times.value, known.times.clock)
+        digests["times"] = digest(among.stream(known.times.value), known.times.clock)
     return replace(found, digests=digests)
 
 
@@ -126,7 +136,11 @@ def digest(*parts: Any) -> str:
     """A hash of arrays, and of what JSON can hold."""
     found = blake2b(digest_size=32)
     for part in parts:
-        if isinstance(part, np.ndarray):
+        if isinstance(part, Stream):
+            found.update(f"{part.dtype.str}{part.shape}".encode())
+            for block in part.blocks:
+                found.update(np.ascontiguousarray(block).view(np.uint8).data if block.size else b"")
+        elif isinstance(part, np.ndarray):
             found.update(f"{part.dtype.str}{part.shape}".encode())
             found.update(np.ascontiguousarray(part).view(np.uint8).data if part.size else b"")
         else:
