@@ -5,8 +5,9 @@
 needs torch. Ratings are written to a folder of 8 Parquet files in the order of their time, so that
 users are spread over files. Measured is how far the resident memory of a process goes up from when
 it begins to read to when it has the model (VmHWM, set back before), with compiled code loaded, and
-what it reads of the files (rchar). Two epochs; later ones do the same again. Times are learnt from, and the
-model is written to a file.
+what it reads of the files (rchar). Two epochs; later ones do the same again. Times are learnt from, and
+the model is written to a file. What lists are made of, which process 0 finds, is left out unless --lists
+is given.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def of_process(file: str, name: str) -> int:
     return int(text.split(f"{name}:")[1].split()[0])
 
 
-def measure(folder: Path, how: str, factors: int, file: Path) -> dict[str, float]:
+def measure(folder: Path, how: str, factors: int, lists: bool, file: Path) -> dict[str, float]:
     """Mebibytes of this process: its peak, and what it has read of the files."""
     import ordinalrbm as orbm
     from ordinalrbm.files.formats import read
@@ -70,7 +71,7 @@ def measure(folder: Path, how: str, factors: int, file: Path) -> dict[str, float
             return found
 
     def fit(n_factors: int, ratings: Any) -> None:
-        model = orbm.OrdinalMF(n_factors, n_epochs=2, random_state=0)
+        model = orbm.OrdinalMF(n_factors, n_epochs=2, random_state=0, demand_factors=64 if lists else 0)
         model.fit(ratings).save(file)
 
     rank = process_group.current().rank if process_group.current() else 0
@@ -85,20 +86,22 @@ def measure(folder: Path, how: str, factors: int, file: Path) -> dict[str, float
     return {"peak": (of_process("status", "VmHWM") - before) / 2**10, "read": Noted.n_read / 2**20}
 
 
-def work(folder: Path, how: str, factors: int, rank: int, size: int, meeting: Path) -> None:
+def work(folder: Path, how: str, factors: int, lists: bool, rank: int, size: int, meeting: Path) -> None:
     """One of the processes."""
     if size > 1:
         import torch.distributed as dist
 
         dist.init_process_group("gloo", f"file://{meeting}/meeting", rank=rank, world_size=size)
-    (meeting / f"{rank}.json").write_text(json.dumps(measure(folder, how, factors, meeting / f"{rank}.orbm")))
+    (meeting / f"{rank}.json").write_text(
+        json.dumps(measure(folder, how, factors, lists, meeting / f"{rank}.orbm"))
+    )
 
 
-def found(folder: Path, how: str, factors: int, size: int) -> list[dict[str, float]]:
+def found(folder: Path, how: str, factors: int, lists: bool, size: int) -> list[dict[str, float]]:
     """What each of so many processes has measured."""
     environment = {**os.environ, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as meeting:
-        given = [str(folder), how, str(factors)]
+        given = [str(folder), how, str(factors), "lists" if lists else ""]
         processes = [
             subprocess.Popen(
                 [sys.executable, __file__, "--as", *given, str(rank), str(size), meeting], env=environment
@@ -116,12 +119,13 @@ def main() -> None:
     parser.add_argument("--made-up", type=int, metavar="RATINGS")
     parser.add_argument("--factors", type=int, default=100)
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--lists", action="store_true")
     parser.add_argument("--read", nargs="+", choices=["all", "part"], default=["all", "part"])
-    parser.add_argument("--as", nargs=6, dest="own", help=argparse.SUPPRESS)
+    parser.add_argument("--as", nargs=7, dest="own", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.own:
-        folder, how, factors, rank, size, meeting = given.own
-        work(Path(folder), how, int(factors), int(rank), int(size), Path(meeting))
+        folder, how, factors, lists, rank, size, meeting = given.own
+        work(Path(folder), how, int(factors), bool(lists), int(rank), int(size), Path(meeting))
         return
     from sources import ratings
 
@@ -136,7 +140,7 @@ def main() -> None:
         del frame
         for size in given.processes:
             for how in given.read:
-                all_ranks = found(Path(folder), how, given.factors, size)
+                all_ranks = found(Path(folder), how, given.factors, given.lists, size)
                 read = " ".join(f"{each['read']:.2f}" for each in all_ranks)
                 peak = " ".join(f"{each['peak']:.0f}" for each in all_ranks)
                 print(f"{size:>9}  {how:10}  {read:>20}  {peak}", flush=True)

@@ -115,9 +115,9 @@ def whole_fit() -> dict[str, Any]:
 
 
 def fit_with_checkpoints(folder: Path) -> dict[str, Any]:
-    """Three epochs, with a checkpoint after each."""
+    """Three epochs, with a checkpoint after each; those begin to drift in the third."""
     model = orbm.OrdinalMF(4, n_epochs=3, random_state=0)
-    return about(model.fit(ratings(), checkpoint=folder, every=1))
+    return about(model.fit(timed_ratings(), checkpoint=folder, every=1))
 
 
 def sampled_fit(folder: Path | None, **changes: Any) -> dict[str, Any]:
@@ -183,19 +183,28 @@ def different_ratings() -> str:
     return error_of(orbm.OrdinalMF(4, random_state=0), given)
 
 
-def _predictions(model: Any) -> np.ndarray:
+def _predictions(model: Any, **when: Any) -> np.ndarray:
     users, items = np.divmod(np.arange(50 * 30), 30)
-    return model.predict_proba(users, items)
+    return model.predict_proba(users, items, **when)
+
+
+def timed_ratings() -> pd.DataFrame:
+    frame = ratings()
+    return frame.assign(timestamp=np.random.default_rng(3).permutation(len(frame)))
 
 
 def fits() -> dict[str, Any]:
-    """What estimators predict after three epochs."""
-    return {
+    """What estimators predict after three epochs; of ratings with times, for a time in the middle."""
+    found = {
         posterior: _predictions(
             orbm.OrdinalMF(5, posterior=posterior, n_epochs=3, random_state=0).fit(ratings())
         )
         for posterior in ("variational", "point")
     }
+    for name, more in {"times": {}, "averaged": {"n_averaged": 2, "refit": "all"}}.items():
+        model = orbm.OrdinalMF(5, n_epochs=4, random_state=0, **more).fit(timed_ratings())
+        found[name] = _predictions(model, times=400)
+    return found
 
 
 # ---- all of it: starting processes is what takes time
