@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,51 @@ def part_of(frame: pd.DataFrame) -> orbm.RatingsPart:
 
 
 # ---- work ---------------------------------------------------------------------------------------
+
+
+def lopsided(run: Path) -> None:
+    """A file of a model whose last process has a single rating, of an item that thousands have rated."""
+    n = 4000
+    many = pd.DataFrame({"user": range(n), "item": 0, "rating": 1 + np.arange(n) % 5})
+    heavy = pd.DataFrame({"user": n, "item": range(1, 2001), "rating": 3})
+    last = pd.DataFrame({"user": [n + 1], "item": 0, "rating": 3})
+    model = orbm.OrdinalMF(2, demand_factors=2, validation_fraction=0, n_epochs=1, random_state=0)
+    model.fit(part_of(pd.concat([many, heavy, last], ignore_index=True))).save(run / "lopsided.orbm")
+
+
+def in_the_group(folder: Path) -> dict[str, Any]:
+    """What may be done with a model where it was learnt."""
+    model, some = fitted(folder), pd.read_parquet(folder)[:40]
+    copied = pickle.loads(pickle.dumps(model))
+    found = {
+        "same": np.array_equal(copied.item_biases_, model.item_biases_),
+        "scores": [model.score(some), model.score(orbm.RatingsPart(some))],
+    }
+    for name, pair in {"unknown item": ("ü3", 999), "unknown user": ("who", 3)}.items():
+        try:
+            found[name] = model.predict(*pair)
+        except orbm.DataError as error:
+            found[name] = str(error)
+    return found
+
+
+def of_large_times() -> tuple[str, bool]:
+    """The kind of times of which some processes have larger ones, and whether these are later."""
+    frame, group = ratings(), process_group.current()
+    time = np.arange(len(frame)) * 2**30
+    parts = [
+        frame[::2].assign(timestamp=time[::2]),
+        frame[1::2].assign(timestamp=time[1::2].astype(np.uint64) + 2**63),
+    ]
+    given = parts[group.rank] if group and group.rank < 2 else parts[0][: 0 if group else None]
+    known, _, _, _ = read_given(orbm.RatingsPart(given), None, scale=None, item_scales=None)
+    row, column, _ = known.observations.cells()
+    is_late = frame.set_index(["user", "item"]).index[1::2]
+    late = pd.MultiIndex.from_arrays([row, known.items.labels[column]]).isin(
+        [(known.users.labels.tolist().index(user), item) for user, item in is_late]
+    )
+    value = known.times.value
+    return known.times.clock, not group or not late.any() or bool(value[late].min() > value[~late].max())
 
 
 def error_of_saving(model: orbm.OrdinalMF, path: Path) -> str:
@@ -151,6 +197,9 @@ def all_works(run: Path) -> dict[str, Any]:
     found["validation in parts"] = about(fitted(top / "text", part_of(validation(top / "text"))))
     found["going on"] = about(fitted(top / "text", refit="none", checkpoint=top / "kept"))
     with_wide_levels(run)
+    lopsided(run)
+    found["large times"] = of_large_times()
+    found["in the group"] = in_the_group(top / "text")
     found["scales"] = scales_of_items()
     found["errors"] = errors(process_group.current())
     return found
@@ -173,6 +222,7 @@ WRONG: dict[str, tuple[list[Any], dict[str, Any]]] = {
     ),
     "nothing": ([([], [], []), ([], [], [])], {}),
     "type": ([{1: 2}, ([1], [2], [3])], {}),
+    "choices": ([([1, 1], [1, 2], [1, 1]), ([2], [1], [1])], {}),
 }
 
 
@@ -191,6 +241,8 @@ def errors(group: process_group.Group | None) -> dict[str, Any]:
         note(name, orbm.RatingsPart(given[rank] if rank < 2 else ([], [], [])), **settings)
     whole = ratings()
     note("kinds", whole if rank == 1 else part_of(whole))
+    timed = whole.assign(timestamp=np.arange(len(whole)))
+    note("times", whole if rank == 1 else timed, part_of(timed))
     note("validation", part_of(whole), whole.assign(rating=1 + rank % 2))
     note("kinds of validation", part_of(whole), None if rank == 1 else whole)
     return found

@@ -87,6 +87,19 @@ def test_no_process_knows_what_all_users_have_seen_and_says_so(several):
         assert "let all processes save() the model, and load the file" in each["text"]["seen"]
 
 
+def test_what_works_in_the_group_and_what_needs_the_file(several):
+    for each in several:
+        found = each["in the group"]
+        assert found["same"]
+        assert found["scores"][0] == pytest.approx(found["scores"][1])
+        for name in ("unknown user", "unknown item"):
+            assert "let all processes save() the model, and load the file" in found[name]
+
+
+def test_large_times_of_some_are_later_than_small_ones_of_others(several):
+    assert [each["large times"] for each in several] == [("fraction", True)] * len(several)
+
+
 @pytest.mark.parametrize("name", ["text", "numbers"])
 def test_all_say_that_a_file_cannot_be_written(several, name):
     for each in several:
@@ -120,10 +133,12 @@ def assert_same_but_for_rounding(path, truth):
             np.testing.assert_array_equal(array, true_arrays[name], err_msg=name)
 
 
-@pytest.mark.parametrize("name", ["text", "numbers", "wide"])
+@pytest.mark.parametrize("name", ["text", "numbers", "wide", "lopsided"])
 def test_the_file_is_that_of_one_process(top, several, name):
     file = top / f"all_works-{len(several)}" / f"{name}.orbm"
     assert_same_but_for_rounding(file, top / "one" / f"{name}.orbm")
+    if name == "lopsided":  # where many items are alike
+        return
     lists, true_lists = (
         orbm.load(path).recommend("all", n=2) for path in (file, top / "one" / f"{name}.orbm")
     )
@@ -147,6 +162,8 @@ def test_whatever_is_wrong_is_said_by_all(several):
     assert "categorical without an order" in said["orders"]
     assert said["nothing"] == "There is no rating in the data; give at least one."
     assert first["type"][0] == "DataTypeError"
+    assert "scales of two levels or more, and these are choices" in said["choices"]
+    assert "given times of the ratings and others none" in said["times"]
     assert "a RatingsPart and others all ratings" in said["kinds"]
     assert "given different validation ratings" in said["validation"]
     assert said["kinds of validation"] == said["validation"]

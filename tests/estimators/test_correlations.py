@@ -73,7 +73,7 @@ def test_how_many_factors_and_which():
     assert "residual" in repr(reading)
 
 
-def test_weights_count_rows():
+def test_rows_that_weigh_alike_count_alike():
     answers = some_answers(200)
     twice = orbm.polychoric(pd.concat([answers, answers])).correlations
     weighted = orbm.polychoric(answers, sample_weight=np.full(200, 2.0)).correlations
@@ -122,3 +122,27 @@ def test_person_fit_is_standard_normal_under_the_model_and_low_at_random():
     assert np.isnan(found["fit"].iloc[0])
     assert found["longest_run"].tolist() == [0, 24]
     assert found["n_answers"].tolist() == [0, 24]
+
+
+def test_weights_count_rows():
+    """As often as they weigh, in whatever order; those of weight zero are not there."""
+    rng, factor = np.random.default_rng(3), np.random.default_rng(4).normal(size=300)
+    answers = pd.DataFrame(
+        {f"q{i}": np.digitize(0.8 * factor + rng.normal(size=300), [-1, 0, 1]) for i in range(4)}
+    ).astype(float)
+    answers[rng.random(answers.shape) < 0.1] = np.nan
+    weight = rng.integers(0, 4, 300)
+    found = orbm.polychoric(answers, sample_weight=weight)
+    repeated = orbm.polychoric(answers.loc[answers.index.repeat(weight)])
+    np.testing.assert_allclose(found.correlations, repeated.correlations, atol=2e-3)
+    order = rng.permutation(300)
+    shuffled = orbm.polychoric(answers.iloc[order], sample_weight=weight[order])
+    np.testing.assert_allclose(shuffled.correlations, found.correlations, atol=1e-6)
+    assert found.n_rows == round(weight.sum() ** 2 / np.square(weight).sum()) < 300
+    kept, half = weight > 0, (np.arange(300) < 150).astype(float)
+    assert (found.n_common.to_numpy() == orbm.polychoric(answers[kept]).n_common.to_numpy()).all()
+    part, alone = orbm.polychoric(answers, sample_weight=half), orbm.polychoric(answers[:150])
+    for one, other in ((part.standard_errors, alone.standard_errors), (part.n_common, alone.n_common)):
+        np.testing.assert_allclose(one, other, rtol=1e-4)
+    fits = [each.factor_analysis(1).fit["chi2"] for each in (part, alone)]
+    assert fits[0] == pytest.approx(fits[1], rel=1e-3)

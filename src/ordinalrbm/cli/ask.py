@@ -76,10 +76,13 @@ def ask(
 def _answer(text: str, scale: Scale | None) -> Any:
     """What is typed in: a level of the scale or a number; None if nothing, and `_END` at the end."""
     labels = () if scale is None else scale.labels
-    known = {} if scale is None or scale.is_numeric else {str(k): at for k, at in enumerate(labels, start=1)}
+    known: dict[str, Any] = {}
+    if scale is not None and not scale.is_numeric and not any(map(_is_number, scale.names)):
+        known = {str(k): at for k, at in enumerate(labels, start=1)}
     lines = [f"{number:>3}  {label}" for number, label in known.items()]
     known |= {} if scale is None else dict(zip(map(str.casefold, scale.names), labels, strict=True))
-    typer.echo(printable("\n".join(["", text, *(lines or [", ".join(known)])])), err=True)
+    choices = [] if scale is None else [", ".join(scale.names)]
+    typer.echo(printable("\n".join(["", text, *(lines or choices)])), err=True)
     while True:
         typer.echo("> ", err=True, nl=False)
         line = sys.stdin.readline()
@@ -90,3 +93,11 @@ def _answer(text: str, scale: Scale | None) -> Any:
             if scale is None and math.isfinite(number := float(typed)):
                 return number
         typer.echo(_HOW, err=True)
+
+
+def _is_number(name: str) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True

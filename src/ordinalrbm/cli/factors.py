@@ -115,7 +115,7 @@ def _tell(
         }
         tables.append(_number_table(compared))
         words.append(f"Best by likelihood: {compared.best}; chosen: {compared.chosen}. {_RULE}")
-        if compared.best == compared.table.index[-1]:
+        if compared.best == compared.table.index[-1] < len(reading.table()):
             words.append(f"More than {compared.best} may predict better still: raise --to.")
     found |= {
         "names": reading.names,

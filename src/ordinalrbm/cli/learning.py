@@ -83,8 +83,11 @@ def weights_of(survey: Survey, settings: SurveySettings) -> pd.Series | None:
             "leave out --weighted."
         )
     if survey.weight.isna().any():
-        row = int(survey.weight.isna().to_numpy().argmax()) + 1
-        raise DataError(f"{survey.name!r} has no weight in row {row}; fill it in, or leave out --weighted.")
+        row = int(survey.weight.isna().to_numpy().argmax())
+        raise DataError(
+            f"{survey.name!r} has no weight in row {row} (counted from 0); fill it in, or leave out "
+            "--weighted."
+        )
     return survey.weight
 
 

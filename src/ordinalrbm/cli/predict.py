@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -104,12 +105,17 @@ def _gaps(model: orbm.CumulativeRBM, path: Path, data: Path, rule: Rule, probabi
 
 
 def _predicted(distribution: np.ndarray, scale: Scale | None, rule: Rule) -> np.ndarray:
+    import numpy as np
+
     from ordinalrbm.stats.point_estimates import point
 
     if scale is None:
         return distribution[:, 0]
     if rule is Rule.MEAN:
-        return point(distribution, "mean", scale.values)
+        values = scale.values
+        with suppress(ValueError):  # files of surveys have numbers as text, too
+            values = np.array([float(name) for name in scale.names])
+        return point(distribution, "mean", values)
     level: Literal["mode", "median"] = "mode" if rule is Rule.MODE else "median"
     return scale.decode(point(distribution, level))
 

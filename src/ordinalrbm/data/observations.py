@@ -400,13 +400,19 @@ class Observations:
         return found.with_weight(weight)
 
 
-def rows_of_all(answers: Observations, which: np.ndarray, among: Alone | Group) -> Observations:
-    """Some rows (ascending), on all the processes of which each has the answers of a run of rows."""
+def rows_of_all(
+    answers: Observations, which: np.ndarray, among: Alone | Group, only_first: bool = False
+) -> Observations:
+    """Some rows (ascending), on all the processes of which each has the answers of a run of rows.
+
+    Or on the first of them alone; then the others have no answers.
+    """
     own = answers.take_rows(which)
     if among.size == 1:
         return own
-    counts, parts = among.summed(own.row_counts), (among.all_gather(own.column), among.all_gather(own.level))
-    return Observations(starts(counts), *parts, own.n_levels)
+    gather = among.gather if only_first else among.all_gather
+    counts, column, level = among.summed(own.row_counts), gather(own.column), gather(own.level)
+    return Observations(starts(counts if column.size else 0 * counts), column, level, own.n_levels)
 
 
 @compiled()

@@ -229,6 +229,9 @@ class SharedRatings(Ratings):
         for name, value in {"times": nothing, "_age": None, "own": own, "among": among}.items():
             object.__setattr__(self, name, value)
 
+    def __reduce__(self) -> tuple[type, tuple[Ratings, Any]]:
+        return SharedRatings, (self.own, self.among)
+
     def have_rated(self, rows: np.ndarray) -> np.ndarray:
         """Whether each user has a rating: all whose ids the processes have read."""
         return rows >= 0
@@ -273,6 +276,16 @@ def read_given(
         )
     own = {"scale": scale, "item_scales": item_scales, "sample_weight": sample_weight}
     known, weight = read_ratings(ratings, among=among, **own), None
+    if not is_part and not group.agree(None if known.times is None else known.times.clock):
+        raise DataError(
+            "Some processes of this run were given times of the ratings and others none, or of another kind; "
+            "give all of them the same ratings."
+        )
+    if among.size > 1 and known.level_counts().max() < 2:
+        raise DataError(
+            "Processes that share the ratings learn from scales of two levels or more, and these are "
+            "choices; give all processes all of them, or fit in a single process."
+        )
     frame = as_frame(validation) if isinstance(sample_weight, str) else None
     if frame is not None and sample_weight in frame.names:
         validation = as_triples(validation, sample_weight=sample_weight)
@@ -899,11 +912,11 @@ def merged(
     return Ratings.of(wider, both, times), np.unique(new.row), np.unique(new.column)
 
 
-def times_of_cells(known: Ratings, data: Any) -> np.ndarray | None:
+def times_of_cells(known: Ratings, data: Any, among: Alone | Group = ALONE) -> np.ndarray | None:
     """Times of further ratings, in the order in which :func:`encode` has them; None without."""
     if known.times is None:
         return None
-    table, among = as_triples(data), (current() or ALONE) if isinstance(data, Part) else ALONE
+    table = as_triples(data)
     if table.time is None and among.size == 1:
         return None
     found = times_of(table.time, known.times.clock, among, len(table))

@@ -53,7 +53,8 @@ def times_of(
         known = known & ~series.astype(str).isin(_MISSING).to_numpy()
     own, time = _read(series if known.all() else series[known])
     all_own = set(among.all_gather_object(own)) - {"none"}
-    of_numbers: Clock = "fraction" if "fraction" in all_own else "whole"
+    # Whole numbers of both types have no order in common but that of doubles.
+    of_numbers: Clock = "fraction" if "fraction" in all_own or len(all_own) > 1 else "whole"
     clock = clock or ("dates" if "dates" in all_own else of_numbers)
     if not all_own or any(each is None or (each == "dates") != (clock == "dates") for each in all_own):
         return None
@@ -69,7 +70,7 @@ def times_of(
     return Times(found, clock)
 
 
-def _read(times: pd.Series) -> tuple[Clock | Literal["none"] | None, np.ndarray]:
+def _read(times: pd.Series) -> tuple[Clock | Literal["none", "unsigned"] | None, np.ndarray]:
     """What times were given as, or that there are none, and numbers; None if these make no sense."""
     if not times.size:
         return "none", np.zeros(0)
@@ -80,6 +81,8 @@ def _read(times: pd.Series) -> tuple[Clock | Literal["none"] | None, np.ndarray]
     numbers = _numbers(read)
     if pd.api.types.is_datetime64_any_dtype(read.dtype):
         return "dates", numbers
+    if numbers.dtype == np.uint64:
+        return "unsigned", numbers
     return "whole" if _are_whole(numbers) else "fraction", numbers
 
 

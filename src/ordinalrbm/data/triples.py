@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal
@@ -171,7 +172,9 @@ def as_triples(data: Any, columns: Sequence[str] | None = None, sample_weight: A
         columns = found_columns(names, COLUMNS[:2] if is_choices else COLUMNS)
     _check_columns(columns, frame.names, 2 if is_choices else 3)
     times = [name for name in times if name not in columns]
-    time = frame.column(frame.names.index(times[0])) if len(times) == 1 else None
+    time = None
+    with suppress(DataError):  # a column that cannot hold times
+        time = frame.column(frame.names.index(times[0])) if len(times) == 1 else None
     user, item, *given = (read_column(frame.column(frame.names.index(name)), name) for name in columns)
     rating = given[0] if given else _no_ratings(len(user))
     found = Triples(user, item, rating, time=time, has_ratings=bool(given))

@@ -17,10 +17,9 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.validation import check_choice, check_weights, check_whole
 from ordinalrbm.runtime.display import Readable, two_digits
 from ordinalrbm.stats import efa
-from ordinalrbm.stats.polychoric import Correlations, positive_definite
+from ordinalrbm.stats.polychoric import Correlations, kish, positive_definite
 from ordinalrbm.stats.polychoric import polychoric as all_pairs
 from ordinalrbm.stats.rotation import FEWEST_OF_BIFACTOR, ROTATIONS, TARGETED, Rotation, rotate
-from ordinalrbm.vector.initial import by_weight
 
 # Eigenvalues of noise are compared with this quantile of theirs (Glorfeld 1995).
 _QUANTILE = 0.95
@@ -36,8 +35,9 @@ class PolychoricCorrelations(Readable):
         By maximum likelihood for each pair, with thresholds at the marginals (Olsson 1979), and
         their errors by Fisher's information.
     n_common : DataFrame, questions by questions
-        How many rows answer both.
+        How many rows answer both; rows of weight zero do not count.
     n_rows : int
+        Of weighted rows, Kish's effective number, (Σ w)² / Σ w².
     """
 
     correlations: pd.DataFrame
@@ -45,6 +45,7 @@ class PolychoricCorrelations(Readable):
     n_common: pd.DataFrame
     n_rows: int
     _answers: Observations
+    _weight: np.ndarray | None = None
 
     def _parts(self) -> Iterator[str | pd.DataFrame]:
         yield f"Polychoric correlations of {len(self.correlations)} questions, {self.n_rows:,} rows:"
@@ -71,7 +72,7 @@ class PolychoricCorrelations(Readable):
         check_whole("n_sets", n_sets, 2)
         rng, found = np.random.default_rng(random_state), []
         for _ in range(n_sets):
-            found.append(_eigenvalues(correlated(_shuffled(self._answers, rng)).correlation))
+            found.append(_eigenvalues(correlated(_shuffled(self._answers, rng), self._weight).correlation))
         noise = np.quantile(found, _QUANTILE, axis=0)
         own, n = _eigenvalues(self._definite()), len(self.correlations)
         partials = efa.average_partials(self._definite(), n - 1)
@@ -186,7 +187,7 @@ def polychoric(
     scales : dict of column to labels, optional
         Where levels are not plain numbers and not ordered categories.
     sample_weight : array-like, optional
-        Weights of the rows. Standard errors then take them for how often rows were seen.
+        Weights of the rows. Standard errors then are those of Kish's effective number of rows.
 
     Returns
     -------
@@ -204,15 +205,19 @@ def polychoric(
     table = read_table(X, scales)
     if table.observations.n_columns < 2:
         raise DataError("Correlations need at least two questions on ordered scales.")
-    answers = by_weight(table.observations, check_weights(sample_weight, table.observations.n_rows))
+    answers = table.observations
+    weight = check_weights(sample_weight, answers.n_rows)
+    if weight is not None:  # rows that do not count are not there
+        answers, weight = answers.take_rows(weight > 0), weight[weight > 0].astype(np.float64)
     names = pd.Index(table.names or [f"x{i}" for i in range(answers.n_columns)])
-    correlation, variance, common = correlated(answers)
+    correlation, variance, common = correlated(answers, weight)
     return PolychoricCorrelations(
         pd.DataFrame(correlation, names, names),
         pd.DataFrame(np.sqrt(variance), names, names),
         pd.DataFrame(common, names, names),
-        answers.n_rows,
+        answers.n_rows if weight is None else round(kish(weight)),
         answers,
+        weight,
     )
 
 
@@ -230,7 +235,10 @@ def target_of(target: Any, rotation: Rotation, names: Sequence[str], n_factors: 
         if unknown is not None:
             raise DataError(f"The target has a row {unknown!r}, which is no question; leave it out.")
         target = target.reindex(names)
-    found, wanted = np.asarray(target, dtype=np.float64), (len(names), n_factors)
+    try:
+        found, wanted = np.asarray(target, dtype=np.float64), (len(names), n_factors)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"The target must be a table of numbers and gaps ({error}).") from error
     if found.shape != wanted or not np.isfinite(found).any(axis=0).all():
         raise DataError(
             f"The target must have {wanted[0]} rows, the questions, and {wanted[1]} columns, the factors, "
@@ -239,11 +247,14 @@ def target_of(target: Any, rotation: Rotation, names: Sequence[str], n_factors: 
     return found
 
 
-def correlated(answers: Observations) -> Correlations:
+def correlated(answers: Observations, row_weight: np.ndarray | None = None) -> Correlations:
     """The most likely correlations of answers on ordered scales, which nothing is added to."""
-    every = np.arange(answers.n_columns)
-    cutpoints = thresholds.at_marginals(answers.levels_of_columns(every), answers.n_levels)
-    return all_pairs(answers, thresholds.table(cutpoints, answers.n_levels), prior=0.0)
+    counted = answers
+    if row_weight is not None:
+        counted = answers.with_weight(np.repeat(row_weight, answers.row_counts).astype(np.float32))
+    counts = counted.levels_of_columns(np.arange(answers.n_columns))
+    bounds = thresholds.table(thresholds.at_marginals(counts, answers.n_levels), answers.n_levels)
+    return all_pairs(answers, bounds, prior=0.0, row_weight=row_weight)
 
 
 def _shuffled(answers: Observations, rng: np.random.Generator) -> Observations:

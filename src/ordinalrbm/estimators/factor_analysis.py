@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -550,7 +551,7 @@ class ReadableFactors:
             check_whole("n_factors", n_factors, 1, most)
         names = [name for name, one in self._asked().items() if one.column >= 0]
         towards = target_of(target, rotation, names, most if n_factors is None else n_factors)
-        if not np.isfinite(gamma) or gamma > 0.8:
+        if not isinstance(gamma, Real) or not np.isfinite(gamma) or gamma > 0.8:
             raise DataError(f"The 'gamma' parameter must be at most 0.8. Got {gamma!r} instead.")
         options: dict[str, Any] = {"gamma": gamma, "kaiser": kaiser, "target": towards}
         solution = reading.solve(self.model_, people, rotation, n_factors, **options)

@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data.frames import TableLike
 from ordinalrbm.data.questionnaire import ColumnList, GivenScales
+from ordinalrbm.errors import DataTypeError
 from ordinalrbm.estimators.survey import CumulativeRBM, RandomState
 from ordinalrbm.estimators.validation import check_choice, keep_parameters
 
@@ -65,6 +66,11 @@ class OrdinalImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def fit(self, X: TableLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from a table of answers; see :meth:`CumulativeRBM.fit`."""
         check_choice("rule", self.rule, ("median", "mode"))
+        if not isinstance(self.estimator, CumulativeRBM | None):
+            raise DataTypeError(
+                f"estimator must be a CumulativeRBM, not {type(self.estimator).__name__}; ratings of users "
+                "and items are predicted by the models of ratings themselves."
+            )
         model = CumulativeRBM() if self.estimator is None else clone(self.estimator)
         own = self.get_params(deep=False).items()
         model.set_params(**{name: value for name, value in own if name not in _OWN and value is not None})

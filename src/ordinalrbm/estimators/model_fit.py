@@ -21,7 +21,6 @@ from ordinalrbm.runtime.threads import threads
 from ordinalrbm.stats.person_fit import longest_runs, surprise
 from ordinalrbm.vector import loadings as reading
 from ordinalrbm.vector import posterior, predict, sample
-from ordinalrbm.vector.initial import by_weight
 from ordinalrbm.vector.loading_errors import implied_correlations
 
 # Expected scores are cut into so many parts, people by their totals; and draws of the factors.
@@ -60,8 +59,8 @@ class ModelFit(ReadableFactors):
         answers = self._read(X)
         weight = check_weights(sample_weight, answers.n_rows)
         levels, own, names = self._ordered(answers)
-        scales = by_weight(Observations.from_dense(levels[:, own], answers.n_levels[own]), weight)
-        seen = correlated(scales).correlation
+        scales = Observations.from_dense(levels[:, own], answers.n_levels[own])
+        seen = correlated(scales, weight).correlation
         residual = seen - implied_correlations(self.model_, self._population(), own)
         np.fill_diagonal(residual, 0.0)
         found = pd.DataFrame(residual, names, names)

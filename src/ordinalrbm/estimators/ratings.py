@@ -31,6 +31,7 @@ from ordinalrbm.data.ratings import (
     taken,
     times_of_cells,
 )
+from ordinalrbm.data.triples import Part
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.gpu.device import initialising_device, working_on_named
 from ordinalrbm.errors import DataError
@@ -184,8 +185,8 @@ class RatingModel(Serving, Carded, BaseEstimator):
         One for all items, or one per item.
     ratings_ : Ratings
         The ratings that were learnt from: what a user has seen. After a fit with a
-        :class:`RatingsPart`, only process 0 has them: there are files written, and items that a
-        user has seen left out; all processes predict.
+        :class:`RatingsPart` in a process group, each process keeps those of its own users: all
+        predict, all call ``save()``, and lists need the loaded file.
     demand_ : Demand
         Factors of users (``rows``) and items (``columns``), whose product is about one for what a
         user would surely choose.
@@ -366,7 +367,8 @@ class RatingModel(Serving, Carded, BaseEstimator):
         self._read_scales(known)
         if sample_weight is not None and known.level_counts().max() > 1:
             self._check_weighs()
-        time = None if validation is None else times_of_cells(known, validation)
+        own = process_group.current() if isinstance(validation, Part) else None
+        time = None if validation is None else times_of_cells(known, validation, own or process_group.ALONE)
         known = self._read_features(known, *features, among)
         own_seed = seed_from(self.random_state, stored=checkpoints.seed)
         seed = self._group().broadcast_object(lambda: own_seed)
@@ -969,7 +971,8 @@ class RatingModel(Serving, Carded, BaseEstimator):
         shared = known if isinstance(known, SharedRatings) else None
         if shared is not None:
             known, among = shared.own, shared.among
-            if process_group.current() is None:
+            here = process_group.current()
+            if here is None or (here.rank, here.size) != (among.rank, among.size):
                 raise DataError(
                     "The processes that share the ratings have left their group, and no file can be written "
                     "any more; call save() in all of them before destroy_process_group()."
@@ -986,10 +989,15 @@ class RatingModel(Serving, Carded, BaseEstimator):
         header |= side_features.to_header(self._features)
         if shared is not None:
             of_all = shared.of_all(arrays) | self._demand_arrays(*map(among.summed, counts))
+            # Each process checks a model of its own ratings, to whose number factors are in proportion.
+            share = seen.n_entries / of_all["seen.column"].shape[0]
+            arrays |= self._demand_arrays(*counts, share=share)
         model_file.save(path, arrays, header, of_all, among)
 
-    def _demand_arrays(self, *counts: np.ndarray) -> dict[str, np.ndarray]:
-        return {f"demand.{part}": array for part, array in self.demand_.to_arrays(*counts).items()}
+    def _demand_arrays(self, *counts: np.ndarray, share: float = 1.0) -> dict[str, np.ndarray]:
+        own, times = self.demand_, np.float32(share**0.5)
+        own = own._replace(rows=times * own.rows, columns=times * own.columns)
+        return {f"demand.{part}": array for part, array in own.to_arrays(*counts).items()}
 
     @classmethod
     def _from_file(cls, stored: Stored) -> Self:
@@ -1079,7 +1087,7 @@ class RatingModel(Serving, Carded, BaseEstimator):
                 found[by_item], counts[:, : found.shape[1]], WORTH_FOR_UNKNOWN_ROWS
             )
         by_user = self._unknown_items(cells.column) & self.ratings_.have_rated(cells.row)
-        if not by_user.any() or isinstance(self.ratings_, SharedRatings):
+        if not by_user.any():
             return
         levels = np.append(self.ratings_.level_counts(), self.ratings_.cold_start_scale().n_levels)
         # An unknown item is at −1; one that is known, but has no ratings, is on a scale of its own.
@@ -1152,9 +1160,7 @@ class RatingModel(Serving, Carded, BaseEstimator):
     def _with_unknown(self, models: list[Any]) -> list[Any]:
         """Models with an unknown user and item at the end, on the scale of unknown items."""
         n_levels = self.ratings_.cold_start_scale().n_levels
-        counts = None
-        if not isinstance(self.ratings_, SharedRatings):
-            counts = self.ratings_.observations.column_counts
+        counts = self.ratings_.observations.column_counts
         return [model.with_unknown(counts, n_levels) for model in models]
 
     def _at_the_end(self, cells: Cells) -> Cells:

@@ -147,10 +147,11 @@ def ratings_of(source: Source, layout: Layout = AS_IT_IS) -> pd.DataFrame:
 
 def time_column(source: Source, layout: Layout = AS_IT_IS) -> list[str]:
     """The name of the column of times, if there is one."""
-    found = candidates(source.frame.columns, TIME)
-    if TIME in layout.columns or len(found) == 1 or (layout.needs_times and found):
+    others = {name for role, name in layout.columns.items() if role != TIME}
+    found = [name for name in candidates(source.frame.columns, TIME) if name not in others]
+    if TIME in layout.columns or (found and layout.needs_times):
         return [column_of(source, TIME, layout)]
-    return []
+    return found if len(found) == 1 else []
 
 
 def pairs_of(source: Source, layout: Layout = AS_IT_IS) -> pd.DataFrame:

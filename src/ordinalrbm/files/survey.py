@@ -347,11 +347,10 @@ def _sampled(source: Source, schema: Schema, given: Mapping[str, Any]) -> tuple[
             for name in frame
             if name in patterns or (name != main and any(fnmatchcase(name, one) for one in patterns))
         ]
-        if patterns and not own:
-            guess = did_you_mean(patterns[0].strip("*"), frame.columns)
-            raise DataError(
-                f"{what} {patterns[0]!r} matches no column of {source.name!r}{guess}; name another."
-            )
+        idle = next((one for one in patterns if not any(fnmatchcase(name, one) for name in frame)), None)
+        if idle is not None and idle not in frame:
+            guess = did_you_mean(idle.strip("*"), frame.columns)
+            raise DataError(f"{what} {idle!r} matches no column of {source.name!r}{guess}; name another.")
         if own:
             parts[what] = frame[own] if what == "replicates" else frame[own[0]]
         roles |= dict.fromkeys(own, what)

@@ -115,7 +115,8 @@ def apa_tables(reading: Any) -> list[PrintedTable]:
         rows.append([item, *loadings, lines.loc[name, "communality"]])
     measures = {"Proportion of variance": "explained", "ω": "omega", "α": "alpha"}
     for label, column in measures.items():
-        rows.append([label, *reading.reliability[column], None])
+        if column in reading.reliability:
+            rows.append([label, *reading.reliability[column], None])
     formats = ["", *["r"] * (len(factors) + 1)]
     title = f"Factor loadings, {reading.rotation} rotation"
     note = f"Loadings below .30 in absolute value are not shown. {_note(reading)}"

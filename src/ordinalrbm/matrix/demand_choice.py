@@ -150,14 +150,17 @@ def _near(answers: Observations, own: csr_array, gram: np.ndarray, rows: np.ndar
 
 
 def some_rows(past: Past, most: int, seed: int, among: Alone | Group = ALONE) -> Past:
-    """Of as many rows, at random, that they have about so many answers; those of all processes."""
+    """Of as many rows, at random, that they have about so many answers.
+
+    Of several processes that have a run of rows each, the first gets those of all.
+    """
     answers = past.answers
     (n,) = among.summed(np.array([answers.n_entries]))
     if n <= most and among.size == 1:
         return past
     is_one = np.random.default_rng(seed).random(answers.n_rows) < most / max(n, 1)
-    age = None if past.age is None else among.all_gather(past.age[np.repeat(is_one, answers.row_counts)])
-    return Past(rows_of_all(answers, np.flatnonzero(is_one), among), age)
+    age = None if past.age is None else among.gather(past.age[np.repeat(is_one, answers.row_counts)])
+    return Past(rows_of_all(answers, np.flatnonzero(is_one), among, only_first=True), age)
 
 
 def _some_columns(past: Past) -> Past:

@@ -214,7 +214,10 @@ class Demand(NamedTuple):
         counts = answers.row_counts
         few = np.flatnonzero((counts > 0) & (counts < found.row_prior.n_answers))
         found = found.refit_rows(answers, few)
-        return found if among.size == 1 else found._replace(rows=among.all_gather(found.rows[counts > 0]))
+        if among.size == 1:
+            return found
+        rows = among.all_gather(found.rows[counts > 0])
+        return Demand.of(rows, found.columns, found.ridge, answers, among=among)
 
     def refit_rows(self, answers: Observations, which: np.ndarray) -> Demand:
         """With some rows nearer to where their answers put them.

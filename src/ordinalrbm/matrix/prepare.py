@@ -335,7 +335,8 @@ def times_with_cells(whole: Observations, parts: list[tuple[Cells, np.ndarray | 
         if time is None:
             return None
         known = (cells.row >= 0) & (cells.column >= 0)
-        found[whole.search(cells.row[known], cells.column[known])] = time[known]
+        entry = whole.search(cells.row[known], cells.column[known])
+        found[entry[entry >= 0]] = time[known][entry >= 0]
     return found
 
 

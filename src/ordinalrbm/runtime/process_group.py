@@ -55,6 +55,8 @@ class Alone:
     def all_gather(self, part: np.ndarray) -> np.ndarray:
         return part
 
+    gather = all_gather
+
     def stream(self, part: np.ndarray) -> np.ndarray:
         return part
 
@@ -197,6 +199,10 @@ class Group:
         arrays = (each.cpu().numpy().view(part.dtype).reshape(padded.shape) for each in found)
         return np.concatenate([each[:n] for each, n in zip(arrays, counts, strict=True)])
 
+    def gather(self, part: np.ndarray) -> np.ndarray:
+        """Parts of all ranks, one below the other, on rank 0; elsewhere nothing."""
+        return np.concatenate([part[:0], *self.stream(part).blocks])
+
     def stream(self, part: np.ndarray) -> Stream:
         """Parts of all ranks, one below the other, block by block on rank 0; the others send theirs.
 
@@ -270,14 +276,20 @@ class Group:
 
         Without this, ranks on which nothing fails would wait for the others for ever.
         """
-        error = mine = None
+        error: Exception | None = None
+        mine = None
         try:
             yield
         except LostError:  # the others cannot be reached
             raise
         except DataError as raised:
             error, mine = raised, (isinstance(raised, TypeError), str(raised))
+        except Exception as raised:  # of which only this rank has the details
+            said = f"Another process of this run has failed ({type(raised).__name__}: {raised})."
+            error, mine = raised, (False, said)
         first = next(filter(None, self.all_gather_object(mine)), None)
+        if error is not None and not isinstance(error, DataError):
+            raise error
         if first is not None:
             is_type_error, text = first
             raise (DataTypeError if is_type_error else DataError)(text) from error

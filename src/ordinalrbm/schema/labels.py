@@ -104,6 +104,9 @@ def weigh(table: Table, case: Any) -> Verdict:
     return Verdict(total > 0, round(confidence, 2), because)
 
 
+_MOST_SURE_OF_TEXT = 0.6
+
+
 # ---- codes that are no answer -----------------------------------------------------------------
 
 
@@ -124,9 +127,15 @@ def split_missing_codes(look: ColumnProfile, habits: FileProfile) -> LabelInterp
     if apart:
         names = ", ".join(f"{look.texts[code]!r}" for code in apart)
         least = min(apart.values(), key=lambda verdict: verdict.confidence)
-        held = [verdict.confidence for code, verdict in apart.items() if code in look.counts]
+        held = [_confidence(code, verdict, look) for code, verdict in apart.items() if code in look.counts]
         reading = reading.noting(f"{names} taken for no answer: {least.because}", min(held, default=1.0))
     return _with_middle(reading)
+
+
+def _confidence(code: Code, verdict: Verdict, look: ColumnProfile) -> float:
+    """How sure it is that a code is no answer: text that does not say so may be a level nobody knows."""
+    is_sure = as_number(code) is not None or missing_labels.no_answer(look.texts[code]) is not None
+    return verdict.confidence if is_sure else min(verdict.confidence, _MOST_SURE_OF_TEXT)
 
 
 def _no_answers(look: ColumnProfile, habits: FileProfile) -> dict[Code, Verdict]:

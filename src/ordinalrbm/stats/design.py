@@ -346,8 +346,8 @@ def checked_weights(what: str, given: Any, shape: tuple[int, ...], least: float 
     bad = ~(np.isfinite(weight) & (weight >= least))
     if bad.any():
         raise DataError(
-            f"{what} of row {np.argwhere(bad)[0][0]} is {weight[bad][0]}; weights must be finite and not "
-            "negative: leave the row out or give it weight 0."
+            f"{what} of row {np.argwhere(bad)[0][0]} (counted from 0) is {weight[bad][0]}; weights must be "
+            "finite and not negative: leave the row out or give it weight 0."
         )
     if not weight.any():
         raise DataError(f"{what} is zero for every row; give at least one row some weight.")

@@ -56,27 +56,54 @@ class Correlations(NamedTuple):
     common: np.ndarray  # number of rows that answer both columns
 
 
-def polychoric(observations: Observations, bounds: np.ndarray, prior: float = _PRIOR_ANSWERS) -> Correlations:
+def polychoric(
+    observations: Observations,
+    bounds: np.ndarray,
+    prior: float = _PRIOR_ANSWERS,
+    row_weight: np.ndarray | None = None,
+) -> Correlations:
     """Polychoric correlations of all pairs of columns, each from the rows that answer both.
 
     ``bounds`` are (N, L + 1 or more): −∞, thresholds and +∞ of every column, for utilities of
     variance one; what comes after the first L + 1 is not looked at. See
     :func:`ordinalrbm.engine.thresholds.table`. So many uncorrelated answers are added for every level.
+
+    Weighted rows of a pair are as many as Kish's effective number of them; rows of weight zero do not count.
     """
     levels, bounds = _pooled(observations, bounds)
+    effective = None
+    if row_weight is not None:
+        levels, row_weight = levels[row_weight > 0], row_weight[row_weight > 0]
+        effective = _effective_per_weight(levels >= 0, row_weight)
     n_columns = levels.shape[1]
     correlation = np.eye(n_columns)
     variance = np.full((n_columns, n_columns), np.inf)
     np.fill_diagonal(variance, 0.0)
     common = np.diag(np.count_nonzero(levels >= 0, axis=0))
-    for first, second, counts in _tables(levels, bounds.shape[1] - 1):
-        rho, information = _most_likely(counts, bounds[first], bounds[second], prior)
+    for first, second, counts in _tables(levels, bounds.shape[1] - 1, row_weight):
         n_rows = counts.sum(axis=(1, 2))
+        if effective is not None:
+            counts = counts * effective[0][first, second, None, None]
+            n_rows = effective[1][first, second]
+        rho, information = _most_likely(counts, bounds[first], bounds[second], prior)
         with np.errstate(divide="ignore"):
             error = 1.0 / information
         for i, j in ((first, second), (second, first)):
             correlation[i, j], variance[i, j], common[i, j] = rho, error, n_rows
     return Correlations(correlation, variance, common)
+
+
+def kish(weight: np.ndarray) -> float:
+    """The effective number of rows: as many of equal weight would tell about as much of a mean."""
+    return float(weight.sum() ** 2 / np.square(weight).sum())
+
+
+def _effective_per_weight(there: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(N, N) Kish's number of the rows that answer both columns by the sum of their weights; and rows."""
+    answered = there.astype(np.float64)
+    sums, squares = ((answered * part[:, None]).T @ answered for part in (weight, np.square(weight)))
+    with np.errstate(invalid="ignore"):
+        return np.nan_to_num(sums / squares), answered.T @ answered
 
 
 # ---- likelihood -------------------------------------------------------------------------------
@@ -207,14 +234,16 @@ def _pooled(observations: Observations, bounds: np.ndarray) -> tuple[np.ndarray,
     return levels, pooled_bounds
 
 
-def _tables(levels: np.ndarray, width: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def _tables(
+    levels: np.ndarray, width: int, weight: np.ndarray | None = None
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """All pairs of columns, a chunk at a time: (P,) first and second ones, (P, L, L) counts."""
     group = max(_BLOCK_COLUMNS // width, 1)
     chunk = max(_CHUNK // width**2, 1)
     starts = range(0, levels.shape[1], group)
     for a in starts:
         for b in starts[a // group :]:
-            block = _block_of_tables(levels, slice(a, a + group), slice(b, b + group), width)
+            block = _block_of_tables(levels, slice(a, a + group), slice(b, b + group), width, weight)
             i, j = np.indices(block.shape[:2]).reshape(2, -1)
             i, j = i[a + i < b + j], j[a + i < b + j]
             for start in range(0, i.size, chunk):
@@ -222,7 +251,9 @@ def _tables(levels: np.ndarray, width: int) -> Iterator[tuple[np.ndarray, np.nda
                 yield a + i[some], b + j[some], block[i[some], j[some]]
 
 
-def _block_of_tables(levels: np.ndarray, first: slice, second: slice, width: int) -> np.ndarray:
+def _block_of_tables(
+    levels: np.ndarray, first: slice, second: slice, width: int, weight: np.ndarray | None
+) -> np.ndarray:
     """(first columns, second columns, L, L) counts, as a product of dummies."""
     sizes = [levels[:0, columns].shape[1] for columns in (first, second)]
     counts = np.zeros((width * sizes[0], width * sizes[1]))
@@ -231,6 +262,8 @@ def _block_of_tables(levels: np.ndarray, first: slice, second: slice, width: int
         one = _dummies(rows[:, first], width)
         # A matrix by itself is half the work, and is recognised.
         other = one if first == second else _dummies(rows[:, second], width)
+        if weight is not None:
+            other = sparse.diags_array(weight[start : start + _BLOCK_ROWS]) @ other
         product = one.T @ other
         counts += product.toarray() if sparse.issparse(product) else product
     return counts.reshape(width, sizes[0], width, sizes[1]).transpose(1, 3, 0, 2)

@@ -59,7 +59,8 @@ def pool(
        estimate    se   low  high    df   fmi
     0       3.0  0.15  2.63  3.37  6.12  0.67
     """
-    found, errors = _matrix("estimates", estimates), _matrix("standard_errors", standard_errors)
+    found = _matrix("estimates", estimates)
+    errors = _in_order(_matrix("standard_errors", standard_errors), found)
     _check(found, errors)
     if not 0.0 < level < 1.0:
         raise DataError(f"The level must lie between 0 and 1, for example 0.95. Got {level!r}.")
@@ -278,6 +279,12 @@ def _matrix(what: str, values: Any) -> pd.DataFrame:
             f"The {what} are no table of numbers ({error}); give one entry per imputation, each a "
             "number or equally many numbers."
         ) from error
+
+
+def _in_order(errors: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
+    """Errors under the same names in the order of the estimates."""
+    is_same = set(errors.columns) == set(like.columns) and like.columns.is_unique
+    return errors[like.columns] if is_same else errors
 
 
 def _check(estimates: pd.DataFrame, errors: pd.DataFrame) -> None:

@@ -105,14 +105,14 @@ def save(
     Several processes call this together, each with arrays that make a model of their own; the first writes
     the file, with those ``of_all`` in place of its own.
     """
-    stored = {name: container.as_stored(name, array) for name, array in arrays.items()}
-    as_read = json.loads(json.dumps(header, allow_nan=False))
-    replaced = {
-        name: array if isinstance(array, Stream) else container.as_stored(name, array)
-        for name, array in (of_all or {}).items()
-    }
-    known = {name: array for name, array in (stored | replaced).items() if not isinstance(array, Stream)}
     with among.raise_on_all_ranks(), ThreadPoolExecutor(1) as pool:
+        stored = {name: container.as_stored(name, array) for name, array in arrays.items()}
+        as_read = json.loads(json.dumps(header, allow_nan=False))
+        replaced = {
+            name: array if isinstance(array, Stream) else container.as_stored(name, array)
+            for name, array in (of_all or {}).items()
+        }
+        known = {name: array for name, array in (stored | replaced).items() if not isinstance(array, Stream)}
         checksums = pool.submit(container.checksums_of, known)
         try:
             _model(stored, as_read)
