@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import ordinalrbm as orbm
 from ordinalrbm.cli import app
 from ordinalrbm.files.formats import from_frame
+from ordinalrbm.files.writing import valid_names
 from ordinalrbm.schema.infer import propose
 
 
@@ -99,3 +100,23 @@ def test_words_that_say_so_are_still_no_answer():
     column = propose(from_frame(pd.DataFrame({"q": labels * 50}))).columns[0]
     assert (column.missing, column.missing_sorts) == (("No answer",), ("no answer",))
     assert not column.is_doubtful
+
+
+def test_questions_to_ask_have_the_scores_of_people_with_that_background():
+    rng = np.random.default_rng(5)
+    group = rng.choice(["a", "b", "c"], 400)
+    factor = rng.normal(size=400) + pd.Series(group).map({"a": -1.0, "b": 0.0, "c": 1.0}).to_numpy()
+    answers = {f"q{i}": np.digitize(0.7 * factor + 0.7 * rng.normal(size=400), [-1, 0, 1]) for i in range(5)}
+    X = pd.DataFrame(answers).assign(g=group)
+    model = orbm.CumulativeRBM(1, background=["g"], n_epochs=5, random_state=0).fit(X)
+    scores, errors = model.scores(X.iloc[:4], return_std=True)
+    for row in range(4):
+        about = model.ask(X.iloc[row].to_dict(), factors="all").attrs
+        assert about["scores"]["Factor 1"] == pytest.approx(scores.iloc[row, 0], abs=0.01)
+        assert about["standard_errors"]["Factor 1"] == pytest.approx(errors.iloc[row, 0], abs=0.01)
+
+
+def test_names_that_only_stata_has_reserved_stay_in_spss():
+    assert valid_names(["int", "str5", "_n", "with"], "sav") == {"_n": "v_n", "with": "with_"}
+    renamed = valid_names(["int", "str5", "_n", "with", "stress"], "dta")
+    assert renamed == {name: f"{name}_" for name in ("int", "str5", "_n", "with")}

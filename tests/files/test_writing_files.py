@@ -278,7 +278,9 @@ def test_bad_answers(tmp_path: Path, name: str, answers: dict, sentence: str) ->
 def test_names_that_a_format_cannot_hold_are_labels(tmp_path: Path, ending: str) -> None:
     source = from_frame(FRAME.rename(columns={"Q": "a question"}))
     schema = propose(source)
-    with pytest.warns(UserWarning, match="'a question' is a_question; the labels keep them"):
+    with pytest.warns(
+        UserWarning, match="'a question' is a_question; the labels of columns without one keep them"
+    ):
         write_answers(tmp_path / f"a.{ending}", apply(source, schema), source, schema)
     read_file = pyreadstat.read_dta if ending == "dta" else pyreadstat.read_sav
     table, said = read_file(tmp_path / f"a.{ending}")

@@ -86,8 +86,10 @@ class Interviewing(ReadableFactors):
         if among is not None:
             is_open &= np.isin(np.arange(len(names)), _places(among, names, "question"))
         with single_threaded():  # to hand out the work of one row would take longer
-            styles = asking.styles_of(model, self._side(answers))
-        targets, own, labels = self._to_be_known(factors, rotation, n_factors, answers)
+            reader, inside = self._by_background()
+            model, styles = inside.model, asking.styles_of(inside.model, reader._side(answers))
+        given, own, labels = self._to_be_known(factors, rotation, n_factors, answers)
+        targets = given @ inside.turn
         counts = own[:, None] != np.arange(len(names))  # what a question tells of itself does not
         now, found = None, []
         while True:
@@ -115,7 +117,8 @@ class Interviewing(ReadableFactors):
             result.insert(1, "text", [texts.get(str(name), "") for name in result["question"]])
         if factors is None:
             return result.drop(columns="standard_error")
-        scores = targets @ (sum(style.share * style.factors for style in styles) - self._population().mean)
+        expected = inside.factors(np.sum([style.share * style.factors for style in styles], axis=0))
+        scores = given @ (expected - self._population().mean)
         for name, values in (("scores", scores), ("standard_errors", np.sqrt(now))):
             result.attrs[name] = dict(zip(labels, values.tolist(), strict=True))
         return result

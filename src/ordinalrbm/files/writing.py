@@ -57,7 +57,9 @@ _STATA_EPOCH = np.datetime64("1960-01-01", "s")
 _STATA_LABEL = 80  # letters of a variable label
 _SPSS_LABEL = 256
 _SPSS_NAME, _STATA_NAME = 64, 32  # letters of a variable name
-_RESERVED = "all and by eq ge gt le lt ne not or to with _all byte double float if in int long using strl"
+_RESERVED_IN_SPSS = set(["all", "and", "by", "eq", "ge", "gt", "le", "lt", "ne", "not", "or", "to", "with"])
+_STATA_WORDS = "_all _b _coef _cons _n _pi _pred _rc _skip byte double float if in int long using with strl"
+_RESERVED_IN_STATA = set(_STATA_WORDS.split())
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _MOST_DISCRETE = 3  # user-missing codes that an SPSS column can have
 _MOST_MISSING_LETTERS = 8  # of a text that is user-missing in SPSS
@@ -248,14 +250,17 @@ def _legal(name: str, most: int, others: str) -> str:
     plain = plain if plain[0].isalpha() or (plain[0] == "_" and not others) else f"v{plain}"
     while len(plain) > most or len(plain.encode()) > _SPSS_NAME:
         plain = plain[:-1]
-    return f"{plain}_" if plain.lower() in _RESERVED.split() else plain
+    reserved = _RESERVED_IN_SPSS if others else _RESERVED_IN_STATA
+    is_type = not others and re.fullmatch(r"str\d+", plain)
+    return f"{plain}_" if plain.lower() in reserved or is_type else plain
 
 
 def _tell_of_names(target: Path, names: dict[str, str]) -> None:
     shown = ", ".join(f"{old!r} is {new}" for old, new in list(names.items())[:3])
     more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
     warnings.warn(
-        f"File '{target}' cannot hold all names of columns as they are: {shown}{more}; the labels keep them.",
+        f"File '{target}' cannot hold all names of columns as they are: {shown}{more}; "
+        "the labels of columns without one keep them.",
         stacklevel=user_stacklevel(),
     )
 
