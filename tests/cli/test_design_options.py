@@ -105,8 +105,8 @@ def test_a_pattern_of_replicates_does_not_mean_the_weights(folder):
 @pytest.mark.parametrize(
     ("file", "options", "said"),
     [
-        ("negative", WITH, "weights of row 0 is -1.0"),
-        ("gap", WITH, "weights of row 0 is nan"),
+        ("negative", WITH, "weights of row 0 (counted from 0) is -1.0"),
+        ("gap", WITH, "weights of row 0 (counted from 0) is nan"),
         ("zero", WITH, "weights is zero for every row"),
         ("alone", WITH, "Stratum 7 has a single cluster"),
         (

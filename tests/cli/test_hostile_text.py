@@ -88,7 +88,7 @@ def test_every_command_that_writes_csv_escapes_formulas(hostile):
     succeed_here(*learn, cwd=hostile)
     lines = [
         ["predict", "m.orbm", "ratings.parquet"],
-        ["impute", "s.orbm", "survey.parquet"],
+        ["impute", "s.orbm", "survey.parquet", "--fill", "all"],
         ["scores", "s.orbm", "survey.parquet"],
         ["factors", "survey.parquet", "--factors", 1],
     ]

@@ -188,8 +188,8 @@ W, S, C = TABLE["weight"], TABLE["stratum"], TABLE["cluster"]
     ("given", "said"),
     [
         ({}, "give at least one"),
-        ({"weights": W.where(W.index != 3, -1.0)}, r"weights of row 3 is -1\.0"),
-        ({"weights": W.where(W.index != 3)}, "weights of row 3 is nan"),
+        ({"weights": W.where(W.index != 3, -1.0)}, r"weights of row 3 .counted from 0. is -1\.0"),
+        ({"weights": W.where(W.index != 3)}, "weights of row 3 .counted from 0. is nan"),
         ({"weights": W * 0}, "weights is zero for every row"),
         ({"weights": W, "strata": S.where(S.index > 0, "alone")}, "Stratum 'alone' has a single row"),
         ({"strata": S.where(C > 1, "one") + C.astype(str), "clusters": C}, "has a single cluster"),
@@ -197,7 +197,10 @@ W, S, C = TABLE["weight"], TABLE["stratum"], TABLE["cluster"]
         ({"weights": W, "strata": S.where(S.index != 5)}, "strata of row 5 is missing"),
         ({"weights": W, "clusters": C[:9]}, r"clusters has shape \(9,\), but there are 20 rows"),
         ({"weights": W, "replicates": np.ones((19, 4)), "kind": "BRR"}, r"replicates has shape \(19, 4\)"),
-        ({"weights": W, "replicates": np.full((20, 4), np.nan), "kind": "BRR"}, "replicates of row 0 is nan"),
+        (
+            {"weights": W, "replicates": np.full((20, 4), np.nan), "kind": "BRR"},
+            "replicates of row 0 .* is nan",
+        ),
         ({"weights": W, "replicates": np.ones((20, 4))}, "must be one of JK1, JKn, BRR.* Got None"),
         ({"weights": W, "replicates": np.ones((20, 4)), "kind": "JKn"}, "need a scale"),
         ({"weights": W, "replicates": np.ones((20, 4)), "kind": "BRR", "scale": [1, 2]}, "one for each of 4"),

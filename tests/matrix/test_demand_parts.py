@@ -155,7 +155,7 @@ def test_what_is_not_liked_counts_in_no_weight_between_liked_items():
     answers = replace(answers, level=rng.integers(0, 5, answers.n_entries).astype(np.int8))
     lowest = rng.integers(1, 4, 8)
     settings = demand_choice.Settings((1.0, 0.0, 1.0, 0.0), (0.1,) * 4, neighbours=8.0)
-    found = settings.blend(Past(answers, None), lowest, 0).liked
+    found = settings.blend(Past(answers, None), lowest).liked
     liked = answers.select(answers.level >= lowest[answers.column])
     dense = (liked.to_dense() >= 0).astype(float)
     gram = item_weights.gram_of(item_weights.chosen_of(liked, np.arange(8)))
@@ -206,7 +206,7 @@ def test_weights_of_some_columns_ask_for_the_same_levels():
     rng, data = np.random.default_rng(0), past(30, 9)
     answers = replace(data.answers, level=rng.integers(0, 5, data.answers.n_entries).astype(np.int8))
     settings = demand_choice.Settings((1.0, 0.0, 1.0, 0.0), (0.1,) * 4)
-    blend, some = settings.blend(Past(answers, None), rng.integers(1, 5, 9), 0), np.array([7, 2, 4, 5])
+    blend, some = settings.blend(Past(answers, None), rng.integers(1, 5, 9)), np.array([7, 2, 4, 5])
     rows = np.arange(30)
     fewer = answers.reorder(rows, some)
     there = answers.select(np.isin(answers.column, some))
@@ -333,7 +333,7 @@ def test_a_blend_is_a_product_of_powers(parts):
     answers = replace(answers, level=rng.integers(0, 5, answers.n_entries).astype(np.int8))
     data, lowest = Past(answers, data.age[is_left]), rng.integers(1, 5, 9)
     settings = demand_choice.Settings((0.8, 0.5, 0.6, 1.2), (0.1, 0.02, 0.04, 0.03), 1.0)
-    blend = settings.blend(data, lowest, 0)
+    blend = settings.blend(data, lowest)
     names = ("neighbours", "liked", "sequence")
     blend = blend._replace(**{name: None for name in names if parts not in (name, "all")})
     factors, facing = rng.normal(0.2, 0.4, (30, 3)), rng.normal(0.3, 0.5, (9, 3))

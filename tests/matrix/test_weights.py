@@ -414,9 +414,9 @@ def test_updates_of_clicks_keep_the_larger_count():
 @pytest.mark.parametrize(
     ("sample_weight", "sentence"),
     [
-        (-np.ones(4), "sample_weight of row 0 is -1.0; weights must be finite and not negative"),
-        ([1, 1, np.nan, 1], "sample_weight of row 2 is nan"),
-        ([1, 1, np.inf, 1], "sample_weight of row 2 is inf"),
+        (-np.ones(4), "sample_weight of row 0 .* is -1.0; weights must be finite and not negative"),
+        ([1, 1, np.nan, 1], "sample_weight of row 2 .counted from 0. is nan"),
+        ([1, 1, np.inf, 1], "sample_weight of row 2 .counted from 0. is inf"),
         (np.zeros(4), "sample_weight is zero for every row"),
         (np.ones(3), r"sample_weight has shape \(3,\), but there are 4 rows"),
         ([1, 1, 1e7, 1], "Row 2 .*: the weight 1e[+]07 is above 1,000,000; divide all weights"),

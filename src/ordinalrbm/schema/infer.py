@@ -25,7 +25,7 @@ from ordinalrbm.schema.labels import (
     off_scale_end,
     split_missing_codes,
 )
-from ordinalrbm.schema.missing_labels import no_answer
+from ordinalrbm.schema.missing_labels import no_answer, sort_of
 from ordinalrbm.schema.profile import ColumnProfile, FileProfile, look_at
 from ordinalrbm.schema.quantities import holds_number, ranges_in_order
 from ordinalrbm.schema.schema import Code, Column, Role, Schema
@@ -138,7 +138,10 @@ def _column(
         tuple(look.missing),
         tuple(look.missing.values()),
         reason,
-        confidence=confidence,
+        tuple(
+            "not applicable" if code in look.unsure else sort_of(name) for code, name in look.missing.items()
+        ),
+        confidence,
     )
 
 

@@ -123,19 +123,25 @@ def split_missing_codes(look: ColumnProfile, habits: FileProfile) -> LabelInterp
             break
         apart |= more
         rest = mark_missing(rest, more)
-    reading = LabelInterpretation(rest, tuple(numeric_order(rest.texts) or rest.texts))
+    unsure = frozenset(code for code in apart if not _says_so(code, look))
+    reading = LabelInterpretation(
+        replace(rest, unsure=unsure), tuple(numeric_order(rest.texts) or rest.texts)
+    )
     if apart:
         names = ", ".join(f"{look.texts[code]!r}" for code in apart)
         least = min(apart.values(), key=lambda verdict: verdict.confidence)
-        held = [_confidence(code, verdict, look) for code, verdict in apart.items() if code in look.counts]
+        held = [
+            min(verdict.confidence, _MOST_SURE_OF_TEXT if code in unsure else 1.0)
+            for code, verdict in apart.items()
+            if code in look.counts
+        ]
         reading = reading.noting(f"{names} taken for no answer: {least.because}", min(held, default=1.0))
     return _with_middle(reading)
 
 
-def _confidence(code: Code, verdict: Verdict, look: ColumnProfile) -> float:
-    """How sure it is that a code is no answer: text that does not say so may be a level nobody knows."""
-    is_sure = as_number(code) is not None or missing_labels.no_answer(look.texts[code]) is not None
-    return verdict.confidence if is_sure else min(verdict.confidence, _MOST_SURE_OF_TEXT)
+def _says_so(code: Code, look: ColumnProfile) -> bool:
+    """Whether a code is a number, or words of no answer; other text may be a level that nobody knows."""
+    return as_number(code) is not None or missing_labels.no_answer(look.texts[code]) is not None
 
 
 def _no_answers(look: ColumnProfile, habits: FileProfile) -> dict[Code, Verdict]:

@@ -125,14 +125,9 @@ def _said_nearly_alone(words: str) -> tuple[list[Sort], str]:
 
 
 def sort_of(label: str) -> Sort:
-    """The sort of a code that is known to be no answer, by its label.
-
-    Words that do not say so, such as "Other", may be an answer of those to whom the scale does not apply.
-    """
+    """The sort of a code that is known to be no answer, by its label."""
     found = no_answer(label)
-    if found is not None:
-        return found.sort
-    return "not applicable" if any(map(str.isalpha, without_code(label))) else "no answer"
+    return found.sort if found else "no answer"
 
 
 @remembered

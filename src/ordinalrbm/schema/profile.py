@@ -37,6 +37,7 @@ class ColumnProfile:
     is_date: bool = False
     is_codes: bool = True
     order: tuple[Code, ...] | None = None  # the categories of an ordered categorical
+    unsure: frozenset[Code] = frozenset()  # of the missing, text that does not say that it is no answer
 
     @property
     def is_text(self) -> bool:
