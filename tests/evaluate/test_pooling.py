@@ -242,3 +242,10 @@ def test_coefficients_that_do_not_differ_between_tables():
 def test_joint_tests_that_cannot_be(arguments, words):
     with pytest.raises(DataError, match=words):
         orbm.pool_test(**arguments)
+
+
+def test_standard_errors_are_found_by_their_names():
+    estimates = [{"a": 1.0, "b": 2.0}, {"a": 1.2, "b": 2.2}]
+    errors = [{"b": 0.1, "a": 0.2}] * 2
+    turned = [{name: each[name] for name in ("a", "b")} for each in errors]
+    pd.testing.assert_frame_equal(orbm.pool(estimates, errors), orbm.pool(estimates, turned))

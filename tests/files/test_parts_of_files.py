@@ -127,3 +127,10 @@ def test_times_are_clear_or_none(tmp_path):
     assert ParquetRatings(tmp_path, Layout(needs_times=False)).part(0, 1).columns.size == 3
     with pytest.raises(DataError, match="could both be the timestamp of a rating"):
         ParquetRatings(tmp_path)
+
+
+def test_a_column_that_is_said_to_be_the_rating_is_no_time(tmp_path):
+    pd.DataFrame({"user": [1, 2], "item": [3, 4], "time": [1, 5]}).to_parquet(tmp_path / "a.parquet")
+    layout = Layout(columns={"rating": "time"}, needs_times=False)
+    part = ParquetRatings(tmp_path / "a.parquet", layout).part(0, 1)
+    assert part.to_dict("list") == {"user": [1, 2], "item": [3, 4], "rating": [1, 5]}
