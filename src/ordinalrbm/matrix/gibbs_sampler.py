@@ -34,8 +34,6 @@ _SCATTER_RATE = 0.5 / (_DEGREES * _SCALE**2)
 # No standard deviation, of a coordinate or of log widths, is smaller: there is nothing to see any
 # more, and precisions keep their digits in float32. Nor is one of log widths, or 1/√λ, larger.
 _LEAST_DEVIATION, _LARGEST_DEVIATION = 0.01, 10.0
-# Of a row or column, which no rating speaks for: beyond it, float32 ends.
-_LARGEST_LOG_WIDTH = 40.0
 # Scale of the half-normal priors of the standard deviation of log widths, and of 1/√λ.
 _WIDTH_SCALE, _RIDGE_SCALE = 0.5, 2.0
 _LEAST_SCATTER = _DEGREES * _LEAST_DEVIATION**2
@@ -53,11 +51,9 @@ _FIRST_THRESHOLD, _LOG_GAP = 2.0, 1.0
 
 # Of draws of utilities for the drift; those for rows are 0, for columns 1, for new rows up to 7.
 _OF_DRIFT = 15
-# Widths, thresholds and, while the chain settles, scales are drawn in every so manyth sweep where
-# there are as many ratings as this, and it takes long; else in each. Then scales half as often.
+# Widths and thresholds are drawn in every so manyth sweep where there are as many ratings as this,
+# and it takes long; else in each.
 _EVERY, _MANY_ANSWERS = 4, 50_000
-# Standard deviation of the proposals for scales, beside that of what is proposed for.
-_JUMP = 2.0
 
 
 class Hyper(NamedTuple):
@@ -124,8 +120,7 @@ def sweep(data: SampledData, state: SampledState, number: int, seed: int, *, set
     rng = np.random.default_rng([seed, number])
     data = data.with_offsets(state.drift)
     bounds = _bounds(data, state)
-    is_long = len(data.answers.column) >= _MANY_ANSWERS
-    turn = number % _EVERY if is_long else None
+    turn = number % _EVERY if len(data.answers.column) >= _MANY_ANSWERS else None
     rows = _View(data.engine, data.answers, data.row_features, bounds, turn in (2, None))
     columns = _View(data.engine, data.transposed, data.column_features, bounds, turn in (2, None))
     row_hyper = _half(rows, state.rows, state.columns, state.row_hyper, Sweep(seed, number, 0), rng)
@@ -140,12 +135,7 @@ def sweep(data: SampledData, state: SampledState, number: int, seed: int, *, set
         state = _moved_thresholds(data, state, rng, settling=settling)
     if turn in (1, 3, None):
         state = _moved_gaps(data, state, rng)
-    state = _common_width(data, state, rng)
-    for this, other in (("row", "column"), ("column", "row")):
-        state = _exchanged_means(data.engine, state, this, other, rng)
-    if not is_long or number % (_EVERY if settling else 2 * _EVERY) == 0:
-        state = _moved_scales(data, state, rng)
-    return state
+    return _common_width(data, state, rng)
 
 
 class _View(NamedTuple):
@@ -258,10 +248,6 @@ def _log_half_normal(log_precision: float, scale: float) -> float:
     if not _LEAST_DEVIATION < math.exp(-0.5 * log_precision) < _LARGEST_DEVIATION:
         return -math.inf
     return -0.5 * log_precision - 0.5 * math.exp(-log_precision) / scale**2
-
-
-def _log_ratio_of_precisions(there: float, here: float, scale: float) -> float:
-    return _log_half_normal(math.log(there), scale) - _log_half_normal(math.log(here), scale)
 
 
 def _drawn_precision(before: float, n: int, squares: float, scale: float, rng: np.random.Generator) -> float:
@@ -515,176 +501,6 @@ def _common_width(data: SampledData, state: SampledState, rng: np.random.Generat
     return state
 
 
-def _log_prior(data: SampledData, cutpoints: np.ndarray) -> float:
-    used = np.arange(cutpoints.shape[1]) < data.scales.n_levels[:, None] - 1
-    away = np.where(used, cutpoints - data.scales.centre, 0.0)
-    away[:, 0] /= _FIRST_THRESHOLD
-    away[:, 1:] /= _LOG_GAP
-    return -0.5 * float(np.square(away).sum())
-
-
-# ---- means ------------------------------------------------------------------------------------
-
-
-def _exchanged_means(
-    engine: GibbsEngine, state: SampledState, this: str, other: str, rng: np.random.Generator
-) -> SampledState:
-    """Means of one side move, and biases of the other so that no utility changes.
-
-    With p + δ and b − δ · q all utilities are as before, and with the priors of both sides moved along
-    only those of what is drawn for sides as a whole are not: a Gaussian in δ.
-    """
-    own, facing = getattr(state, f"{this}_hyper"), getattr(state, f"{other}_hyper")
-    precision, linear = _PRIOR_ROWS * own.precision, -_PRIOR_ROWS * own.precision @ own.mean
-    added = np.append(_PRIOR_ROWS, np.full(own.mean.size - 1, facing.scatter[1])) * facing.precision[0, 0]
-    precision = precision + np.diag(added)
-    linear[0] += _PRIOR_ROWS * facing.precision[0] @ facing.mean
-    linear[1:] -= facing.scatter[1] * facing.precision[0, 1:]
-    lower = linalg.cholesky(precision, lower=True)
-    noise = linalg.solve_triangular(lower, rng.standard_normal(linear.size), lower=True, trans=1)
-    move = linalg.cho_solve((lower, True), linear) + noise
-    # Biases of the other side take their part of the factors there.
-    shear, back = np.eye(move.size), np.eye(move.size)
-    shear[1:, 0], back[1:, 0] = -move[1:], move[1:]
-    less = np.append(move[0], 0.0 * move[1:])
-    rows, columns = getattr(state, f"{this}s"), getattr(state, f"{other}s")
-    there, by, less_there = (engine.array(part, rows.factors) for part in (move, shear, less))
-    facing = facing._replace(
-        mean=facing.mean @ shear - less,
-        precision=back @ facing.precision @ back.T,
-        weights=[weights @ by for weights in facing.weights],
-    )
-    return state._replace(
-        **{
-            f"{this}s": rows._replace(factors=rows.factors + there),
-            f"{other}s": columns._replace(factors=columns.factors @ by - less_there),
-            f"{this}_hyper": own._replace(mean=own.mean + move),
-            f"{other}_hyper": facing,
-        }
-    )
-
-
-# ---- scales -----------------------------------------------------------------------------------
-
-
-class _Jump(NamedTuple):
-    """Where a chain may go, and the logarithm of what speaks for it but the likelihood."""
-
-    there: SampledState
-    log_ratio: float
-
-
-def _moved_scales(data: SampledData, state: SampledState, rng: np.random.Generator) -> SampledState:
-    """Metropolis' rule for how much rows differ, with all that goes with it.
-
-    Rows that differ little are drawn near their mean, and little is then what was found. So scales
-    also move together with the rows (Liu and Sabatti 2000): what the ratings say decides.
-    """
-    here = _log_likelihood(data, state)
-    for name in ("rows", "columns"):
-        for some in _PARTS:
-            state, here = _after(data, state, here, _other_scale(data, state, name, some, rng), rng)
-        state, here = _after(data, state, here, _other_widths(data, state, name, rng), rng)
-        for kind in range(len(getattr(state, f"{name[:-1]}_hyper").ridge)):
-            state, here = _after(data, state, here, _other_ridge(data, state, name, kind, rng), rng)
-    state, here = _after(data, state, here, _other_gaps(data, state, rng), rng)
-    return state._replace(log_likelihood=here / max(data.n_answers, 1))
-
-
-def _log_likelihood(data: SampledData, state: SampledState) -> float:
-    sums = data.engine.threshold_sums(data.transposed, state.columns, state.rows, _bounds(data, state))
-    return float(sums.log_likelihood.sum())
-
-
-def _after(
-    data: SampledData, state: SampledState, here: float, jump: _Jump, rng: np.random.Generator
-) -> tuple[SampledState, float]:
-    """The state after a proposal, and its log-likelihood."""
-    if jump.log_ratio > -math.inf:
-        there = _log_likelihood(data, jump.there)
-        if math.log(rng.random()) < there - here + jump.log_ratio:
-            return jump.there, there
-    return state, here
-
-
-def _proposed(known: float, rng: np.random.Generator) -> tuple[float, float]:
-    """A change of a log scale that this much is known of, and the log ratio of the way back and there."""
-    spread, noise = _JUMP / math.sqrt(1.0 + known), rng.standard_normal()
-    move = spread * noise
-    back = _JUMP / math.sqrt(1.0 + known * math.exp(2.0 * move))
-    return move, 0.5 * noise**2 - 0.5 * (move / back) ** 2 + math.log(spread / back)
-
-
-def _other_scale(
-    data: SampledData, state: SampledState, name: str, some: slice, rng: np.random.Generator
-) -> _Jump:
-    """Biases or factors of a side multiplied around their mean, with their prior."""
-    engine, this = data.engine, getattr(state, name)
-    n, total, products = engine.row_sums(this.factors)
-    centre, variance = np.zeros((2, total.size))
-    centre[some] = total[some] / n
-    variance[some] = np.diag(products)[some] / n - centre[some] ** 2
-    worth = _worth(engine, state.columns if name == "rows" else state.rows)
-    move, log_ratio = _proposed(data.n_answers * float(variance @ worth), rng)
-    times = np.ones(total.size)
-    times[some] = math.exp(move)
-    jump = _rescaled(engine, state, name, times, centre)
-    # The mean of the rows stays where it is.
-    return jump._replace(log_ratio=jump.log_ratio + log_ratio - float(np.log(times).sum()))
-
-
-def _rescaled(
-    engine: GibbsEngine, state: SampledState, name: str, times: np.ndarray, centre: np.ndarray
-) -> _Jump:
-    """Coordinates of a side multiplied around a centre; with their prior, so that only its own changes."""
-    key = f"{name[:-1]}_hyper"
-    this, hyper = getattr(state, name), getattr(state, key)
-    by = np.append(times, 1.0)[:2]  # without factors there is nothing of theirs
-    scatter = by**2 * hyper.scatter
-    if (scatter < _LEAST_SCATTER).any():
-        return _Jump(state, -math.inf)
-    there, around = engine.array(times, this.factors), engine.array(centre, this.factors)
-    factors = around + there * (this.factors - around)
-    changed = hyper._replace(
-        mean=centre + times * (hyper.mean - centre),
-        scatter=scatter,
-        precision=hyper.precision / np.outer(times, times),
-        weights=[there * own for own in hyper.weights],
-    )
-    log_ratio = float(np.log(by).sum() - _SCATTER_RATE * (scatter - hyper.scatter).sum())
-    log_ratio += _log_prior_of_mean(changed) - _log_prior_of_mean(hyper)
-    return _Jump(state._replace(**{name: this._replace(factors=factors), key: changed}), log_ratio)
-
-
-def _log_prior_of_mean(hyper: Hyper) -> float:
-    return -0.5 * _PRIOR_ROWS * float(hyper.mean @ hyper.precision @ hyper.mean)
-
-
-def _other_ridge(
-    data: SampledData, state: SampledState, name: str, number: int, rng: np.random.Generator
-) -> _Jump:
-    """Weights of a kind of features and what they expect of rows multiplied, with λ."""
-    engine, key = data.engine, f"{name[:-1]}_hyper"
-    this, hyper = getattr(state, name), getattr(state, key)
-    features = data.row_features if name == "rows" else data.column_features
-    explained = features[number].times(hyper.weights[number])
-    of_rows, facing = engine.row_sums(explained), state.columns if name == "rows" else state.rows
-    known = data.n_answers * float(np.diag(of_rows.products) @ _worth(engine, facing)) / of_rows.n
-    move, log_ratio = _proposed(known, rng)
-    ridge, weights, times = [*hyper.ridge], [*hyper.weights], math.exp(move)
-    ridge[number] *= times**-2.0
-    weights[number] = times * weights[number]
-    log_ratio += _log_ratio_of_precisions(ridge[number], hyper.ridge[number], _RIDGE_SCALE)
-    this = this._replace(factors=this.factors + (times - 1.0) * explained)
-    return _Jump(state._replace(**{name: this, key: hyper._replace(weights=weights, ridge=ridge)}), log_ratio)
-
-
-def _worth(engine: GibbsEngine, facing: DrawnSide) -> np.ndarray:
-    """(1 + F,) mean square of what each coordinate of a row is multiplied with."""
-    n, _, products = engine.row_sums(facing.factors)
-    return np.append(1.0, np.diag(products)[1:] / n)
-
-
 def _widened(data: SampledData, cutpoints: np.ndarray, move: float) -> tuple[np.ndarray, float]:
     """All thresholds multiplied by e to this, and the log ratio of the prior there and here."""
     there = cutpoints.copy()
@@ -693,28 +509,12 @@ def _widened(data: SampledData, cutpoints: np.ndarray, move: float) -> tuple[np.
     return there, move * len(there) + _log_prior(data, there) - _log_prior(data, cutpoints)
 
 
-def _other_widths(data: SampledData, state: SampledState, name: str, rng: np.random.Generator) -> _Jump:
-    """All log widths of a side multiplied, with their deviation."""
-    this, key = getattr(state, name), f"{name[:-1]}_hyper"
-    hyper, (_, squares) = getattr(state, key), data.engine.log_widths(this)
-    move, log_ratio = _proposed(data.n_answers * squares / len(this.width), rng)
-    precision = hyper.width_precision * math.exp(-2.0 * move)
-    farthest = max(math.log(float(this.width.max())), -math.log(float(this.width.min())))
-    log_ratio += _log_ratio_of_precisions(precision, hyper.width_precision, _WIDTH_SCALE)
-    if log_ratio == -math.inf or math.exp(move) * farthest > _LARGEST_LOG_WIDTH:
-        return _Jump(state, -math.inf)
-    this = this._replace(width=this.width ** math.exp(move))
-    hyper = hyper._replace(width_precision=precision)
-    return _Jump(state._replace(**{name: this, key: hyper}), log_ratio)
-
-
-def _other_gaps(data: SampledData, state: SampledState, rng: np.random.Generator) -> _Jump:
-    """All log gaps of columns multiplied, with their deviation."""
-    squares = float(np.square(state.gaps).sum())
-    move, log_ratio = _proposed(data.n_answers * squares / max(state.gaps.size, 1), rng)
-    precision = state.gap_precision * math.exp(-2.0 * move)
-    log_ratio += _log_ratio_of_precisions(precision, state.gap_precision, _WIDTH_SCALE)
-    return _Jump(state._replace(gaps=math.exp(move) * state.gaps, gap_precision=precision), log_ratio)
+def _log_prior(data: SampledData, cutpoints: np.ndarray) -> float:
+    used = np.arange(cutpoints.shape[1]) < data.scales.n_levels[:, None] - 1
+    away = np.where(used, cutpoints - data.scales.centre, 0.0)
+    away[:, 0] /= _FIRST_THRESHOLD
+    away[:, 1:] /= _LOG_GAP
+    return -0.5 * float(np.square(away).sum())
 
 
 # ---- where it starts --------------------------------------------------------------------------
