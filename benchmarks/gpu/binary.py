@@ -70,7 +70,6 @@ def of_netflix_shape(scale: float, n_factors: int, n_epochs: int) -> None:
             memory=0.5,
             weight_decay=None,
             patience=5,
-            n_averaged=1,
             calibrate=False,
             seed=0,
             device="cuda",

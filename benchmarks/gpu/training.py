@@ -32,8 +32,6 @@ def settings(n_factors: int, device: str) -> GaussianSettings:
         is_point=False,
         n_epochs=30,
         patience=2,
-        n_averaged=1,
-        calibrate=True,
         seed=0,
         device=device,
         verbose=False,

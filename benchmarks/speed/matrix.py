@@ -2,7 +2,7 @@
 
     python benchmarks/speed/matrix.py [--data ml-1m] [--iterations 10]
 
-Training is with the default settings, from ratings to a calibrated model, validation ratings
+Training is with the default settings, from ratings to a model, validation ratings
 given. An epoch is rows, columns and a look at the validation ratings; the mean of all epochs but
 the first counts, and the least of myFM's iterations, whose 200 are extrapolated from a few. All
 ratios are of this one run.
@@ -40,7 +40,7 @@ def training(train: pd.DataFrame, validation: pd.DataFrame) -> tuple[float, int]
 
 def epoch(parts: Parts, factors: int = FACTORS, threads: int = THREADS) -> float:
     """Seconds of an epoch, on average: gaps are updated in every other one."""
-    model = orbm.OrdinalMF(factors, n_epochs=EPOCHS, calibrate=False, n_jobs=threads, random_state=0)
+    model = orbm.OrdinalMF(factors, n_epochs=EPOCHS, n_jobs=threads, random_state=0)
     history = model.fit(parts[0], validation=parts[1]).history_
     return float(np.diff(history["seconds"]).mean())
 

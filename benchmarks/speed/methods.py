@@ -296,7 +296,6 @@ METHODS = {
     "ordinal_mf": Method(ordinal_mf),
     "ordinal_mf, sampled": Method(sampled_mf),
     "ordinal_mf, sampled, 140 sweeps": Method(partial(sampled_mf, n_epochs=140)),
-    "ordinal_mf, uncalibrated": Method(partial(ordinal_mf, calibrate=False)),
     "ordinal_mf, without rated sets": Method(partial(ordinal_mf, rated_sets=False)),
     "matrix_crbm": Method(matrix_crbm),
     "matrix_crbm, uncalibrated": Method(partial(matrix_crbm, calibrate=False)),

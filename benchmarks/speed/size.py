@@ -142,7 +142,7 @@ def report(n_ratings: int, folder: Path, threads: int) -> None:
     used = of_success(alone(use, folder, threads))
     peak = used.fitting.peak / len(rating)
     print(f"  one epoch, {2 * FACTORS} factors    {used.epoch_seconds:8.1f} s")
-    print(f"  the whole fit            {used.fitting.seconds:8.1f} s: reading, epoch, calibration")
+    print(f"  the whole fit            {used.fitting.seconds:8.1f} s: reading, epoch, what was held out")
     print(f"  peak above the arrays    {peak:8.1f} bytes per rating (bar: 40)")
     print(
         f"  {used.n_recommendations:,} recommendations for {N_RECOMMENDED:,} users: "

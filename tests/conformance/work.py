@@ -245,7 +245,6 @@ def three_binary_epochs(name):
             memory=0.5,
             weight_decay=None,
             patience=5,
-            n_averaged=1,
             calibrate=True,
             seed=0,
             device="cuda" if name == "gpu" else "cpu",

@@ -201,7 +201,7 @@ def fits() -> dict[str, Any]:
         )
         for posterior in ("variational", "point")
     }
-    for name, more in {"times": {}, "averaged": {"n_averaged": 2, "refit": "all"}}.items():
+    for name, more in {"times": {}, "all": {"refit": "all"}}.items():
         model = orbm.OrdinalMF(5, n_epochs=4, random_state=0, **more).fit(timed_ratings())
         found[name] = _predictions(model, times=400)
     return found

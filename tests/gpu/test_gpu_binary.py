@@ -46,7 +46,6 @@ def settings(device, n_column_factors=2, **others):
         "memory": 0.5,
         "weight_decay": None,
         "patience": 5,
-        "n_averaged": 1,
         "calibrate": True,
         "seed": 0,
         "verbose": False,
@@ -75,7 +74,7 @@ def learner(observations, given, validation=CELLS):
 VARIANTS = {
     "contrastive": {},
     "persistent": {"free_phase": "persistent", "gibbs_steps": 2, "weight_decay": 3.0, "n_epochs": 1},
-    "no factors of columns": {"n_column_factors": 0, "batch_size": 20, "n_averaged": 2},
+    "no factors of columns": {"n_column_factors": 0, "batch_size": 20},
     "wide tables": {"n_row_factors": 17, "n_epochs": 1},
 }
 
@@ -100,7 +99,7 @@ def test_epochs(observations, variant):
 
 def test_a_state_goes_there_and_back(observations):
     """Cores go on where a GPU has stopped, and a GPU where it has: with the same bits."""
-    own = {"n_averaged": 2, "batch_size": 20}  # one batch: each is dozens of kernels
+    own = {"batch_size": 20}  # one batch: each is dozens of kernels
     there = learner(observations, settings("cuda", **own))
     there.epoch()
     state = there.state()
@@ -188,7 +187,7 @@ def test_thresholds(device, longest):
 def gaussian_model(n_levels, n_rows):
     """Three factors, nothing symmetric."""
     observations = Observations.from_dense(np.zeros((n_rows, n_levels.size), dtype=int), n_levels)
-    return GaussianModel.of_state(cases.state(observations, 3))._replace(spread=1.3)
+    return GaussianModel.of_state(cases.state(observations, 3))
 
 
 @pytest.mark.parametrize("with_cold_start", [False, True])

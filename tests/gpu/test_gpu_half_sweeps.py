@@ -131,7 +131,6 @@ def test_copies_are_copies(both_after_three_epochs):
 # Four more epochs, which take an interpreter longer than all that is tested there.
 AT_THE_END = "held-out" if LONG else "none"
 POINTS = {"posterior": "point", "demand_factors": 0}
-AVERAGED = {"n_averaged": 2, "refit": AT_THE_END, "demand_factors": 0}
 
 
 def some_ratings():
@@ -139,7 +138,7 @@ def some_ratings():
     return pd.DataFrame({"user": cells // 5, "item": cells % 5, "rating": cells % 3})
 
 
-@pytest.mark.parametrize("options", [{}, POINTS, AVERAGED])
+@pytest.mark.parametrize("options", [{}, POINTS])
 def test_a_whole_fit(options):
     """Learnt on the GPU, the model is that of the cores but for rounding."""
     one, other = (
@@ -156,7 +155,7 @@ def test_a_fit_goes_on_from_a_checkpoint(tmp_path, monkeypatch):
     """Stopped after the first of two epochs, it ends with the same bits; and so once it is over."""
 
     def model():
-        own = {"n_averaged": 2, "demand_factors": 0, "refit": AT_THE_END}
+        own = {"demand_factors": 0, "refit": AT_THE_END}
         return orbm.OrdinalMF(2, n_epochs=2, random_state=0, device="cuda", **own)
 
     whole = model().fit(some_ratings())

@@ -32,7 +32,7 @@ from ordinalrbm.matrix.top_n import best_items
 BINARY = {"n_epochs": 2, "batch_size": 6}
 KINDS = {
     "three scales": [orbm.MatrixCumulativeRBM(3, 2, **BINARY), orbm.OrdinalMF(5, n_epochs=2)],
-    "no item factors": [orbm.MatrixCumulativeRBM(3, 0, n_averaged=2, **BINARY)],
+    "no item factors": [orbm.MatrixCumulativeRBM(3, 0, **BINARY)],
     "points": [orbm.OrdinalMF(3, n_epochs=2, posterior="point")],
 }
 

@@ -41,14 +41,15 @@ def _multinomial(n_factors=4, **changes):
 
 
 # What the models of an ensemble have themselves, and the ensemble has not.
-_OF_MODELS = ("n_epochs", "patience", "n_averaged", "calibrate")
+_OF_MODELS = ("n_epochs", "patience")
 
 
 def _ensemble(n_factors=4, **changes):
     """Of kinds and degrees: the paper's model and the ordinal factorisation."""
     own = {name: changes.pop(name) for name in _OF_MODELS if name in changes}
+    of_matrix = {name: changes.pop(name) for name in ("calibrate",) if name in changes}
     models = [
-        small(n_factors, n_factors, **own, random_state=None),
+        small(n_factors, n_factors, **own, **of_matrix, random_state=None),
         _factorisation(orbm.OrdinalMF)(n_factors, **own, random_state=None),
     ]
     return orbm.RatingEnsemble(models, **{"random_state": 0, "demand_factors": 0, **changes})
@@ -70,8 +71,6 @@ MODELS = {
 }
 # Those that need not have one scale for all items.
 ON_ANY_SCALES = [name for name in MODELS if name != "gaussian"]
-# Those that average over epochs.
-AVERAGED = ("matrix", "ordinal", "ordinal point", "ensemble")
 
 every_model = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
 on_any_scales = pytest.mark.parametrize("make", [MODELS[name] for name in ON_ANY_SCALES], ids=ON_ANY_SCALES)
@@ -101,8 +100,7 @@ def simulated(n_users=120, n_items=50, *, density=0.35, seed=0):
 @functools.cache
 def learnt(name):
     """One of all models, learnt from the simulated ratings; for looking at only."""
-    averaged = {"n_averaged": 2} if name in AVERAGED else {}
-    return MODELS[name](**averaged, **LISTS).fit(simulated())
+    return MODELS[name](**LISTS).fit(simulated())
 
 
 def halves(ratings, share=0.2, seed=1):

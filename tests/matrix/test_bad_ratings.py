@@ -69,7 +69,6 @@ BAD_SETTINGS = [
     ("gap_precision", np.nan),
     ("patience", 0),
     ("patience", True),
-    ("n_averaged", 0),
     ("validation_fraction", 0.5),
     ("random_state", "x"),
     ("n_jobs", 0),

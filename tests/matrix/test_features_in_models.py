@@ -339,7 +339,7 @@ def test_weights_of_columns_are_a_regression_of_columns():
 def test_a_learnt_model_has_the_weights_of_its_means():
     """After many epochs, in the axes where learning has ended."""
     there = world()
-    model = make(n_epochs=40, validation_fraction=0.0, calibrate=False, rated_sets=False)
+    model = make(n_epochs=40, validation_fraction=0.0, rated_sets=False)
     model.fit(there.ratings, user_features=there.of_known)
     weights = model.model_.row_prior.weights
     features = model._features.users.table.toarray().astype(float)
@@ -627,7 +627,7 @@ def small_ensemble(**changes):
 
 
 KINDS = {
-    "variational": lambda: make("variational", 3, n_epochs=4, n_averaged=2, **LISTS),
+    "variational": lambda: make("variational", 3, n_epochs=4, **LISTS),
     "sampled": lambda: make("sampled", 3, n_draws=12, n_epochs=36),
     "ensemble": small_ensemble,
 }

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 from scipy.special import ndtr
-from small_matrices import MODELS, bounds_of, learnt, simulated
+from small_matrices import MODELS, bounds_of, simulated
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.predict import expected_utility, log_probability, utilities
 from ordinalrbm.matrix.variational import Precisions, epoch, on_cpu, start
 
@@ -226,18 +225,3 @@ def test_a_new_user_is_placed_like_an_old_one(posterior, close):
         away = np.abs(wider.predict_proba("new", every) - model.predict_proba(user, every))
         assert away.max() < close
         assert away.mean() < 0.3 * close
-
-
-def test_an_averaged_model_is_the_mean_of_the_last_epochs():
-    model = MODELS["ordinal"](n_averaged=3, calibrate=False).fit(simulated())
-    assert len(model.models_) == 3
-    assert isinstance(model.model_, GaussianModel)
-    p = model.predict_proba("u3", model.items_.labels)
-    alone = []
-    for one in model.models_:
-        assert one.share == pytest.approx(1 / 3)
-        i = np.arange(50)
-        d = np.full(50, model.users_.lookup(["u3"])[0])
-        alone.append(np.exp([log_probability([one], Cells(d, i, np.full(50, v))) for v in range(5)]).T)
-    np.testing.assert_allclose(p, np.mean(alone, axis=0), atol=1e-9)
-    assert model.user_factors_ is not learnt("ordinal").user_factors_

@@ -27,8 +27,6 @@ def test_a_loaded_model_says_the_same(tmp_path, ids, make):
         ratings["user"] = ratings["user"].str[1:].astype(int)
         ratings["item"] = ratings["item"].str[1:].astype(int)
     model = make(n_epochs=3, **LISTS)
-    if "n_averaged" in model.get_params():
-        model.set_params(n_averaged=2)
     again = saved_and_loaded(model.fit(ratings), tmp_path)
     assert type(again) is type(model)
     assert_same_models(again, model)

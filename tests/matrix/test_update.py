@@ -161,30 +161,6 @@ def test_an_updated_model_is_copied_and_pickled():
     assert clone(model).get_params() == model.get_params()
 
 
-# ---- calibration ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("posterior", ["variational", "sampled"])
-def test_calibration_stays_when_a_known_rating_is_given_again(posterior, tmp_path):
-    """Ratings to come of active users are lower here, those of others higher."""
-    table = simulated(200, 60, density=0.5, seed=3)
-    is_active = table["user"].str[1:].astype(int).to_numpy() >= 100
-    learnt_from = np.random.default_rng(0).random(len(table)) < np.where(is_active, 0.9, 0.15)
-    train = table[learnt_from]
-    validation = table.assign(rating=np.where(is_active, 1, 5))[~learnt_from]
-    active = train["user"].value_counts().index
-    model = orbm.OrdinalMF(
-        3, posterior=posterior, n_draws=12, n_epochs=36 if posterior == "sampled" else 10, random_state=0
-    ).fit(train, validation)
-    model.save(tmp_path / "model.orbm")
-    for some in (active[:10], active[-10:]):
-        again, items = orbm.load(tmp_path / "model.orbm"), model.items_.labels
-        before = [again.predict(user, items) for user in some]
-        again.update(train[train["user"].isin(some)].groupby("user").head(1))
-        after = [again.predict(user, items) for user in some]
-        assert np.mean(np.subtract(after, before)) == pytest.approx(0.0, abs=0.06)
-
-
 # ---- the same ratings again, and ratings that come back ------------------------------------------
 
 

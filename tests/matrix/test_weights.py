@@ -292,15 +292,13 @@ def test_held_out_ratings_are_weighed():
     ratings = some_ratings(3)
     given = ratings.sample(60, random_state=0).assign(n=np.arange(60) % 3)
     rest = ratings.drop(given.index).assign(n=1.5)
-    found = learnt(rest, validation=given, sample_weight="n", n_epochs=1, calibrate=False, refit="none")
+    found = learnt(rest, validation=given, sample_weight="n", n_epochs=1, refit="none")
     chances = found.predict_proba(given["user"], given["item"])
     logs = np.log(chances[np.arange(60), given["rating"] - 1])
     expected = np.average(logs, weights=given["n"])
     np.testing.assert_allclose(found.history_["validation"].iloc[0], expected, rtol=1e-5)
     assert abs(expected - logs.mean()) > 1e-3
-    without = learnt(
-        rest, validation=given.drop(columns="n"), sample_weight="n", n_epochs=1, calibrate=False, refit="none"
-    )
+    without = learnt(rest, validation=given.drop(columns="n"), sample_weight="n", n_epochs=1, refit="none")
     np.testing.assert_allclose(without.history_["validation"].iloc[0], logs.mean(), rtol=1e-5)
 
 

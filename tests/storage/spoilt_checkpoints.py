@@ -22,8 +22,8 @@ MODELS = {
     "vector": lambda: orbm.CumulativeRBM.binary(
         2, response_styles=3, units_per_factor=4, free_phase="persistent", validation_fraction=0.2, **BATCHES
     ),
-    "gaussian": lambda: orbm.OrdinalMF(4, n_averaged=2, **COMMON),
-    "binary": lambda: orbm.MatrixCumulativeRBM(2, 2, n_averaged=2, free_phase="persistent", **BATCHES),
+    "gaussian": lambda: orbm.OrdinalMF(4, **COMMON),
+    "binary": lambda: orbm.MatrixCumulativeRBM(2, 2, free_phase="persistent", **BATCHES),
     "multinomial": lambda: orbm.MultinomialRBM(2, **BATCHES),
     "ensemble": lambda: orbm.RatingEnsemble(
         [orbm.OrdinalMF(4, n_epochs=3), orbm.MatrixCumulativeRBM(2, 2, batch_size=4, n_epochs=3)],

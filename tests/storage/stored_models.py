@@ -60,7 +60,7 @@ MAKERS = {
     "sampled": lambda: orbm.OrdinalMF(3, posterior="sampled", n_draws=3, n_epochs=9, random_state=0).fit(
         ratings()
     ),
-    "matrix_crbm": lambda: _matrix(n_averaged=2).fit(ratings(text=False)),
+    "matrix_crbm": lambda: _matrix().fit(ratings(text=False)),
     "ensemble": lambda: orbm.RatingEnsemble(
         [_matrix(random_state=None), orbm.OrdinalMF(4, n_epochs=2)], random_state=0
     ).fit(ratings()),

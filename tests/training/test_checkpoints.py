@@ -44,14 +44,13 @@ VECTORS = {
 }
 MATRICES = {
     "gaussian": ("ordinal", {}),
-    "gaussian averaged": ("ordinal", {"n_averaged": 3}),
     "values": ("gaussian", {}),
     "binary": ("matrix", {}),
     "binary persistent": ("matrix", {"free_phase": "persistent", "weight_decay": 50}),
-    "binary averaged": ("matrix", {"n_averaged": 3, "validation_fraction": 0.0}),
+    "binary, nothing held out": ("matrix", {"validation_fraction": 0.0}),
     "one process": ("vectors", {}),
     "multinomial": ("multinomial", {}),
-    "ensemble": ("ensemble", {"n_averaged": 2}),
+    "ensemble": ("ensemble", {}),
 }
 
 

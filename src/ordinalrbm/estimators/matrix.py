@@ -66,8 +66,6 @@ class MatrixCumulativeRBM(RatingModel):
         Whether to set, in the end, a few numbers by the likelihood of the held-out ratings: how
         far to believe the factors, how wide distributions are, and how much milder or stricter
         ratings are with the number of ratings of a user and an item.
-    n_averaged : int, default=1
-        Over how many of the last epochs predictions are averaged; 1 keeps the best epoch alone.
     memory : float, default=0.5
         How much of the old is kept, epoch by epoch, in the running mean that tracks the posterior
         of the factors: η of the paper.
@@ -128,7 +126,6 @@ class MatrixCumulativeRBM(RatingModel):
     _choices: ClassVar = {"solver": ("adagrad", "sgd")}
     n_user_factors: int
     n_item_factors: int
-    n_averaged: int
 
     def __init__(
         self,
@@ -147,7 +144,6 @@ class MatrixCumulativeRBM(RatingModel):
         batch_size: int = 300,
         weight_decay: float | None = None,
         calibrate: bool = True,
-        n_averaged: int = 1,
         memory: float = 0.5,
         gibbs_steps: int = 1,
         free_phase: FreePhase = "contrastive",
@@ -225,8 +221,7 @@ class MatrixCumulativeRBM(RatingModel):
     ) -> Any:
         """Log-probability of ratings under the Boltzmann machine that was learnt.
 
-        It is that of the model itself, in which cells without a rating are absent: neither
-        calibration nor averages over epochs are in it.
+        It is that of the model itself, without calibration; cells without a rating are absent.
 
         Parameters
         ----------
@@ -390,7 +385,7 @@ class MatrixCumulativeRBM(RatingModel):
     # ---- inside ---------------------------------------------------------------------------------
 
     def _fit_sizes(self) -> list[Fit]:
-        return [Fit(self._kind, self.n_user_factors, self.n_item_factors, self.n_averaged)]
+        return [Fit(self._kind, self.n_user_factors, self.n_item_factors)]
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         if not data.observations.n_entries:

@@ -61,8 +61,6 @@ class _FactorModel(RatingModel):
     gap_precision: float = 20.0
     rated_sets: bool = False
     n_epochs: int | None
-    n_averaged: int = 1
-    calibrate: bool = False
     refit: str = "none"
     _factors_of_points: ClassVar[float]  # their precision, if none is given
     _can_update = True
@@ -78,7 +76,7 @@ class _FactorModel(RatingModel):
         )
 
     def _fit_sizes(self) -> list[Fit]:
-        return [Fit(self._kind, self.n_factors, n_averaged=self.n_averaged)]
+        return [Fit(self._kind, self.n_factors)]
 
     def _effects(self, cell: ExplainedCell) -> tuple[float, np.ndarray]:
         expected, effects = super()._effects(cell)
@@ -137,7 +135,6 @@ class _FactorModel(RatingModel):
             precisions=Precisions(self.bias_precision, factors, self.gap_precision),
             is_point=is_point,
             n_epochs=self.n_epochs or (60 if is_point else 30),
-            calibrate=self.calibrate and not is_point,
             seed=seed,
             values=self._values,
             rated_sets=self.rated_sets and not is_point,
@@ -199,7 +196,7 @@ class OrdinalMF(_FactorModel):
         Learning ends after so many epochs in a row of little gain for the held-out ratings.
     refit : {"held-out", "all", "none"}, default="held-out"
         Which validation ratings are learnt from in the end, in a few more epochs, when the number
-        of epochs and the calibration are known: those that were held out of the ratings
+        of epochs is known: those that were held out of the ratings
         (``validation_fraction``), also those that were given to ``fit``, or none. Ratings given as
         ``validation`` are not learnt from by default, as in the paper. Not for "point"; "sampled"
         holds nothing out, and learns from given validation ratings only with "all".
@@ -207,10 +204,6 @@ class OrdinalMF(_FactorModel):
         Whether what a user has rated, however it was rated, tells where to expect the user's bias
         and factors, and who has rated an item those of the item (as in SVD++). Only ratings that
         are learnt from count. Not for "point".
-    calibrate : bool, default=True
-        Whether to set, in the end, a few numbers by the likelihood of the held-out ratings: how
-        much milder or stricter ratings are with the number of ratings of a user and an item, and
-        how wide distributions are. The points of "point" stay as they are.
     bias_precision, factor_precision, gap_precision : float, default=5, None and 20
         Of the priors of biases, factors and log gaps, where a utility has variance one: fixed for
         "point", where learning begins for "variational". None means 20 for the factors of "point",
@@ -220,8 +213,6 @@ class OrdinalMF(_FactorModel):
         ratings each, in the user's own order, follow an autoregressive process whose variance and
         persistence are learnt. Predictions are for now, which is after the user's last rating, or
         for the ``times`` that they are asked for. Not for "point".
-    n_averaged : int, default=1
-        Over how many of the last epochs predictions are averaged; 1 keeps the best epoch alone.
 
     Attributes
     ----------
@@ -279,11 +270,9 @@ class OrdinalMF(_FactorModel):
         patience: int = 2,
         refit: Literal["held-out", "all", "none"] = "held-out",
         rated_sets: bool = True,
-        calibrate: bool = True,
         bias_precision: float = 5.0,
         factor_precision: float | None = None,
         gap_precision: float = 20.0,
-        n_averaged: int = 1,
         demand_factors: int = 64,
         validation_fraction: float = 0.05,
         drift: Literal["auto", "none"] = "auto",
@@ -301,8 +290,7 @@ class OrdinalMF(_FactorModel):
         return 0.0 if self._is_sampled else super()._held_out()
 
     def _fit_sizes(self) -> list[Fit]:
-        n_kept = self.n_draws if self._is_sampled else self.n_averaged
-        return [Fit(self._kind, self.n_factors, n_averaged=n_kept)]
+        return [Fit(self._kind, self.n_factors, 0, self.n_draws if self._is_sampled else 1)]
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         if not self._is_sampled or not data.observations.n_entries:

@@ -19,7 +19,7 @@ from ordinalrbm.matrix.binary_state import BinaryState, Chains, Priors, Process,
 from ordinalrbm.matrix.calibration import calibrated
 from ordinalrbm.matrix.cpu import Cpu
 from ordinalrbm.matrix.model import Half, MatrixModel, Precisions, start
-from ordinalrbm.matrix.prepare import Fitted, evenly_shared
+from ordinalrbm.matrix.prepare import Fitted
 from ordinalrbm.storage.reader import wrong
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.training.loop import learn
@@ -75,7 +75,6 @@ class BinarySettings:
     memory: float
     weight_decay: float | None
     patience: int
-    n_averaged: int
     calibrate: bool
     seed: int
     device: str
@@ -119,8 +118,8 @@ def fit(
     interrupted = learn(learner, writer, schedule.n_epochs, verbose=settings.verbose, watched="validation")
     found = [learner.precisions(process) for process in learner.processes]
     of_columns, of_rows = [*found, None][:2]
-    models = evenly_shared(learner.models())
-    return Fitted(models, schedule.best_epoch, learner.history, interrupted, (of_columns, of_rows))
+    precisions = (of_columns, of_rows)
+    return Fitted([learner.model()], schedule.best_epoch, learner.history, interrupted, precisions)
 
 
 def _n_epochs(n_rows: int, settings: BinarySettings) -> int:
@@ -150,7 +149,7 @@ class _Learner:
             first = self.backend.log_probability(self.binary.model, self.watched)
             self.marginal = lower_of(self.marginal, first)
         self.history: list[Record] = []
-        self.kept: list[MatrixModel] = []
+        self.best: MatrixModel | None = None
         self.schedule = Schedule(
             settings.learning_rate,
             n_epochs=_n_epochs(observations.n_rows, settings),
@@ -161,7 +160,7 @@ class _Learner:
 
     @property
     def has_model(self) -> bool:
-        return bool(self.kept)
+        return self.best is not None
 
     def goes_on(self) -> bool:
         return self.schedule.rate() > 0.0
@@ -182,8 +181,8 @@ class _Learner:
         decay = [priors.weights for priors in self.binary.priors]
         seconds = time.perf_counter() - self.started
         self.history.append(Record(epoch, seen, value, rate, decay[0], decay[-1], seconds))
-        if self.schedule.after(value) or self.settings.n_averaged > 1:
-            self.kept = [*self.kept, self.backend.clone(model)][-self.settings.n_averaged :]
+        if self.schedule.after(value):
+            self.best = self.backend.clone(model)
 
     def _priors(self, process: Process) -> Priors:
         known, found = self.binary.priors[process.number], self.backend.priors(process, self.binary)
@@ -204,14 +203,15 @@ class _Learner:
         It is asked for after every epoch, and looked at when a checkpoint is due or steps were too
         large: what is on a device is copied there now, and comes to the host then.
         """
-        # Kept models are replaced by others, never changed.
-        now, kept = self.backend.clone(self.binary), list(self.kept)
+        # The best model is replaced by others, never changed.
+        now, best = self.backend.clone(self.binary), self.best
         others = {**flatten("n_slowed", self.schedule.n_slowed), **flatten_history(self.history)}
 
         def named() -> dict[str, np.ndarray]:
             binary = self.backend.to_host(now)
             state = {**others, **flatten("model", binary.model), **flatten("priors", binary.priors)}
-            state |= flatten("kept", [self.backend.to_host(model) for model in kept])
+            if best is not None:
+                state |= flatten("best", self.backend.to_host(best))
             for number, chains in enumerate(binary.chains):
                 state |= flatten(f"sums.{number}", chains.sums)
                 state[f"clamped.{number}"] = packed(chains.clamped)
@@ -226,16 +226,15 @@ class _Learner:
         history = unflatten_history(state, Record, unwatched=unwatched)
         values = (line.validation for line in history)
         self.schedule.replay(values, counter("n_slowed", state, MOST_OFTEN))
-        n_kept = min(len(history), self.settings.n_averaged)
         there, read = self.backend.to_host(self.binary), MatrixModel.from_checkpoint
-        kept = [unflatten_model(f"kept.{k}", state, there.model, read) for k in range(n_kept)]
+        best = unflatten_model("best", state, there.model, read) if history else None
         binary = BinaryState(
             unflatten_model("model", state, there.model, read),
             [self._unflatten_chains(k, state, chains) for k, chains in enumerate(there.chains)],
             [_unflatten_priors(f"priors.{k}", state, prior) for k, prior in enumerate(there.priors)],
         )
         self.binary = self.backend.to_device(binary)
-        self.kept = [self.backend.to_device(model) for model in kept]
+        self.best = None if best is None else self.backend.to_device(best)
         self.history, self.started = history, virtual_start_time(history)
 
     def _unflatten_chains(self, number: int, state: State, like: Chains) -> Chains:
@@ -246,11 +245,12 @@ class _Learner:
             unpack_into(free, f"free.{number}", state)
         return Chains(clamped, free, sums)
 
-    def models(self) -> list[MatrixModel]:
-        models = [self.backend.to_host(model) for model in self.kept]
+    def model(self) -> MatrixModel:
+        assert self.best is not None, "an epoch has ended"
+        model = self.backend.to_host(self.best)
         if self.validation is None or not self.settings.calibrate:
-            return models
-        return calibrated(models, self.observations, self.validation)
+            return model
+        return calibrated(model, self.observations, self.validation)
 
 
 def _unflatten_priors(name: str, state: State, like: Priors) -> Priors:

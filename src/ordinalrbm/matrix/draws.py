@@ -7,7 +7,7 @@ own (:meth:`Draws.model`), and predictions are the mean of those of all draws.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -22,7 +22,6 @@ from ordinalrbm.engine.base import FactorPosterior
 from ordinalrbm.engine.drift import Bins
 from ordinalrbm.engine.normal_reference import truncated_mean
 from ordinalrbm.engine.ordinal_gibbs import CPU_GIBBS, DrawnSide, Sweep
-from ordinalrbm.matrix.calibration import NO_SHIFTS, read_shifts, shift_of
 from ordinalrbm.matrix.cold_start import in_turns
 from ordinalrbm.matrix.drift import NO_DRIFT, PlacedCells, RowDrift
 from ordinalrbm.matrix.feature_priors import CutSets, FactorPrior, Tables, TrainedRows, Weights
@@ -226,7 +225,6 @@ class Draws:
     scale_levels: np.ndarray  # (scales,) int32, levels of each scale
     scale: np.ndarray  # (columns,) int32, which scale
     gaps: np.ndarray  # (S, columns, L − 2) float16, by which log gaps of a column are larger
-    shifts: np.ndarray = field(default_factory=NO_SHIFTS.copy)  # (2, 2), by calibration
     drift: RowDrift = NO_DRIFT
     share: ClassVar[float] = 1.0
 
@@ -293,7 +291,6 @@ class Draws:
             scale_levels,
             np.searchsorted(scale_levels, n_levels).astype(np.int32),
             gaps,
-            self.shifts,
             self.drift.ordered(rows),
         )
 
@@ -304,15 +301,6 @@ class Draws:
         known = np.searchsorted(every, self.scale_levels)
         cutpoints[:, known, : self.cutpoints.shape[2]] = self.cutpoints
         return every, cutpoints
-
-    def shifted(self, ratings: Observations, sign: float = 1.0) -> Draws:
-        """With the shifts of calibration for those with so many ratings, or without them."""
-        counts, sides = (ratings.row_counts, ratings.column_counts), []
-        for side, own, shift in zip((self.rows, self.columns), counts, self.shifts, strict=True):
-            factors = side.factors.copy()
-            factors[:, :, 0] += (sign * shift_of(own, shift)).astype(np.float16)
-            sides.append(side._replace(factors=factors))
-        return replace(self, rows=sides[0], columns=sides[1])
 
     @cached_property
     def models(self) -> list[GaussianModel]:
@@ -384,10 +372,6 @@ class Draws:
         self, known: Observations, touched: ChangedRatings, tables: Tables, backend: Backend
     ) -> Draws:
         """With rows drawn again that have new ratings, given the others; see :mod:`update`."""
-        if self.shifts.any():
-            bare = replace(self.shifted(known, -1.0), shifts=NO_SHIFTS)
-            again = replace(bare.updated(known, touched, tables, backend), shifts=self.shifts)
-            return again.shifted(touched.ratings)._with_others_of(self, touched)
         found, ratings = self._longer(touched.ratings), touched.ratings
         before, after = (known, known.transpose()), (ratings, ratings.transpose())
         for turn in range(3):
@@ -407,16 +391,6 @@ class Draws:
                 rows = _Drawn(changed, after[side].take_rows(changed), turn)
                 found._move(rows, known_answers, self, tables[side])
         return found
-
-    def _with_others_of(self, before: Draws, touched: ChangedRatings) -> Draws:
-        """With rows that are not touched as they were, to the last bit; in place."""
-        for own, old, which in (
-            (self.rows, before.rows, touched.rows),
-            (self.columns, before.columns, touched.columns),
-        ):
-            stay = np.setdiff1d(np.arange(old.factors.shape[1]), which)
-            own.factors[:, stay, 0] = old.factors[:, stay, 0]
-        return self
 
     def _longer(self, ratings: Observations) -> Draws:
         rows, columns = (
@@ -616,7 +590,6 @@ class Draws:
             "scale_levels": self.scale_levels,
             **({"gaps": self.gaps} if self.gaps.any() else {}),
             **self.drift.to_arrays(),
-            **({"shifts": self.shifts} if self.shifts.any() else {}),
         }
 
     @classmethod
@@ -640,7 +613,7 @@ class Draws:
         gaps = np.zeros((len(cutpoints), n_columns, width - 1), dtype=np.float16)
         if "gaps" in stored:  # older files have none
             gaps = stored.parameter("gaps", np.float16, gaps.shape, -most, most)
-        return cls(rows, columns, cutpoints, scale_levels, scale, gaps, read_shifts(stored), drift)
+        return cls(rows, columns, cutpoints, scale_levels, scale, gaps, drift)
 
     # ---- on the whole -------------------------------------------------------------------------
 

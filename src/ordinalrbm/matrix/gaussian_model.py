@@ -10,15 +10,14 @@ import pandas as pd
 from scipy import linalg
 from scipy.sparse import csr_array
 
-from ordinalrbm.data.observations import Cells, Counted, Counts, Observations
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.base import NO_VALUES, FactorPosterior
 from ordinalrbm.engine.drift import Bins
 from ordinalrbm.engine.normal_reference import truncated_mean
 from ordinalrbm.engine.rated_sets import FEW
 from ordinalrbm.engine.side import Array
-from ordinalrbm.matrix import calibration, cold_start, predict, protocol, top_n, update
-from ordinalrbm.matrix.calibration import NO_SHIFTS, read_shifts, shift_of
+from ordinalrbm.matrix import cold_start, predict, protocol, top_n, update
 from ordinalrbm.matrix.drift import NO_DRIFT, PlacedCells, RowDrift
 from ordinalrbm.matrix.explain import NEXT_TO, cells_of, contributions, repeated
 from ordinalrbm.matrix.feature_priors import NO_WEIGHTS, FactorPrior, Tables, TrainedRows, Weights
@@ -28,8 +27,8 @@ from ordinalrbm.matrix.variational import GaussianState, posterior_of, swapped
 from ordinalrbm.runtime.blocks import taken
 from ordinalrbm.storage.reader import LARGEST_NUMBER, Stored, wrong
 
-# Of a file; they are divided by.
-_SMALLEST_PRECISION, _SMALLEST_SPREAD = 1e-9, 1e-9
+# Of a file; it is divided by.
+_SMALLEST_PRECISION = 1e-9
 # Of those that are finite: beyond it, products on the way overflow float32. An infinite one holds
 # something where it is, and is taken care of.
 _LARGEST_PRECISION = 1e15
@@ -49,11 +48,9 @@ class GaussianModel(NamedTuple):
     row_prior: FactorPrior
     column_prior: FactorPrior
     values: np.ndarray = NO_VALUES  # (L,) float32, the utility of each level; none if ordinal
-    spread: float = 1.0  # standard deviation of a utility around its mean, by calibration
     share: float = 1.0  # the model's part in what several of them predict together
-    is_draw: bool = False  # one of many draws, whose spread is what is not known
+    is_draw: bool = False  # one of many draws, which differ by what is not known
     is_exact: bool = False  # whether all variances are zero, so that they need not be looked at
-    shifts: np.ndarray = NO_SHIFTS  # (2, 2), by calibration; biases have them
     drift: RowDrift = NO_DRIFT
 
     @classmethod
@@ -93,17 +90,12 @@ class GaussianModel(NamedTuple):
         values = stored.parameter("values", np.float32, (None,), -LARGEST_NUMBER, LARGEST_NUMBER)
         if values.size and (values.size < n_levels.max() or (np.diff(values) <= 0).any()):
             raise wrong("values", "does not ascend over all levels")
-        spread = float(stored.parameter("spread", np.float64, (1,), _SMALLEST_SPREAD)[0])
         share = float(stored.checked_array("share", np.float64, (1,), 0.0, 1.0)[0])
         drift = RowDrift.from_stored(stored, n_rows, 1, np.float32)
-        shifts = read_shifts(stored)
-        return cls(rows, columns, of_rows, of_columns, values, spread, share, shifts=shifts, drift=drift)
+        return cls(rows, columns, of_rows, of_columns, values, share, drift=drift)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        arrays = {"values": self.values, **self.drift.to_arrays()}
-        if self.shifts.any():
-            arrays["shifts"] = self.shifts
-        arrays |= {name: np.array([getattr(self, name)]) for name in ("spread", "share")}
+        arrays = {"values": self.values, "share": np.array([self.share]), **self.drift.to_arrays()}
         for name in ("rows", "columns", "row_prior", "column_prior"):
             parts = getattr(self, name)._asdict()
             weights = parts.pop("weights", NO_WEIGHTS)
@@ -154,15 +146,6 @@ class GaussianModel(NamedTuple):
         # Mostly the first line tells.
         return not (self.is_draw or any(part[:1].any() or part.any() for part in sides))
 
-    def shifted(self, ratings: Counted | Counts, sign: float = 1.0) -> GaussianModel:
-        """With the shifts of calibration for those with so many ratings, or without them."""
-        counts, sides = (ratings.row_counts, ratings.column_counts), []
-        for side, own, shift in zip((self.rows, self.columns), counts, self.shifts, strict=True):
-            mean = side.mean.copy()
-            mean[:, 0] += (sign * shift_of(own, shift)).astype(np.float32)
-            sides.append(side._replace(mean=mean))
-        return self._replace(rows=sides[0], columns=sides[1])
-
     def with_rows(
         self, change: Callable[[Array], Array], of_bins: Callable[[Array], Array] | None = None
     ) -> GaussianModel:
@@ -192,10 +175,10 @@ class GaussianModel(NamedTuple):
 
     def moments(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
         found = self.utilities(cells)
-        return found.base, self.spread * found.deviation
+        return found.base, found.deviation
 
     def add_probabilities(self, cells: Cells, total: np.ndarray) -> None:
-        if not self.is_draw or self.spread != 1.0:
+        if not self.is_draw:
             return predict.add_by_utility(self, cells, total)
         gaps, share = (self.rows.gaps, self.columns.gaps), float(self.share)
         predict.add_drawn(*self.moments(cells), *gaps, self.n_levels, share, cells.row, cells.column, total)
@@ -205,7 +188,7 @@ class GaussianModel(NamedTuple):
 
     def liking(self, lowest: np.ndarray) -> top_n.Liking | None:
         """One draw of many is not asked alone."""
-        return None if self.is_draw else top_n.Liking(self.rows, self.columns, float(self.spread), lowest)
+        return None if self.is_draw else top_n.Liking(self.rows, self.columns, lowest)
 
     def means_above(self, rows: np.ndarray, first: np.ndarray) -> np.ndarray:
         own, other = self.rows.mean[rows], self.columns.mean[: first.size]
@@ -217,7 +200,7 @@ class GaussianModel(NamedTuple):
     def inverse_deviations(self, rows: np.ndarray, n_columns: int) -> np.ndarray:
         """With what is not known of a mean, if anything is said about that."""
         if self.is_exact:
-            return np.full((rows.size, 1), np.float32(1.0) / np.float32(self.spread))
+            return np.ones((rows.size, 1), dtype=np.float32)
         p, p_variance = (part[rows] for part in self.rows[:2])
         q, q_variance = (part[:n_columns] for part in self.columns[:2])
         variance = p_variance[:, 1:] @ (q * q + q_variance)[:, 1:].T
@@ -226,7 +209,6 @@ class GaussianModel(NamedTuple):
         variance += p_variance[:, :1]
         variance += np.float32(1.0)
         np.sqrt(variance, out=variance)
-        variance *= np.float32(self.spread)
         return np.divide(np.float32(1.0), variance, out=variance)
 
     def cell_terms(self, row: Array, column: Array) -> protocol.CellTerms:
@@ -240,7 +222,7 @@ class GaussianModel(NamedTuple):
         products = protocol.Product(
             columns.mean, rows.mean, columns.variance, rows.variance, one, 0.0, is_of_rows=True
         )
-        return protocol.CellTerms(mean, variance, [products], self.spread)
+        return protocol.CellTerms(mean, variance, [products], 1.0)
 
     def row_terms(self, rows: Array) -> protocol.TableTerms:
         mean, variance = self.rows.mean[rows], self.rows.variance[rows]
@@ -258,13 +240,13 @@ class GaussianModel(NamedTuple):
 
     @property
     def deviation_scale(self) -> float:
-        return self.spread
+        return 1.0
 
     def with_utilities(self) -> GaussianModel:
         return self
 
     def curves(self, worth: np.ndarray) -> Curves:
-        deviation = self.spread * mean_deviation(self.rows, self.columns)
+        deviation = mean_deviation(self.rows, self.columns)
         row_gaps = self.row_cutpoints.mean(axis=0)
         return Curves.of(self.column_cutpoints, self.n_levels, row_gaps, worth, deviation)
 
@@ -381,19 +363,6 @@ class GaussianModel(NamedTuple):
         self, known: Observations, touched: protocol.ChangedRatings, tables: Tables, backend: protocol.Backend
     ) -> GaussianModel:
         return update.updated(self, known, touched, tables, backend)
-
-    # ---- calibration ----------------------------------------------------------------------------
-
-    def fitted_calibration(self, judge: calibration.Judge) -> np.ndarray:
-        """Gaussian factors know how far to believe themselves, and nearly always how wide to be."""
-        loss, found = judge.best(calibration.SHIFTS)
-        wide_loss, wide_found = judge.best([*calibration.SPREAD, *calibration.SHIFTS])
-        return wide_found if loss - wide_loss > calibration.WORTH_WIDENING else found
-
-    def calibrated(self, numbers: np.ndarray, observations: Counted | Counts) -> GaussianModel:
-        spread = float(np.exp(numbers[calibration.SPREAD[0]]))
-        shifts = calibration.shifts_by(numbers, observations)
-        return self._replace(spread=spread, shifts=shifts).shifted(observations)
 
     # ---- reasons --------------------------------------------------------------------------------
 

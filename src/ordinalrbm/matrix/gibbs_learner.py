@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -13,11 +12,9 @@ from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.drift import Bins, last_levels
 from ordinalrbm.matrix import variational
 from ordinalrbm.matrix.backends import refuse_different_ratings, single_backend
-from ordinalrbm.matrix.calibration import shifts_of_draws
 from ordinalrbm.matrix.draws import BLOCK, NO_WEIGHTS, BlockWeights, Draws, n_blocks
 from ordinalrbm.matrix.drift import PlacedCells
 from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
-from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gibbs_sampler import SampledState, placed, start, sweep
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.prepare import NO_TIMES, Fitted, RatingTimes
@@ -69,7 +66,6 @@ class SampledSettings:
     n_draws: int
     n_chains: int
     rated_sets: bool
-    calibrate: bool
     precisions: Precisions
     seed: int
     device: str
@@ -173,10 +169,6 @@ def fit(
             if interrupted:
                 break
     draws = Draws.joined(drawn) if group is None else Draws.joined(drawn).gathered(group)
-    if validation is not None and settings.calibrate:
-        seen = chain.at_their_times(draws)
-        shifts = shifts_of_draws(*seen, observations, validation, validation_weight)
-        draws = replace(draws, shifts=shifts).shifted(observations)
     return Fitted([draws], len(history), history, interrupted)
 
 
@@ -326,13 +318,6 @@ class _Learner:
         means = [block.over(int(size)) for block, size in zip(blocks, sizes, strict=True)]
         return Draws.of_states(kept, means, self.data.scales, self.bins)
 
-    def at_their_times(self, draws: Draws) -> tuple[Sequence[GaussianModel], Cells]:
-        """Models of the draws, and the validation ratings in them."""
-        assert self.validation is not None
-        if self.placed is None:
-            return draws.models, self.validation
-        return draws.at(self.placed), self.placed.cells
-
     def _watch(self, kept: SampledState) -> None:
         if self.validation is not None:
             self.chance = self.chance + self._chance(kept)
@@ -340,7 +325,9 @@ class _Learner:
     def _chance(self, state: SampledState) -> np.ndarray:
         assert self.validation is not None
         draw = Draws.of_states([state], [NO_WEIGHTS], self.data.scales, self.bins)
-        models, cells = self.at_their_times(draw)
+        models, cells = draw.models, self.validation
+        if self.placed is not None:
+            models, cells = draw.at(self.placed), self.placed.cells
         level = cells.level[:, None].astype(np.intp)
         return np.take_along_axis(probabilities(models, cells), level, axis=1)[:, 0]
 

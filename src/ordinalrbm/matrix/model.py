@@ -21,12 +21,12 @@ from scipy import linalg
 from scipy.sparse import csr_array
 from scipy.special import expit, logit
 
-from ordinalrbm.data.observations import Cells, Counted, Counts, Observations
+from ordinalrbm.data.observations import Cells, Counted, Observations
 from ordinalrbm.engine import gibbs, thresholds
 from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.engine.normal_reference import truncated_mean, truncated_variance
 from ordinalrbm.engine.side import Array, Side
-from ordinalrbm.matrix import calibration, cold_start, predict, protocol, top_n
+from ordinalrbm.matrix import cold_start, predict, protocol, top_n
 from ordinalrbm.matrix.binary_fold_in import KnownColumns, NewRows
 from ordinalrbm.matrix.explain import NEXT_TO, contributions, effects_of_copies, repeated
 from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
@@ -389,22 +389,7 @@ class MatrixModel(NamedTuple):
     ) -> list[MatrixModel]:
         return [self.with_rows(lambda part: part[:0]).with_newcomers(ratings, ratings, NO_TABLES, backend)]
 
-    # ---- calibration and reasons ----------------------------------------------------------------
-
-    def fitted_calibration(self, judge: calibration.Judge) -> np.ndarray:
-        # Where rows have nothing of their own but factors, it stays like that.
-        shifts = calibration.SHIFTS if self.by_columns.n_factors else calibration.SHIFTS[1:]
-        return judge.best([*calibration.GAINS, *calibration.SPREAD, *shifts])[1]
-
-    def calibrated(self, numbers: np.ndarray, observations: Counted | Counts) -> MatrixModel:
-        by_row, by_column = numbers[calibration.SHIFTS]
-        row, column = calibration.log_counts(observations)
-        own, other = self.by_rows, self.by_columns
-        return self._replace(
-            by_rows=own._replace(bias=own.bias + (by_column * column).astype(np.float32)),
-            by_columns=other._replace(bias=other.bias + (by_row * row).astype(np.float32)),
-            gains=np.exp(numbers[[*calibration.GAINS, *calibration.SPREAD]]),
-        )
+    # ---- reasons --------------------------------------------------------------------------------
 
     def rating_effects(self, cell: protocol.ExplainedCell) -> tuple[float, np.ndarray]:
         """The row with all these answers, and again without each of them; its parameters stay.

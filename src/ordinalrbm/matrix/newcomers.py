@@ -69,7 +69,7 @@ def best_liked(new: NewRows, past: Past, row: np.ndarray, n: int, liking: Liking
     item, score = np.empty((row.size, n), dtype=np.int32), np.empty((row.size, n), dtype=np.float32)
     flat = *new[:5], *new.demand, *new[6:]  # threads take no tuples of tuples
     what = row_view(past.answers), past.arrays(), left_out.arrays(), *flat
-    _best_of_new(row, *what, liking.columns, liking.spread, liking.lowest, item, score)
+    _best_of_new(row, *what, liking.columns, liking.lowest, item, score)
     return to_records(item, score)
 
 
@@ -80,13 +80,13 @@ def best_liked(new: NewRows, past: Past, row: np.ndarray, n: int, liking: Liking
 def _best_of_new(
     row, answers, past, left_out, start, prior, others, values, groups,
     of_demand, neighbours, liked, sequence, exponents, least, usual, axes, pull, towards,
-    columns, spread, lowest, item, score,
+    columns, lowest, item, score,
 ):  # fmt: skip
     for r in prange(row.size):
         demand = of_demand, neighbours, liked, sequence, exponents, least
         new = NewRows(start, prior, others, values, groups, demand, usual, axes, pull, towards)
         own = answers_of(answers, row[r])
-        factors, liking = _demand(own, new), (_inferred(own, new, columns), columns, spread, lowest)
+        factors, liking = _demand(own, new), (_inferred(own, new, columns), columns, lowest)
         list_row(factors, past, row[r], demand, left_out, liking, 0, item[r], score[r])
 
 

@@ -158,7 +158,7 @@ def _set_gaussian_cell(rows, columns, d, i, found, cell):
 
 @inlined
 def gaussian_moments(rows, columns, d, i):
-    """Mean and standard deviation of a utility, without a model's spread."""
+    """Mean and standard deviation of a utility."""
     p, q = rows.mean[d], columns.mean[i]
     mean = np.float64(p[0]) + np.float64(q[0])
     for k in range(1, p.size):

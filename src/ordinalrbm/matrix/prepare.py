@@ -145,8 +145,9 @@ class Loaded(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """Models to average over (the best epoch's, or several of the last), and how learning went.
+    """What was learnt, and how learning went.
 
+    There is one posterior of a model, or pairs of models and what they learnt of an ensemble.
     ``precisions`` are those of the priors of columns and of rows of binary factors, None for what
     has nothing to learn; models with Gaussian factors hold theirs. ``loaded`` are all ratings, with
     those that were held out, if they were learnt from in the end.
@@ -162,10 +163,6 @@ class Fitted(NamedTuple):
     @property
     def columns(self) -> list[str]:
         return list(self.history[0]._fields if self.history else _NO_HISTORY)
-
-
-def evenly_shared(models: Sequence[Any]) -> list[Any]:
-    return [model._replace(share=1.0 / len(models)) for model in models]
 
 
 def prepare(

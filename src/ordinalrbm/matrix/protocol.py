@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import csr_array
 
-from ordinalrbm.data.observations import Cells, Counted, Counts, Observations
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.side import Array
 from ordinalrbm.matrix.feature_priors import Tables
 
@@ -247,12 +247,6 @@ class UtilityModel(Model, Protocol):
 
     def inverse_deviations(self, rows: np.ndarray, n_columns: int) -> np.ndarray:
         """One over standard deviations; (rows, columns), or (rows, 1) where all columns agree."""
-
-    def fitted_calibration(self, judge: Any) -> np.ndarray:
-        """The numbers of :mod:`calibration` that suit held-out ratings best."""
-
-    def calibrated(self, numbers: np.ndarray, observations: Counted | Counts) -> Self:
-        """With these numbers; ``observations`` are those learnt from."""
 
     # For engines that take the sums themselves; arrays may be a device's.
 

@@ -277,7 +277,6 @@ class Liking(NamedTuple):
 
     rows: FactorPosterior
     columns: FactorPosterior
-    spread: float
     lowest: np.ndarray  # (columns,) the lowest level that is liked
 
 
@@ -308,11 +307,11 @@ def best_liked(
 @compiled(parallel=True)
 def _best_liked(
     row, factors, past, columns, neighbours, liked, sequence, exponents, least,
-    seen_start, seen, closed, of_rows, of_columns, spread, lowest, item, score,
+    seen_start, seen, closed, of_rows, of_columns, lowest, item, score,
 ):  # fmt: skip
     for r in prange(row.size):
         demand = columns, neighbours, liked, sequence, exponents, least
-        left_out, liking = (seen_start, seen, closed), (of_rows, of_columns, spread, lowest)
+        left_out, liking = (seen_start, seen, closed), (of_rows, of_columns, lowest)
         list_row(factors[row[r]], past, row[r], demand, left_out, liking, row[r], item[r], score[r])
 
 
@@ -334,7 +333,7 @@ def list_row(factors, past, d, demand, left_out, liking, place, item, score):
 
 @kernel_function
 def _choose_row(scores, are_logarithms, d, liking, found, best):
-    rows, columns, spread, lowest = liking
+    rows, columns, lowest = liking
     n, m = best.size, max(_FIRST_LOOK * best.size, _AT_LEAST)
     while n:
         m = min(m, scores.size)
@@ -352,7 +351,7 @@ def _choose_row(scores, are_logarithms, d, liking, found, best):
             i = wanted[k]
             mean, deviation = gaussian_moments(rows, columns, d, i)
             cutpoints, n_levels = columns.cutpoints[i], columns.n_levels[i]
-            chance = chance_from(lowest[i], mean, spread * deviation, rows.cutpoints[d], cutpoints, n_levels)
+            chance = chance_from(lowest[i], mean, deviation, rows.cutpoints[d], cutpoints, n_levels)
             product = own * chance
             if product > best[0]:
                 _sift_down(best, found, n, product, i)

@@ -16,7 +16,6 @@ from scipy.sparse import csr_array
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.base import FactorPosterior, Prior
 from ordinalrbm.matrix import variational
-from ordinalrbm.matrix.calibration import NO_SHIFTS
 from ordinalrbm.matrix.cold_start import cutpoints_by_levels
 from ordinalrbm.matrix.drift import NO_DRIFT, RowDrift
 from ordinalrbm.matrix.feature_priors import Tables, TrainedRows, Weights
@@ -97,16 +96,17 @@ def updated(
 ) -> GaussianModel:
     """The model after new ratings; ``known`` are the ratings before, tables the features of all.
 
-    What calibration and drift have added to biases is taken off before, and added again, for as many
-    ratings as there are now: ratings are learnt from without it.
+    What drift has added to biases is taken off before, and added again: ratings are learnt from without it.
     """
-    if model.shifts.any() or model.drift.is_any:
-        bare, drift = _bare(model, known), model.longer(touched.ratings).drift
+    if model.drift.is_any:
+        bare, drift = _without_drift(model), model.longer(touched.ratings).drift
         known, ratings = (_with_levels(part, drift) for part in (known, touched.ratings))
         found = updated(bare, known, touched._replace(ratings=ratings), tables, backend)
-        found = found._replace(shifts=model.shifts, drift=drift)
-        whole = found._replace(rows=drift.as_of_now(found.rows)) if drift.is_any else found
-        return _with_same(whole.shifted(ratings), found, bare, model)
+        rows = drift.as_of_now(found.rows)
+        stay = np.flatnonzero((found.rows.mean[: bare.n_rows] == bare.rows.mean).all(axis=1))
+        for now, before in zip(rows[:2], model.rows[:2], strict=True):  # to the last bit
+            now[stay] = before[stay]
+        return found._replace(rows=rows, drift=drift)
     wider, sides = _copied(model.longer(touched.ratings)), _sides(model, known, touched, tables)
     more = touched.ratings.n_entries - known.n_entries
     if _nearly_all_touched(touched) and not model.values.size:
@@ -120,20 +120,16 @@ def updated(
     return wider
 
 
-def _bare(model: GaussianModel, known: Observations) -> GaussianModel:
-    """Without calibration's shifts and the drift of biases until now."""
-    bare = model.shifted(known, -1.0)._replace(shifts=NO_SHIFTS, drift=NO_DRIFT)
-    if not model.drift.is_any:
-        return bare
-    twice = model.drift.as_of_now(bare.rows)
-    mean, variance = (2.0 * bare.rows[part] - twice[part] for part in (0, 1))
-    return bare._replace(rows=bare.rows._replace(mean=mean, variance=variance.clip(0.0)))
+def _without_drift(model: GaussianModel) -> GaussianModel:
+    """Without the drift of biases until now."""
+    twice = model.drift.as_of_now(model.rows)
+    mean, variance = (2.0 * model.rows[part] - twice[part] for part in (0, 1))
+    rows = model.rows._replace(mean=mean, variance=variance.clip(0.0))
+    return model._replace(rows=rows, drift=NO_DRIFT)
 
 
 def _with_levels(ratings: Observations, drift: RowDrift) -> Observations:
     """With the whole level of the drift beside each rating, and not how far it is from that of now."""
-    if not drift.is_any:
-        return ratings
     now = np.repeat(drift.now(0, np.arange(ratings.n_rows)), ratings.row_counts)
     return ratings.with_offset(ratings.offset + now)
 
@@ -193,18 +189,6 @@ def _sides(model: GaussianModel, known: Observations, touched: ChangedRatings, t
     return found
 
 
-def _with_same(
-    shifted: GaussianModel, found: GaussianModel, bare: GaussianModel, before: GaussianModel
-) -> GaussianModel:
-    """With rows that have stayed where they were, to the last bit; in place."""
-    for now, own, was, old in zip(shifted[:2], found[:2], bare[:2], before[:2], strict=True):
-        n = len(old.mean)
-        same = (own.mean[:n] == was.mean).all(axis=1)
-        for part, kept in zip(now[:2], old[:2], strict=True):
-            part[:n][same] = kept[same]
-    return shifted
-
-
 def _nearly_all_touched(touched: ChangedRatings) -> bool:
     ratings = touched.ratings
     of_rows = ratings.row_counts[touched.rows].sum()
@@ -239,7 +223,7 @@ def _learnt_on(model: GaussianModel, ratings: Observations, tables: Tables, n_ep
         for number in range(_LATER, _LATER + n_epochs):
             state = variational.epoch(data, state, number, model.is_point)
         state = variational.refit_rows(data, state, model.is_point)
-    return model.of_state(state)._replace(spread=model.spread, share=model.share)
+    return model.of_state(state)._replace(share=model.share)
 
 
 def _copied(model: GaussianModel) -> GaussianModel:

@@ -1,19 +1,17 @@
 """Learning Gaussian factors: epochs until there is no more to gain."""
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from ordinalrbm.data.observations import Cells, Counted, Counts, Observations, SharedRows
+from ordinalrbm.data.observations import Cells, Observations, SharedRows
 from ordinalrbm.engine.base import gaps_of
 from ordinalrbm.engine.drift import Bins, first_path
 from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT
 from ordinalrbm.matrix import prepare
 from ordinalrbm.matrix.backends import backend_for
-from ordinalrbm.matrix.calibration import calibration, with_numbers
 from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.drift import PlacedCells
 from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
@@ -43,7 +41,6 @@ from ordinalrbm.training.state import (
     flatten_history,
     unflatten,
     unflatten_history,
-    unflatten_model,
     virtual_start_time,
 )
 
@@ -74,8 +71,6 @@ class GaussianSettings:
     is_point: bool
     n_epochs: int
     patience: int
-    n_averaged: int
-    calibrate: bool
     seed: int
     device: str
     verbose: bool
@@ -110,11 +105,10 @@ def fit(
         with stage("epochs"):
             writer, verbose = checkpoints.of("gaussian"), settings.verbose
             interrupted = learn(learner, writer, settings.n_epochs, verbose=verbose, watched="validation")
-        with stage("calibration, and what was held out"):
-            models, was_all = learner.models(is_over=not interrupted)
-    best_epoch, interrupted = learner.stopping.best_epoch, interrupted or not was_all
-    models = prepare.evenly_shared(models)
-    return prepare.Fitted(models, best_epoch, learner.history, interrupted, loaded=learner.loaded)
+        with stage("what was held out"):
+            model, interrupted = learner.model(interrupted=interrupted)
+    best_epoch, history = learner.stopping.best_epoch, learner.history
+    return prepare.Fitted([model], best_epoch, history, interrupted, loaded=learner.loaded)
 
 
 class _Learner:
@@ -147,7 +141,6 @@ class _Learner:
         if settings.rated_sets or tables.are_any:
             self.data = with_features_of(self.data, self.gaussian, self.backend.own_rows(tables))
         self.best = self.gaussian
-        self.last: list[GaussianModel] = []
         self.loaded: prepare.Loaded | None = None
         self.stopping = EarlyStopping(settings.patience, _WORTHWHILE)
         self.history: list[Record] = []
@@ -169,16 +162,13 @@ class _Learner:
         return len(self.history) < self.settings.n_epochs and not self.stopping.is_over
 
     def epoch(self) -> None:
-        number, averaged = len(self.history) + 1, self.settings.n_averaged
+        number = len(self.history) + 1
         self.gaussian = epoch(self.data, self.gaussian, number, self.settings.is_point)
         value = np.nan
         if self.validation is not None:
             model = GaussianModel.of_state(self.gaussian, self.bins)
             seen = self.validation, self.validation_weight, self.placed
             value = self.backend.mean_log_probability(model, *seen)
-        if averaged > 1:
-            model = self._model(self.backend.clone(self.gaussian))
-            self.last = [*self.last, model][-averaged:]
         self.history.append(Record(number, value, time.perf_counter() - self.started))
         if self.stopping.after(value):
             # A copy: an interruption comes in the middle of an epoch, when nothing is in order.
@@ -187,68 +177,41 @@ class _Learner:
     def _model(self, state: GaussianState) -> GaussianModel:
         return self.backend.to_host(GaussianModel.of_state(state, self.bins))
 
-    def _at_their_times(self, model: GaussianModel) -> tuple[GaussianModel, Cells]:
-        """A whole model, and the validation ratings in it."""
-        cells, time = self.validation, self.times.validation
-        assert cells is not None
-        if not model.drift.is_any or time is None:
-            return model, cells
-        placed = PlacedCells.of(cells, model.drift.at(cells.row, time))
-        return model.at(placed)[0], placed.cells
-
     def state(self) -> State:
         return {
             **flatten("gaussian", self.backend.to_host(self.gaussian)),
             **flatten("best", self.backend.to_host(self.best)),
-            **flatten("last", self.last),
             **flatten_history(self.history),
         }
 
     def restore(self, state: State) -> None:
         # Before anything can fail in one process, while others wait for its rows.
-        like, model = self.backend.to_host(self.gaussian), self._model(self.gaussian)
+        like = self.backend.to_host(self.gaussian)
         unwatched = ("validation",) if self.validation is None else ()
         history = unflatten_history(state, Record, unwatched=unwatched)
         self.gaussian, self.best = (
             self.backend.to_device(_unflatten_state(name, state, like)) for name in ("gaussian", "best")
         )
-        n_last = min(len(history), self.settings.n_averaged) if self.settings.n_averaged > 1 else 0
-        self.last = [unflatten_model(f"last.{k}", state, model) for k in range(n_last)]
         self.stopping.replay(line.validation for line in history)
         self.history, self.started = history, virtual_start_time(history)
 
-    def models(self, *, is_over: bool) -> tuple[list[GaussianModel], bool]:
-        """The models to average over, with what suits the validation ratings.
+    def model(self, *, interrupted: bool) -> tuple[GaussianModel, bool]:
+        """The model of the best epoch, and whether learning was interrupted by now.
 
-        When learning ``is_over``, and not interrupted, these may be learnt from as well. Ctrl-C
-        leaves that out; whether it did not come is said, too.
+        If it was not, the validation ratings may be learnt from as well; Ctrl-C leaves that out.
         """
-        models = self.last if self.settings.n_averaged > 1 else [self._model(self.best)]
-        if self.validation is None:
-            return models, True
-        observations: Counted | Counts = self.observations
-        with ThreadPoolExecutor(1) as executor:  # as long as a few epochs of a GPU
-            calibrates, seen = self.settings.calibrate, (self.observations, self.validation)
-            found = executor.submit(
-                calibration(*self._at_their_times(models[-1]), *seen, self.validation_weight)
-                if calibrates
-                else lambda: None
-            )
-            if is_over and self.settings.learns_validation:
-                try:
-                    models, observations = self._learnt_from_all(self.validation)
-                except KeyboardInterrupt:
-                    if self.backend.group is not None:  # where others wait for this one
-                        raise
-                    is_over, self.loaded = False, None
-        models = with_numbers(models, found.result(), observations)
-        return models, is_over or not self.settings.learns_validation
+        if not interrupted and self.validation is not None and self.settings.learns_validation:
+            try:
+                return self._learnt_from_all(self.validation), False
+            except KeyboardInterrupt:
+                if self.backend.group is not None:  # where others wait for this one
+                    raise
+                self.loaded, interrupted = None, True
+        return self._model(self.best), interrupted
 
-    def _learnt_from_all(self, cells: Cells) -> tuple[list[GaussianModel], Counted | Counts]:
-        """The models after a few more epochs, which learn from these cells, too; all counts."""
-        n_averaged = self.settings.n_averaged
-        # A copy: an interruption leaves what was there.
-        state = self.backend.clone(self.best if n_averaged == 1 else self.gaussian)
+    def _learnt_from_all(self, cells: Cells) -> GaussianModel:
+        """The model after a few more epochs, which learn from these cells, too."""
+        state = self.backend.clone(self.best)  # an interruption leaves what was there
         data, counted = self.backend.data_with(
             self.data, self.observations, cells, state.n_factors, self.validation_weight
         )
@@ -259,14 +222,10 @@ class _Learner:
             self.loaded = prepare.Loaded(self.backend, counted, data)
         if self.settings.rated_sets or self.tables.are_any:
             data = with_features_of(data, state, self.backend.own_rows(self.tables))
-        found: list[GaussianModel] = []
         first = self.stopping.best_epoch + 1
-        stop = first + max(_MORE_EPOCHS, n_averaged)
-        for number in range(first, stop):
+        for number in range(first, first + _MORE_EPOCHS):
             state = epoch(data, state, number, self.settings.is_point)
-            if number >= stop - n_averaged:
-                found.append(self._model(self.backend.clone(state)))
-        return found, counted
+        return self._model(state)
 
     def _drifting_on(self, data: Data, state: GaussianState, cells: Cells) -> tuple[Data, GaussianState]:
         """With bins of more ratings, whose levels begin at those of the old bins at their times."""

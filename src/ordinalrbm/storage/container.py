@@ -131,7 +131,7 @@ def _front(header: Header, arrays: Mapping[str, np.ndarray | Stream], checksums:
     if len(text) > MOST_JSON:
         raise DataError(
             f"The model's header has {len(text):,} bytes, more than the {MOST_JSON:,} that a file "
-            "can have; give fewer item_scales, shorter notes or a lower n_averaged."
+            "can have; give fewer item_scales or shorter notes."
         )
     front = len(text).to_bytes(_LENGTH, "little") + text
     return _with_checksum(front, _digest(front).encode())

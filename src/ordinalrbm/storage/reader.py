@@ -24,6 +24,8 @@ LARGEST_PARAMETER = 1e4
 LARGEST_NUMBER = 1e6
 # Settings that are no more than yes or no, which no other check looks at.
 _SWITCHES = ("verbose", "calibrate")
+# Settings that models had once: those that were learnt with them predict as well without.
+_NO_LONGER = {"n_averaged", "calibrate"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +110,7 @@ class Stored:
         """An estimator with the settings in the header, which ``check`` looks at."""
         given = self.entry("parameters", dict)
         known: list[str] = kind._get_param_names()  # type: ignore[attr-defined]
-        unknown = sorted(set(given) - set(known))
+        unknown = sorted(set(given) - set(known) - _NO_LONGER)
         if unknown and not self.is_newer:
             raise DataError(f"{kind.__name__} has no parameter {unknown[0]!r:.80}")
         estimator = kind(**{name: given[name] for name in known if name in given})
