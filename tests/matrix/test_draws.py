@@ -3,10 +3,8 @@
 import tracemalloc
 
 import numpy as np
-import pytest
 from scipy.stats import ortho_group
 
-from ordinalrbm.matrix import draws as module
 from ordinalrbm.matrix.draws import DrawnSides, Draws
 
 
@@ -41,10 +39,8 @@ def draws_of(rows, columns):
     )
 
 
-@pytest.mark.parametrize("block", [7, 1000])
-def test_means_are_in_the_axes_of_the_last_draw(block, monkeypatch):
-    """Draws of the same factors in other axes have them as their means, whatever the blocks."""
-    monkeypatch.setattr(module, "_ROWS", block)
+def test_means_are_in_the_axes_of_the_last_draw():
+    """Draws of the same factors in other axes have them as their means."""
     rng = np.random.default_rng(0)
     sides = [rng.normal(size=(n, 4)) for n in (30, 20)]
     turns = [*ortho_group.rvs(3, size=5, random_state=1), np.eye(3)]
@@ -70,9 +66,8 @@ def test_those_without_a_position_are_like_the_average():
     np.testing.assert_allclose(found.variance[:, 0], factors.var(axis=1), atol=3e-3)
 
 
-def test_memory_does_not_grow_with_all_draws(monkeypatch):
+def test_memory_does_not_grow_with_all_draws():
     """As float32, all draws of both sides would be 24 MB; means are 0.6."""
-    monkeypatch.setattr(module, "_ROWS", 4096)
     sides = [drawn(np.zeros((40, n, 5), dtype=np.float16)) for n in (20_000, 10_000)]
     draws = draws_of(*sides)
     tracemalloc.start()

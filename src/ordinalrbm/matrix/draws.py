@@ -56,8 +56,6 @@ _LARGEST_FACTOR = 1e3
 BLOCK = 24
 # Of new rows: the same ratings give the same model.
 _SEED = 0
-# Rows that are looked at together.
-_ROWS = 65_536
 
 
 def n_blocks(n_draws: int) -> int:
@@ -630,34 +628,19 @@ class Draws:
         return _means(self.rows, turns), _means(self.columns, turns)
 
 
-def _row_blocks(side: DrawnSides) -> list[slice]:
-    """Runs of rows: all draws of a side as float32 may be more than there is room for."""
-    n_rows = len(side.is_known)
-    return [slice(first, first + _ROWS) for first in range(0, n_rows, _ROWS)]
-
-
 def _products_with_last(side: DrawnSides, k: int) -> np.ndarray:
     """(F, F) products of a draw's factors with those of the last, summed over all learnt rows."""
-    n_factors = side.factors.shape[2] - 1
-    total = np.zeros((n_factors, n_factors))
-    for rows in _row_blocks(side):
-        learnt = side.is_known[rows] == 1
-        own, last = (side.factors[j, rows][learnt, 1:].astype(np.float32) for j in (k, -1))
-        total += own.T @ last
-    return total
+    own, last = (side.factors[j, side.is_known == 1, 1:].astype(np.float32) for j in (k, -1))
+    return own.T @ last
 
 
 def _means(side: DrawnSides, turns: list[np.ndarray]) -> np.ndarray:
     """(rows, 1 + F) biases and factors, whose axes are turned, averaged over draws."""
-    found = np.empty(side.factors.shape[1:], dtype=np.float32)
-    for rows in _row_blocks(side):
-        total = np.zeros(found[rows].shape)
-        for turn, table in zip(turns, side.factors, strict=True):
-            own = table[rows].astype(np.float64)
-            total[:, 0] += own[:, 0]
-            total[:, 1:] += own[:, 1:] @ turn
-        found[rows] = total / len(turns)
-    return found
+    total = np.zeros(side.factors.shape[1:], dtype=np.float32)
+    for turn, table in zip(turns, side.factors, strict=True):
+        total[:, 0] += table[:, 0]
+        total[:, 1:] += table[:, 1:].astype(np.float32) @ turn.astype(np.float32)
+    return total / np.float32(len(turns))
 
 
 def _lines(tables: np.ndarray, position: np.ndarray) -> np.ndarray:

@@ -22,8 +22,8 @@ from ordinalrbm.matrix.drift import NO_DRIFT, PlacedCells, RowDrift
 from ordinalrbm.matrix.explain import NEXT_TO, cells_of, contributions, repeated
 from ordinalrbm.matrix.feature_priors import NO_WEIGHTS, FactorPrior, Tables, TrainedRows, Weights
 from ordinalrbm.matrix.top_n import Curves, mean_deviation
-from ordinalrbm.matrix.update import InferOptions, infer_rows
-from ordinalrbm.matrix.variational import GaussianState, posterior_of, swapped
+from ordinalrbm.matrix.update import infer_rows
+from ordinalrbm.matrix.variational import GaussianState, posterior_of
 from ordinalrbm.runtime.blocks import taken
 from ordinalrbm.storage.reader import LARGEST_NUMBER, Stored, wrong
 
@@ -36,8 +36,6 @@ _LARGEST_PRECISION = 1e15
 
 # Of a posterior: they follow from cutpoints and scales.
 _FOLLOW = ("gaps", "n_levels")
-# Of new rows: the change of a coordinate, as a share of what is left to know, at which to stop.
-SETTLED = 0.02
 
 
 class GaussianModel(NamedTuple):
@@ -296,17 +294,7 @@ class GaussianModel(NamedTuple):
     def with_newcomers(
         self, known: Observations, ratings: Observations, tables: Tables, backend: protocol.Backend
     ) -> GaussianModel:
-        wider = self.longer(ratings)
-        cold_start.in_turns(
-            ratings,
-            self.n_rows,
-            self.n_columns,
-            lambda rows: wider._fill_in(rows, known, tables.rows, backend),
-            lambda columns: swapped(wider)._fill_in(
-                columns, known.transpose(), tables.columns, backend, wider.rows.mean
-            ),
-        )
-        return wider
+        return update.with_newcomers(self, known, ratings, tables, backend)
 
     def longer(self, ratings: Observations) -> GaussianModel:
         """With new rows and columns, as many as have ratings, of which only the prior is known."""
@@ -319,34 +307,6 @@ class GaussianModel(NamedTuple):
             drift=self.drift.longer(ratings.n_rows) if self.drift.is_any else NO_DRIFT,
         )
 
-    def _fill_in(
-        self,
-        rows: Observations,
-        known: Observations,
-        table: csr_array | None,
-        backend: protocol.Backend,
-        facing: np.ndarray | None = None,
-    ) -> None:
-        """Fill in the rows after those known, in place, if there is anything to infer them from."""
-        n_known = known.n_rows
-        new = FactorPosterior(*(part[n_known:] for part in self.rows))
-        lines = None if table is None else table[n_known:]
-        observed = np.diff(rows.row_start) > 0
-        if lines is not None:
-            observed |= np.diff(lines.indptr) > 0
-        if not observed.any():
-            return
-        of_others = None if table is None else table[:n_known]
-        others = TrainedRows.of(self.rows.mean[:n_known], known, of_others, facing=facing)
-        # Those of new rows are the common ones still, or have been found from fewer answers.
-        cutpoints = cold_start.cutpoints_by_levels(
-            self.rows.cutpoints[:n_known], self.rows.n_levels[:n_known]
-        )
-        levels, until = new.n_levels, InferOptions(SETTLED)
-        found = infer_rows(self, rows, lines, others, cutpoints[levels], levels, until, backend)
-        for part, own in zip(new, found, strict=True):
-            part[observed] = own[observed]
-
     def compared_with(self, known: Observations, table: csr_array | None) -> TrainedRows:
         cutpoints = self.rows.cutpoints.mean(axis=0)
         return TrainedRows.of(self.rows.mean, known, table)._replace(cutpoints=cutpoints)
@@ -356,8 +316,7 @@ class GaussianModel(NamedTuple):
     ) -> list[GaussianModel]:
         most = np.full(ratings.n_rows, self.most_levels)
         cutpoints = np.repeat(others.cutpoints[None], ratings.n_rows, axis=0)
-        until = InferOptions(SETTLED)
-        return [self._replace(rows=infer_rows(self, ratings, lines, others, cutpoints, most, until, backend))]
+        return [self._replace(rows=infer_rows(self, ratings, lines, others, cutpoints, most, backend))]
 
     def updated(
         self, known: Observations, touched: protocol.ChangedRatings, tables: Tables, backend: protocol.Backend

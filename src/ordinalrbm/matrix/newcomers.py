@@ -19,11 +19,10 @@ from ordinalrbm.engine.side import answers_of, row_view
 from ordinalrbm.engine.thresholds import add_scaled, dot
 from ordinalrbm.matrix.blend import DemandArrays
 from ordinalrbm.matrix.feature_priors import TrainedRows, add_expected
-from ordinalrbm.matrix.gaussian_model import SETTLED
 from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.matrix.item_weights import Past
 from ordinalrbm.matrix.top_n import Best, LeftOut, Liking, list_row, to_records
-from ordinalrbm.matrix.update import MOST_SWEEPS
+from ordinalrbm.matrix.update import MOST_SWEEPS, SETTLED
 from ordinalrbm.matrix.variational import posterior_of
 from ordinalrbm.runtime.jit import compiled, kernel_function
 

@@ -27,7 +27,7 @@ GaussianModel = Any  # of gaussian_model, whose methods these are
 MOST_SWEEPS = 40
 # Known rows begin near where they will be: one sweep in each round. New ones go on until no
 # coordinate changes by more than this share of what is left to know.
-_SETTLED, _NEW_SWEEPS = 0.05, 12
+SETTLED = 0.02
 # Rounds, and more of them where new ratings are more than a tenth of those before.
 _ROUNDS, _MORE_ROUNDS, _MANY = 2, 5, 0.1
 # Above this share of ratings in changed rows and in changed columns, the learner goes on: one epoch
@@ -37,14 +37,6 @@ _NEARLY_ALL, _PER_EPOCH, _MOST_EPOCHS = 0.5, 0.06, 5
 _LATER = 100
 
 
-class InferOptions(NamedTuple):
-    """Where inference of rows begins, and until when it goes on."""
-
-    settled: float  # change of a coordinate, as a share of its standard deviation, at which to stop
-    start: FactorPosterior | None = None  # else where the prior expects them; changed in place
-    most_sweeps: int | None = None  # by default until they have settled, within reason
-
-
 def infer_rows(
     model: GaussianModel,
     answers: Observations,
@@ -52,13 +44,14 @@ def infer_rows(
     others: TrainedRows | None,
     cutpoints: np.ndarray,
     n_levels: np.ndarray,
-    options: InferOptions,
     backend: Backend,
+    start: FactorPosterior | None = None,
+    most_sweeps: int = MOST_SWEEPS,
 ) -> FactorPosterior:
     """Posterior of rows with these answers and features, the model's columns staying as they are.
 
-    New rows are compared with ``others``. Prior means of cutpoints, and numbers of levels that may
-    be used, are given for each row.
+    New rows are compared with ``others``, and begin where they are expected. Prior means of cutpoints,
+    and numbers of levels that may be used, are given for each row. What is given as ``start`` is changed.
     """
     own, columns, is_point = model.row_prior, model.columns, model.is_point
     expected = own.expected(answers, lines, None if is_point else others)
@@ -69,15 +62,17 @@ def infer_rows(
     variance = np.zeros_like(mean)
     if not is_point:
         variance[:] = np.float32(1.0) / own.precision
-    rows = options.start or variational.posterior_of(mean, variance, cutpoints.copy(), n_levels)
+    rows = start or variational.posterior_of(mean, variance, cutpoints.copy(), n_levels)
+    if others is not None:  # new ones
+        moves = np.isfinite(own.precision)
+        rows.mean[:, moves] = mean[:, moves]
     how: dict[str, Any] = {"spread": not is_point}
     if model.values.size:
         how["values"] = model.values
     with backend.working():
         rows, columns, prior = map(backend.to_device, (rows, columns, prior))
         given = backend.answers(answers)
-        until = options.settled, options.most_sweeps or MOST_SWEEPS
-        backend.settle(given, rows, columns, prior, *until, **how)
+        backend.settle(given, rows, columns, prior, SETTLED, most_sweeps, **how)
         return backend.to_host(rows)
 
 
@@ -85,10 +80,46 @@ class _Side(NamedTuple):
     """Rows, or columns, of which some are to be inferred again."""
 
     ratings: Observations
+    before: Observations
     which: np.ndarray
-    n_before: int  # from here on they are new
     table: csr_array | None
-    others: TrainedRows | None  # that were there before, if there are new ones
+    others: TrainedRows | None = None  # that were there before, if there are new ones
+
+    @property
+    def is_new(self) -> np.ndarray:
+        return self.which >= self.before.n_rows
+
+
+def _sides(model: GaussianModel, known: Observations, touched: ChangedRatings, tables: Tables) -> list[_Side]:
+    """Both sides of an update; ``known`` are the ratings before, tables the features of all."""
+    sides = [_Side(touched.ratings, known, touched.rows, tables.rows)]
+    if touched.columns.size:  # to transpose takes its time
+        ratings, before = touched.ratings.transpose(), known.transpose()
+        sides.append(_Side(ratings, before, touched.columns, tables.columns))
+    for turn, side in enumerate(sides):
+        if side.is_new.any():
+            facing, table = model.rows.mean if turn else None, side.table
+            of_others = None if table is None else table[: side.before.n_rows]
+            others = TrainedRows.of(model[turn].mean, side.before, of_others, facing=facing)
+            sides[turn] = side._replace(others=others)
+    return sides
+
+
+def _told_of(counts: np.ndarray, table: csr_array | None, n_known: int) -> np.ndarray:
+    """Which rows beyond those known have ratings or features to infer them from."""
+    told = counts > 0 if table is None else (counts > 0) | (np.diff(table.indptr) > 0)
+    return n_known + np.flatnonzero(told[n_known:])
+
+
+def with_newcomers(
+    model: GaussianModel, known: Observations, ratings: Observations, tables: Tables, backend: Backend
+) -> GaussianModel:
+    """With new rows, and columns, inferred until they have settled; the others stay."""
+    rows = _told_of(ratings.row_counts, tables.rows, known.n_rows)
+    columns = _told_of(ratings.column_counts, tables.columns, known.n_columns)
+    wider, sides = model.longer(ratings), _sides(model, known, ChangedRatings(ratings, rows, columns), tables)
+    _infer_in_rounds(wider, sides, _ROUNDS if columns.size else 1, backend)
+    return wider
 
 
 def updated(
@@ -110,14 +141,43 @@ def updated(
     wider, sides = _copied(model.longer(touched.ratings)), _sides(model, known, touched, tables)
     more = touched.ratings.n_entries - known.n_entries
     if _nearly_all_touched(touched) and not model.values.size:
-        sides = [side._replace(which=side.which[side.which >= side.n_before]) for side in sides]
+        sides = [side._replace(which=side.which[side.is_new]) for side in sides]
         _infer_in_rounds(wider, sides, 1, backend)
         n_epochs = int(np.clip(round(more / known.n_entries / _PER_EPOCH), 1, _MOST_EPOCHS))
         return _learnt_on(wider, touched.ratings, tables, n_epochs)
     n_rounds = _MORE_ROUNDS if more > _MANY * known.n_entries else _ROUNDS
-    _infer_in_rounds(wider, sides, n_rounds, backend)
-    _move_changed(wider, model, known, sides, n_rounds, backend)
+    _infer_touched(wider, model, sides, n_rounds, backend)
     return wider
+
+
+def _infer_touched(
+    wider: GaussianModel, before: GaussianModel, sides: list[_Side], n_rounds: int, backend: Backend
+) -> None:
+    """Infer rows and columns with other ratings than before, and new ones, in place.
+
+    Learning stops before rows have settled, and going on would move them by itself: where rows have
+    other ratings, and no more, what the ratings of before would do is taken off. Where these come back,
+    so do the rows.
+    """
+    _infer_in_rounds(wider, sides, n_rounds, backend)
+    known = [side._replace(ratings=side.before, which=side.which[~side.is_new]) for side in sides]
+    moved = [
+        old.which[side.ratings.row_counts[old.which] <= old.ratings.row_counts[old.which]]
+        for side, old in zip(sides, known, strict=True)
+    ]
+    if not any(which.size for which in moved):
+        return
+    base = _copied(before)
+    _infer_in_rounds(base, known, n_rounds, backend)
+    for turn, which in enumerate(moved):
+        new, usual, old = (_taken(each[turn], which) for each in (wider, base, before))
+        least = np.finfo(np.float32).tiny  # those of points are zero
+        shrunk = new.variance / np.maximum(usual.variance, least)
+        mean = old.mean + (new.mean - usual.mean)
+        cutpoints = old.cutpoints + (new.cutpoints - usual.cutpoints)
+        found = variational.posterior_of(mean, old.variance * shrunk, cutpoints, old.n_levels)
+        for part, own in zip(wider[turn], found, strict=True):
+            part[which] = own
 
 
 def _without_drift(model: GaussianModel) -> GaussianModel:
@@ -134,59 +194,8 @@ def _with_levels(ratings: Observations, drift: RowDrift) -> Observations:
     return ratings.with_offset(ratings.offset + now)
 
 
-def _move_changed(
-    found: GaussianModel,
-    before: GaussianModel,
-    known: Observations,
-    sides: list[_Side],
-    n_rounds: int,
-    backend: Backend,
-) -> None:
-    """Rows with other ratings than before, and no more, go only as far as these make them go; in place.
-
-    Learning stops before rows have settled, and going on would move them by itself: what the ratings
-    of before would do is taken off. Where these come back, so do the rows.
-    """
-    counts = ((known, known.row_counts), (known.transpose(), known.column_counts))
-    before_sides, changed = [], []
-    for side, (ratings, was) in zip(sides, counts, strict=True):
-        there = side.which[side.which < side.n_before]
-        before_sides.append(side._replace(ratings=ratings, which=there))
-        changed.append(there[side.ratings.row_counts[there] <= was[there]])
-    if not any(which.size for which in changed):
-        return
-    base = _copied(before)
-    _infer_in_rounds(base, before_sides, n_rounds, backend)
-    for turn, which in enumerate(changed):
-        now = found[turn]
-        new, usual, old = (_taken(each[turn], which) for each in (found, base, before))
-        mean = old.mean + (new.mean - usual.mean)
-        cutpoints = old.cutpoints + (new.cutpoints - usual.cutpoints)
-        least = np.finfo(np.float32).tiny  # those of points are zero
-        variance = old.variance * (new.variance / np.maximum(usual.variance, least))
-        moved = variational.posterior_of(mean, variance, cutpoints, old.n_levels)
-        for part, own in zip(now, moved, strict=True):
-            part[which] = own
-
-
 def _taken(posterior: FactorPosterior, which: np.ndarray) -> FactorPosterior:
     return FactorPosterior(*(part[which] for part in posterior))
-
-
-def _sides(model: GaussianModel, known: Observations, touched: ChangedRatings, tables: Tables) -> list[_Side]:
-    both = (
-        (model.rows, known, touched.ratings),
-        (model.columns, known.transpose(), touched.ratings.transpose()),
-    )
-    found = []
-    for turn, (own, before, ratings) in enumerate(both):
-        n, table, which = len(own.mean), tables[turn], (touched.rows, touched.columns)[turn]
-        others = None
-        if (which >= n).any():
-            facing, of_others = model.rows.mean if turn else None, None if table is None else table[:n]
-            others = TrainedRows.of(own.mean, before, of_others, facing=facing)
-        found.append(_Side(ratings, which, n, table, others))
-    return found
 
 
 def _nearly_all_touched(touched: ChangedRatings) -> bool:
@@ -234,12 +243,10 @@ def _copied(model: GaussianModel) -> GaussianModel:
 
 def _infer_in_rounds(model: GaussianModel, sides: list[_Side], n_rounds: int, backend: Backend) -> None:
     """Rows given columns, then columns given rows, round after round; in place."""
-    for turn in range(n_rounds):
-        n_new = _NEW_SWEEPS if turn == 0 else 1
-        for own, side in zip((model, variational.swapped(model)), sides, strict=True):
-            is_new = side.which >= side.n_before
-            _infer(own, side, side.which[is_new], n_new, side.others, backend)
-            _infer(own, side, side.which[~is_new], 1, None, backend)
+    for _ in range(n_rounds):
+        for own, side in zip((model, variational.swapped(model)), sides, strict=False):
+            _infer(own, side, side.which[side.is_new], MOST_SWEEPS, side.others, backend)
+            _infer(own, side, side.which[~side.is_new], 1, None, backend)
 
 
 def _infer(
@@ -261,8 +268,9 @@ def _infer(
         others,
         cutpoints_by_levels(model.rows.cutpoints, model.rows.n_levels)[now.n_levels],
         now.n_levels,
-        InferOptions(_SETTLED, now, n_sweeps),
         backend,
+        now,
+        n_sweeps,
     )
     for part, new in zip(model.rows, found, strict=True):
         part[which] = new
