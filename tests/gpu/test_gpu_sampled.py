@@ -94,11 +94,10 @@ def test_weights_of_rated_sets_are_a_ridge_regression(device, n_rows):
 
 @pytest.mark.parametrize(("has_table", "drifts"), [(False, False), (True, True)])
 def test_a_sweep_is_that_of_the_cores(has_table, drifts, monkeypatch):
-    """But for weights of features, whose draws are others, and for scales, which move by these.
+    """But for weights of features, whose draws are others.
 
     Weights stay as they are: what is drawn after them would have other random numbers.
     """
-    monkeypatch.setattr(gibbs_sampler, "_moved_scales", lambda data, state, rng: state)
     monkeypatch.setattr(gibbs_sampler, "_drawn_weights", lambda view, hyper, left, which, rng: hyper)
     ratings, rng = some_ratings(), np.random.default_rng(3)
     table = csr_array(rng.normal(size=(12, 2)).astype(np.float32)) if has_table else None
