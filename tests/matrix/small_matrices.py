@@ -40,20 +40,6 @@ def _multinomial(n_factors=4, **changes):
     return orbm.MultinomialRBM(n_factors, **{**quick, **changes})
 
 
-# What the models of an ensemble have themselves, and the ensemble has not.
-_OF_MODELS = ("n_epochs", "patience", "n_averaged", "calibrate")
-
-
-def _ensemble(n_factors=4, **changes):
-    """Of kinds and degrees: the paper's model and the ordinal factorisation."""
-    own = {name: changes.pop(name) for name in _OF_MODELS if name in changes}
-    models = [
-        small(n_factors, n_factors, **own, random_state=None),
-        _factorisation(orbm.OrdinalMF)(n_factors, **own, random_state=None),
-    ]
-    return orbm.RatingEnsemble(models, **{"random_state": 0, "demand_factors": 0, **changes})
-
-
 def _matrix(n_factors=4, **changes):
     return small(n_factors, n_factors, **changes)
 
@@ -66,12 +52,11 @@ MODELS = {
     "sampled": _factorisation(orbm.OrdinalMF, posterior="sampled", n_draws=12, n_epochs=36),
     "gaussian": _factorisation(orbm.GaussianMF),
     "multinomial": _multinomial,
-    "ensemble": _ensemble,
 }
 # Those that need not have one scale for all items.
 ON_ANY_SCALES = [name for name in MODELS if name != "gaussian"]
 # Those that average over epochs.
-AVERAGED = ("matrix", "ordinal", "ordinal point", "ensemble")
+AVERAGED = ("matrix", "ordinal", "ordinal point")
 
 every_model = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
 on_any_scales = pytest.mark.parametrize("make", [MODELS[name] for name in ON_ANY_SCALES], ids=ON_ANY_SCALES)
