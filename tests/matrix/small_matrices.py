@@ -36,8 +36,7 @@ def _factorisation(kind, **own):
 
 
 def _multinomial(n_factors=4, **changes):
-    quick = {**SMALL, "batch_size": 32, "learning_rate": 0.01}
-    return orbm.MultinomialRBM(n_factors, **{**quick, **changes})
+    return orbm.MultinomialRBM(n_factors, **{**SMALL, "batch_size": 4, **changes})
 
 
 def _matrix(n_factors=4, **changes):
@@ -164,7 +163,7 @@ def cell_probabilities(model, d, i):
     """The distribution of one rating: see the docstrings of the models."""
     if isinstance(model, MultinomialModel):
         n = model.n_levels[i]
-        logs = model.bias[i, :n] + model.weights[i, :n] @ (model.factors[d] - 0.5)
+        logs = model.units[i, :n, 0] + model.units[i, :n, 1:] @ (model.factors[d] - 0.5)
         weights = np.exp(logs.astype(np.float64) - logs.max())
         return weights / weights.sum()
     if isinstance(model, GaussianModel):

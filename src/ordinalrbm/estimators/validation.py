@@ -17,9 +17,10 @@ from ordinalrbm.vector.model import MOST_STYLES, MOST_UNITS
 Settings = TypeVar("Settings")
 # Whole numbers, from and to.
 _WHOLE: dict[str, tuple[int, int | None]] = {
-    **dict.fromkeys(("n_factors", "n_user_factors", "n_epochs", "patience", "n_draws"), (1, None)),
-    **dict.fromkeys(("n_averaged", "averaged_epochs"), (1, None)),
-    **dict.fromkeys(("n_item_factors", "epochs_per_step"), (0, None)),
+    **dict.fromkeys(
+        ("n_factors", "n_user_factors", "n_epochs", "n_averaged", "patience", "n_draws"), (1, None)
+    ),
+    "n_item_factors": (0, None),
     "units_per_factor": (1, MOST_UNITS),
     "response_styles": (1, MOST_STYLES),
     "gibbs_steps": (1, 2**16),
@@ -31,7 +32,6 @@ _LARGEST_PRECISION = 1e15
 # Real numbers, from 0 to below so much.
 _REAL = {
     "weight_decay": _LARGEST_PRECISION,
-    "bias_decay": _LARGEST_PRECISION,
     "background_decay": _LARGEST_PRECISION,
     "memory": 1.0,
     "validation_fraction": 0.5,
