@@ -44,7 +44,7 @@ def ratings(name: str | Path) -> pd.DataFrame:
 
 def chain_of(model: Any) -> str:
     """How the chain of a sampled model went, for the line of its figures; else nothing."""
-    models = getattr(model, "estimators_", [model])
+    models = getattr(model, "models", [model])
     chains = [each.chain_ for each in models if getattr(each, "posterior", "") == "sampled"]
     return "".join(
         f"  R-hat {chain['r_hat'].max():.2f} ({chain['r_hat'].idxmax()}), least effective size "

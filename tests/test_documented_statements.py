@@ -20,13 +20,7 @@ from ordinalrbm.matrix import draws, feature_priors, gibbs_learner, gibbs_sample
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 MATHEMATICS = ("mathematics-vector", "mathematics-matrix")
-RATING_MODELS = (
-    orbm.OrdinalMF,
-    orbm.GaussianMF,
-    orbm.MatrixCumulativeRBM,
-    orbm.MultinomialRBM,
-    orbm.RatingEnsemble,
-)
+RATING_MODELS = (orbm.OrdinalMF, orbm.GaussianMF, orbm.MatrixCumulativeRBM, orbm.MultinomialRBM)
 
 
 def source_of(page):

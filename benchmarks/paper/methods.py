@@ -21,6 +21,19 @@ RESULTS = Path(__file__).resolve().parents[1] / "results"
 Method = Callable[..., Any]
 """From a number of factors and settings by name to a model that is not yet fitted."""
 
+
+class Together:
+    """Models that learn from the same ratings; then an ensemble, with shares by the validation ratings."""
+
+    def __init__(self, models: list[Any]) -> None:
+        self.models = models
+
+    def fit(self, train: pd.DataFrame, validation: pd.DataFrame) -> Any:
+        """An ensemble of the models, which are fitted first."""
+        models = [model.fit(train, validation=validation) for model in self.models]
+        return orbm.RatingEnsemble(models).fit(validation)
+
+
 PAPERS: dict[str, Method] = {
     "gaussian_mf": lambda k, **given: orbm.GaussianMF(k, posterior="point", **given),
     "ordinal_mf": lambda k, **given: orbm.OrdinalMF(k, posterior="point", **given),
@@ -33,8 +46,8 @@ BEYOND: dict[str, Method] = {
     "MatrixCumulativeRBM": lambda k, **given: orbm.MatrixCumulativeRBM(k, k, **given),
     # As many numbers per user as the matrix model has: factors and weights.
     "OrdinalMF": lambda k, **given: orbm.OrdinalMF(2 * k, **given),
-    "RatingEnsemble": lambda k, **given: orbm.RatingEnsemble(
-        [orbm.MatrixCumulativeRBM(k, k), orbm.OrdinalMF(2 * k)], **given
+    "RatingEnsemble": lambda k, **given: Together(
+        [orbm.MatrixCumulativeRBM(k, k, **given), orbm.OrdinalMF(2 * k, **given)]
     ),
     "GaussianMF": orbm.GaussianMF,
 }

@@ -95,17 +95,15 @@ def sampled_mf(task: Task, options: Options, **settings: Any) -> Predict:
 
 
 def ensemble(task: Task, options: Options) -> Predict:
-    """Fit both together."""
-    k = options.factors
-    models = [orbm.MatrixCumulativeRBM(k, k), orbm.OrdinalMF(2 * k)]
-    return fitted(task, orbm.RatingEnsemble(models, **ours(options)))
+    """Fit both kinds of factors."""
+    k, own = options.factors, ours(options)
+    return fitted(task, orbm.MatrixCumulativeRBM(k, k, **own), orbm.OrdinalMF(2 * k, **own))
 
 
 def both_posteriors(task: Task, options: Options) -> Predict:
-    """Fit both posteriors of OrdinalMF, and average their distributions."""
-    k = options.factors
-    models = [orbm.OrdinalMF(k, posterior="sampled"), orbm.OrdinalMF(2 * k)]
-    return fitted(task, orbm.RatingEnsemble(models, **ours(options)))
+    """Fit both posteriors of OrdinalMF."""
+    k, own = options.factors, ours(options)
+    return fitted(task, orbm.OrdinalMF(k, posterior="sampled", **own), orbm.OrdinalMF(2 * k, **own))
 
 
 def baseline(name: str, **settings: Any) -> Method:
@@ -123,18 +121,22 @@ def ours(options: Options) -> dict[str, Any]:
     return {"random_state": options.seed, "n_jobs": options.threads}
 
 
-def fitted(task: Task, model: Any) -> Predict:
-    """Fit one of our models; a distribution where it has one."""
+def fitted(task: Task, *models: Any) -> Predict:
+    """Fit our models, whose shares suit the validation ratings; a distribution where there is one."""
     values = task.values
 
     def labelled(part: Ratings) -> tuple[np.ndarray, ...]:
         return part.user, part.item, values[part.level]
 
-    if "scale" in model.get_params():
-        model.set_params(scale=values.tolist())
     validation = None if task.validation is None else labelled(task.validation)
-    model.fit(labelled(task.train), validation=validation)
-    return getattr(model, "predict_proba", model.predict)
+    for model in models:
+        if "scale" in model.get_params():
+            model.set_params(scale=values.tolist())
+        model.fit(labelled(task.train), validation=validation)
+    if len(models) == 1:
+        return getattr(models[0], "predict_proba", models[0].predict)
+    both = orbm.RatingEnsemble(list(models))
+    return both.predict_proba if validation is None else both.fit(validation).predict_proba
 
 
 # ---- peers ------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # for editors and type checkers
 # seconds to import, and the command line should not wait for what it does not use.
 _HOMES = {name: f"estimators.{module}" for module, name in ESTIMATORS.values()} | {
     "OrdinalImputer": "estimators.imputer",
+    "RatingEnsemble": "estimators.ensemble",
     "RatingsPart": "files.parquet_parts",
     "SurveyDesign": "stats.design",
     "load": "storage.model_file",

@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data.scales import Scale, label_name
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators.ensemble import RatingEnsemble
 from ordinalrbm.estimators.factor_analysis import FactorReading, column_names
 from ordinalrbm.estimators.matrix import MatrixCumulativeRBM
 from ordinalrbm.estimators.poles import with_answer
@@ -185,8 +184,6 @@ def item_vectors(model: Any) -> tuple[np.ndarray, list[str]]:
 
     Without columns where a model has no factors of items.
     """
-    if isinstance(model, RatingEnsemble):  # each of its models has its own factors
-        return item_vectors(model.estimators_[-1])
     if isinstance(model, MatrixCumulativeRBM):
         half, other = model.model_.by_rows, model.model_.by_columns
         # A user's factors are around one in size; an item's count as much as users weigh them.

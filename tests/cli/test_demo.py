@@ -181,7 +181,6 @@ def test_column_similarity_is_the_cosine_of_weights():
         orbm.OrdinalMF(3, n_epochs=4, random_state=0),
         orbm.GaussianMF(3, n_epochs=4, random_state=0),
         orbm.MatrixCumulativeRBM(3, 3, n_epochs=4, random_state=0),
-        orbm.RatingEnsemble([orbm.OrdinalMF(3, n_epochs=4)], random_state=0),
     ],
     ids=lambda model: type(model).__name__,
 )

@@ -105,7 +105,6 @@ def test_ids_that_are_text_with_brackets(files):
         ("matrix-crbm", "MatrixCumulativeRBM"),
         ("gaussian-mf", "GaussianMF"),
         ("multinomial-rbm", "MultinomialRBM"),
-        ("ensemble", "RatingEnsemble"),
     ],
 )
 def test_every_model_of_ratings(files, model, name):

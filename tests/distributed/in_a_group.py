@@ -149,12 +149,7 @@ def refused_part() -> str:
 
 def refused_models() -> dict[str, str]:
     """What is said by models that one process learns."""
-    models = [
-        orbm.MatrixCumulativeRBM(2, 2),
-        orbm.GaussianMF(2),
-        orbm.MultinomialRBM(2),
-        orbm.RatingEnsemble([orbm.OrdinalMF(2)]),
-    ]
+    models = [orbm.MatrixCumulativeRBM(2, 2), orbm.GaussianMF(2), orbm.MultinomialRBM(2)]
     return {type(model).__name__: error_of(model, ratings()) for model in models}
 
 

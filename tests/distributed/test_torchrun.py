@@ -72,9 +72,9 @@ def test_what_cannot_be_shared_is_refused(folder):
     assert not (folder / "m.orbm").exists()
     if not LONG:  # test_ranks.py asks for the sentence below in Python
         return
-    done = torchrun(*FIT, "--model", "ensemble", "--out", "m.orbm", cwd=folder)
+    done = torchrun(*FIT, "--model", "matrix-crbm", "--out", "m.orbm", cwd=folder)
     assert done.returncode != 0
-    assert "Several processes learn OrdinalMF only, not RatingEnsemble" in done.stderr
+    assert "Several processes learn OrdinalMF only, not MatrixCumulativeRBM" in done.stderr
     assert not (folder / "m.orbm").exists()
 
 

@@ -19,8 +19,6 @@ SURVEY_MODELS = {
 if LONG:
     SURVEY_MODELS["persistent"] = {"free_phase": "persistent"}
 RATING_MODELS = ("OrdinalMF", "MatrixCumulativeRBM", "point", "GaussianMF", "MultinomialRBM")
-if LONG:  # the first two together
-    RATING_MODELS = ("RatingEnsemble", *RATING_MODELS)
 # Models that can say why.
 EXPLAINED = (orbm.OrdinalMF, orbm.MatrixCumulativeRBM)
 
@@ -32,20 +30,14 @@ def survey_model(how, n_factors=6, **more):
 
 def rating_model(kind, n_factors=4, **more):
     more = {"n_epochs": 20, **more}
-    if kind not in ("OrdinalMF", "RatingEnsemble"):  # lists are learnt in the same way by all
+    if kind != "OrdinalMF":  # lists are learnt in the same way by all
         more = {"demand_factors": 0, **more}
-    if kind == "RatingEnsemble":
-        n_epochs = more.pop("n_epochs")
-        parts = [
-            rating_model(part, n_factors, n_epochs=n_epochs) for part in ("OrdinalMF", "MatrixCumulativeRBM")
-        ]
-        return orbm.RatingEnsemble(parts, random_state=0, **more)
     if kind == "MatrixCumulativeRBM":
         return orbm.MatrixCumulativeRBM(n_factors, n_factors, random_state=0, **more)
     if kind == "point":
         return orbm.OrdinalMF(n_factors, posterior="point", random_state=0, **more)
     if kind == "MultinomialRBM":  # whose batches are made for more users than there are here
-        more = {"batch_size": 20, "learning_rate": 0.01, **more, "n_epochs": 40}
+        more = {"batch_size": 4, **more, "n_epochs": 40}
     return getattr(orbm, kind)(n_factors, random_state=0, **more)
 
 

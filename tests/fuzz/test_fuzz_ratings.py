@@ -17,9 +17,6 @@ from ordinalrbm.data.ratings import read_ratings
 MODELS: list[Any] = [
     lambda **own: orbm.OrdinalMF(2, **own),
     lambda **own: orbm.MatrixCumulativeRBM(2, 1, **own),
-    lambda n_epochs, **own: orbm.RatingEnsemble(
-        [orbm.OrdinalMF(1, n_epochs=n_epochs), orbm.MatrixCumulativeRBM(1, 2, n_epochs=n_epochs)], **own
-    ),
     lambda **own: orbm.MatrixCumulativeRBM(2, 0, **own),
     lambda **own: orbm.GaussianMF(2, **own),
     lambda **own: orbm.OrdinalMF(2, posterior="point", **own),

@@ -235,27 +235,12 @@ def fitted(device, **others):
     return model.fit(RATINGS, **others)
 
 
-def both_kinds(device):
-    # What is learnt at the end and what is chosen are tested with OrdinalMF alone.
-    models = [
-        orbm.MatrixCumulativeRBM(2, 1, n_epochs=2, batch_size=8),
-        orbm.OrdinalMF(3, n_epochs=2, refit="none"),
-    ]
-    return orbm.RatingEnsemble(models, demand_factors=0, random_state=0, device=device).fit(RATINGS)
-
-
 def assert_same_predictions(one, other):
     users, items = np.divmod(np.arange(48), 6)
     found, truth = (model.predict_proba(users, items) for model in (one, other))
     np.testing.assert_allclose(found, truth, atol=TOLERANCE)
     values, true_values = (model.history_["validation"] for model in (one, other))
     np.testing.assert_allclose(values, true_values, atol=TOLERANCE)
-
-
-def test_both_kinds_of_factors():
-    gpu, cores = both_kinds("cuda"), both_kinds("cpu")
-    assert_same_predictions(gpu, cores)
-    np.testing.assert_allclose(gpu.shares_, cores.shares_, atol=TOLERANCE)
 
 
 def test_a_fit_goes_on_from_a_checkpoint(tmp_path, monkeypatch):

@@ -36,23 +36,7 @@ def _factorisation(kind, **own):
 
 
 def _multinomial(n_factors=4, **changes):
-    quick = {**SMALL, "batch_size": 32, "learning_rate": 0.01}
-    return orbm.MultinomialRBM(n_factors, **{**quick, **changes})
-
-
-# What the models of an ensemble have themselves, and the ensemble has not.
-_OF_MODELS = ("n_epochs", "patience")
-
-
-def _ensemble(n_factors=4, **changes):
-    """Of kinds and degrees: the paper's model and the ordinal factorisation."""
-    own = {name: changes.pop(name) for name in _OF_MODELS if name in changes}
-    of_matrix = {name: changes.pop(name) for name in ("calibrate",) if name in changes}
-    models = [
-        small(n_factors, n_factors, **own, **of_matrix, random_state=None),
-        _factorisation(orbm.OrdinalMF)(n_factors, **own, random_state=None),
-    ]
-    return orbm.RatingEnsemble(models, **{"random_state": 0, "demand_factors": 0, **changes})
+    return orbm.MultinomialRBM(n_factors, **{**SMALL, "batch_size": 4, **changes})
 
 
 def _matrix(n_factors=4, **changes):
@@ -67,7 +51,6 @@ MODELS = {
     "sampled": _factorisation(orbm.OrdinalMF, posterior="sampled", n_draws=12, n_epochs=36),
     "gaussian": _factorisation(orbm.GaussianMF),
     "multinomial": _multinomial,
-    "ensemble": _ensemble,
 }
 # Those that need not have one scale for all items.
 ON_ANY_SCALES = [name for name in MODELS if name != "gaussian"]
@@ -177,7 +160,7 @@ def cell_probabilities(model, d, i):
     """The distribution of one rating: see the docstrings of the models."""
     if isinstance(model, MultinomialModel):
         n = model.n_levels[i]
-        logs = model.bias[i, :n] + model.weights[i, :n] @ (model.factors[d] - 0.5)
+        logs = model.units[i, :n, 0] + model.units[i, :n, 1:] @ (model.factors[d] - 0.5)
         weights = np.exp(logs.astype(np.float64) - logs.max())
         return weights / weights.sum()
     if isinstance(model, GaussianModel):

@@ -4,9 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
-from small_matrices import MODELS, every_model, learnt, on_any_scales, simulated, small
+from small_matrices import MODELS, every_model, learnt, on_any_scales, simulated
 
-import ordinalrbm as orbm
 from ordinalrbm import DataError
 
 
@@ -60,9 +59,6 @@ BAD_SETTINGS = [
     ("memory", -0.1),
     ("weight_decay", -1),
     ("weight_decay", np.nan),
-    ("bias_decay", None),
-    ("epochs_per_step", -1),
-    ("averaged_epochs", 0),
     ("posterior", "both"),
     ("bias_precision", 0),
     ("factor_precision", -1.0),
@@ -73,10 +69,6 @@ BAD_SETTINGS = [
     ("random_state", "x"),
     ("n_jobs", 0),
     ("device", "tpu"),
-    ("models", []),
-    ("models", "all"),
-    ("models", [small(), None]),
-    ("models", [orbm.RatingEnsemble([small()])]),
 ]
 
 
@@ -87,11 +79,6 @@ def test_bad_settings(make):
     for name, value in own:
         with pytest.raises(DataError, match=f"The '{name}' parameter must be"):
             make().set_params(**{name: value}).fit(FRAME)
-
-
-def test_bad_settings_of_a_model_in_an_ensemble():
-    with pytest.raises(DataError, match="The 'n_factors' parameter must be"):
-        orbm.RatingEnsemble([small(), orbm.OrdinalMF(0)]).fit(FRAME)
 
 
 @every_model

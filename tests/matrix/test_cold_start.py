@@ -117,7 +117,7 @@ def test_where_nothing_was_learnt_all_are_unknown(model):
 # ---- unknown items ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*KINDS, "sampled", "ensemble"])
+@pytest.mark.parametrize("name", [*KINDS, "sampled"])
 def test_an_unknown_item_is_expected_to_be_rated_as_the_average_rating(name):
     """Items that few have rated are worse, as elsewhere: they say little about a rating to come."""
     rng = np.random.default_rng(0)

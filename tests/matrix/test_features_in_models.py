@@ -620,16 +620,9 @@ BOTH = {"user_features": USERS, "item_features": ITEMS}
 NEW_RATINGS = (["x", "u1", "x"], ["i1", "p", "p"], [1, 5, 3])
 
 
-def small_ensemble(**changes):
-    quick = {"n_epochs": 3, "demand_factors": 0}
-    models = [orbm.MatrixCumulativeRBM(2, 2, batch_size=20, **quick), orbm.OrdinalMF(2, **quick)]
-    return orbm.RatingEnsemble(models, random_state=0, demand_factors=0, **changes)
-
-
 KINDS = {
     "variational": lambda: make("variational", 3, n_epochs=4, **LISTS),
     "sampled": lambda: make("sampled", 3, n_draws=12, n_epochs=36),
-    "ensemble": small_ensemble,
 }
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
@@ -739,11 +732,7 @@ def test_spoilt_features_are_refused(name, change, said, tmp_path):
     assert said in refusal(path, spoil)
 
 
-WEIGHTS_OF = {
-    "variational": "1.row_prior.table",
-    "sampled": "draws.columns.table_weights",
-    "ensemble": "1.0.row_prior.table",
-}
+WEIGHTS_OF = {"variational": "1.row_prior.table", "sampled": "draws.columns.table_weights"}
 
 
 @every_kind
@@ -787,7 +776,6 @@ NOT_WITH_FEATURES = {
     "gaussian": lambda: orbm.GaussianMF(2),
     "multinomial": lambda: orbm.MultinomialRBM(2),
     "point": lambda: orbm.OrdinalMF(2, posterior="point"),
-    "ensemble": lambda: orbm.RatingEnsemble([orbm.GaussianMF(2), orbm.MultinomialRBM(2)]),
 }
 
 
@@ -797,19 +785,6 @@ def test_models_that_make_no_use_of_features_say_so(model, what):
     message = said_by(lambda: model().fit(RATINGS, **{what: BOTH[what]}))
     assert "makes no use of user_features and item_features" in message
     assert "leave them out, or use OrdinalMF with the posterior 'variational' or 'sampled'" in message
-
-
-def test_an_ensemble_takes_features_for_those_that_make_use_of_them():
-    model = small("ensemble")
-    first, second = (one.estimators_ for one in (model, small_ensemble().fit(RATINGS)))
-    known = first[0].users_.lookup(RATINGS["user"].unique())
-    np.testing.assert_array_equal(  # which makes none
-        first[0].model_.by_columns.bias[known],
-        second[0].model_.by_columns.bias[second[0].users_.lookup(RATINGS["user"].unique())],
-    )
-    assert (first[1].user_biases_[known] != second[1].user_biases_).any()
-    one, other = (first[0].predict_proba("u61", ["i1", "i2"]), first[0].predict_proba("?", ["i1", "i2"]))
-    np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 def test_folding_in_needs_features_that_were_learnt():
@@ -974,7 +949,7 @@ def stop_after(n_epochs, monkeypatch):
 
 
 def stopped(kind, folder, monkeypatch, given):
-    n_epochs = {"sampled": 20, "ensemble": 4}.get(kind, 2)  # in the second model of the ensemble
+    n_epochs = {"sampled": 20}.get(kind, 2)
     with monkeypatch.context() as patch:
         stop_after(n_epochs, patch)
         with pytest.raises(StoppedError):

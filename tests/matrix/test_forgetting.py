@@ -17,9 +17,6 @@ MODELS = {
     "sampled": lambda: orbm.OrdinalMF(3, posterior="sampled", n_draws=3, **{**FEW, "n_epochs": 9}),
     "MatrixCumulativeRBM": lambda: orbm.MatrixCumulativeRBM(3, 2, **FEW),
     "MultinomialRBM": lambda: orbm.MultinomialRBM(3, **FEW),
-    "RatingEnsemble": lambda: orbm.RatingEnsemble(
-        [orbm.MatrixCumulativeRBM(2, 2, **FEW), orbm.OrdinalMF(2, **FEW)], random_state=0, demand_factors=4
-    ),
 }
 pytestmark = pytest.mark.filterwarnings("ignore:The chain has not mixed")
 

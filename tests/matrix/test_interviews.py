@@ -84,8 +84,6 @@ def test_other_models_and_wrong_input_are_refused(model, ratings):
         other.interview(2)
 
 
-def test_draws_and_ensembles_can_ask(ratings):
+def test_draws_can_ask(ratings):
     sampled = orbm.OrdinalMF(2, posterior="sampled", n_epochs=6, n_draws=4, demand_factors=0, random_state=0)
-    members = [sampled, orbm.MultinomialRBM(2, n_epochs=1, demand_factors=0, random_state=0)]
-    for model in (sampled.fit(ratings), orbm.RatingEnsemble(members, random_state=0).fit(ratings)):
-        assert len(model.interview(2, {5: 3})) == 2
+    assert len(sampled.fit(ratings).interview(2, {5: 3})) == 2

@@ -9,6 +9,7 @@ from scipy.special import log_ndtr, logsumexp
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine.normal_reference import truncated_mean
 from ordinalrbm.errors import DataError
 from ordinalrbm.matrix import likelihood
 from ordinalrbm.matrix.cpu import CPU
@@ -219,32 +220,12 @@ def test_errors_of_annealing_are_as_large_as_they_say():
     assert 0.8 < np.sqrt(np.mean(np.square(z))) < 1.2
 
 
-def test_chains_over_all_factors_have_the_enumerated_posterior():
-    model, observations = random_case(8, 2, 2, 2, 1)
-    dense = observations.to_dense()
-    weights, means = [], []
-    gamma, xi = model.by_rows.factor_bias, model.by_columns.factor_bias
-    for h in itertools.product(states(2), repeat=2):
-        for g in itertools.product(states(1), repeat=2):
-            weight = sum(float(gamma @ each) for each in h) + sum(float(xi @ each) for each in g)
-            for d, i in zip(*np.nonzero(dense >= 0), strict=True):
-                weight += sum(cell_terms(model, d, i, dense[d, i], h[d], g[i]))
-            weights.append(weight)
-            means.append(np.concatenate([*h, *g]))
-    expected = np.exp(np.array(weights) - logsumexp(weights)) @ np.array(means)
-    n_copies = 20_000
-    wide, ratings = likelihood.repeated(model, observations, n_copies)
-    rng = np.random.default_rng(0)
-    factors = likelihood.Factors(
-        rng.integers(0, 2, (2 * n_copies, 2), dtype=np.uint8),
-        rng.integers(0, 2, (2 * n_copies, 1), dtype=np.uint8),
-    )
-    chain = likelihood.Gibbs(wide, ratings, factors, 1, is_clamped=True)
-    for _ in range(12):
-        chain.sweep()
-    rows = factors.rows.reshape(n_copies, -1).mean(axis=0)
-    columns = factors.columns.reshape(n_copies, -1).mean(axis=0)
-    np.testing.assert_allclose(np.concatenate([rows, columns]), expected, atol=4 * 0.5 / 141)
+@pytest.mark.parametrize(("low", "high"), [(-np.inf, -9.0), (8.0, 8.1), (-1.0, np.inf), (30.0, np.inf)])
+def test_utilities_between_bounds(low, high):
+    draws = likelihood._truncated_normal(*np.full((2, 100_000), [[low], [high]]), np.random.default_rng(0))
+    assert low < draws.min() and draws.max() < high
+    error = draws.std() / np.sqrt(draws.size)
+    assert abs(draws.mean() - truncated_mean(low, high)) < 4 * error
 
 
 def test_too_many_states_are_refused_with_the_remedy():

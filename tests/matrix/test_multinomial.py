@@ -1,7 +1,6 @@
 """The multinomial RBM against its own enumeration."""
 
 import itertools
-import tracemalloc
 from typing import NamedTuple
 
 import numpy as np
@@ -10,42 +9,29 @@ from scipy.special import expit, logsumexp, softmax
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.engine.side import Batch
-from ordinalrbm.matrix import multinomial_learner as rbm
-from ordinalrbm.matrix.multinomial import MultinomialModel, Parameters, expected_factors
-from ordinalrbm.matrix.multinomial_learner import MultinomialSettings, Table, gradient
+from ordinalrbm.matrix import multinomial
+from ordinalrbm.matrix.multinomial import Learner, MultinomialModel, gradient
 from ordinalrbm.matrix.predict import probabilities
 
 N_LEVELS = np.array([2, 4, 3, 1], dtype=np.int32)
-EVERY_COLUMN = np.arange(N_LEVELS.size)
+EXISTS = np.arange(N_LEVELS.max()) < N_LEVELS[:, None]
 N_FACTORS = 3
 # The second column is not answered: it is not in the row's model.
 ROW = np.array([1, -1, 2, 0])
 ANSWERED = np.flatnonzero(ROW >= 0)
+NO_ROWS = np.zeros((0, N_FACTORS), dtype=np.float32)
 
 
-def settings(**changes):
-    """Those of the estimator, with some changed."""
-    own = orbm.MultinomialRBM().get_params()
-    names = set(MultinomialSettings.__dataclass_fields__) - {"seed"}
-    return MultinomialSettings(**{**{name: own[name] for name in names}, "seed": 0, **changes})
-
-
-def learnt(table, n_factors):
-    fitted = rbm.fit(table, None, settings(n_factors=n_factors, n_epochs=4))
-    return fitted.models[0]
-
-
-def random_parameters(seed=0, scale=1.0):
-    """Weights of any size, zero where a column has no such level."""
+def random_model(seed=0, scale=1.0):
+    """Weights of any size, also of levels that columns do not have."""
     rng = np.random.default_rng(seed)
-    exists = np.arange(N_LEVELS.max()) < N_LEVELS[:, None]
-    shape = (*exists.shape, N_FACTORS)
-    return Parameters(
-        (exists[:, :, None] * rng.normal(0, scale, shape)).astype(np.float32),
-        (exists * rng.normal(0, scale, exists.shape)).astype(np.float32),
-        rng.normal(0, scale, N_FACTORS).astype(np.float32),
-    )
+    units = rng.normal(0, scale, (*EXISTS.shape, 1 + N_FACTORS)).astype(np.float32)
+    factor_bias = rng.normal(0, scale, N_FACTORS).astype(np.float32)
+    return MultinomialModel(units, factor_bias, N_LEVELS, NO_ROWS)
+
+
+def learner(observations, n_factors=N_FACTORS, **changes):
+    return Learner(observations, None, orbm.MultinomialRBM(n_factors, **changes), 0)
 
 
 class Enumeration(NamedTuple):
@@ -64,233 +50,199 @@ class Enumeration(NamedTuple):
         return int((self.levels == row[ANSWERED]).all(axis=1).argmax())
 
 
-def enumerated(parameters):
-    weights, bias, factor_bias = (part.astype(np.float64) for part in parameters)
+def enumerated(model):
+    units, factor_bias = model.units.astype(np.float64), model.factor_bias.astype(np.float64)
     levels = np.array(list(itertools.product(*(range(N_LEVELS[i]) for i in ANSWERED))))
     factors = np.array(list(itertools.product((0, 1), repeat=N_FACTORS)))
     log_joint = np.tile(factors @ factor_bias, (len(levels), 1))
     for place, i in enumerate(ANSWERED):
-        chosen = levels[:, place]
-        log_joint += bias[i, chosen][:, None] + weights[i, chosen] @ (factors - 0.5).T
+        chosen = units[i, levels[:, place]]
+        log_joint += chosen[:, :1] + chosen[:, 1:] @ (factors - 0.5).T
     return Enumeration(levels, factors, log_joint)
 
 
-def table_of(rows):
-    return Table.of(Observations.from_dense(rows, N_LEVELS))
+def slopes(function, model, step=1e-5):
+    """Central differences with respect to each number of units and factor biases, in float64."""
+    found = []
+    for k in (0, 1):
+        slope = np.zeros(model[k].shape)
+        for place in np.ndindex(slope.shape):
+            values = []
+            for sign in (1, -1):
+                moved = [np.array(part, dtype=np.float64) for part in model[:2]]
+                moved[k][place] += sign * step
+                values.append(function(model._replace(units=moved[0], factor_bias=moved[1])))
+            slope[place] = (values[0] - values[1]) / (2 * step)
+        found.append(slope)
+    return found
 
 
-def log_likelihood(parameters, row):
-    truth = enumerated(parameters)
-    return truth.log_marginal[truth.place(row)]
-
-
-def slope(function, parameters, part, place, step=1e-5):
-    """Central difference with respect to one number, in float64."""
-    values = []
-    for sign in (1, -1):
-        moved = Parameters(*(np.array(p, dtype=np.float64) for p in parameters))
-        moved[part][place] += sign * step
-        values.append(function(moved))
-    return (values[0] - values[1]) / (2 * step)
-
-
-def slopes(function, parameters):
-    return Parameters(
-        *(
-            np.array([slope(function, parameters, k, place) for place in np.ndindex(p.shape)]).reshape(
-                p.shape
-            )
-            for k, p in enumerate(parameters)
-        )
-    )
-
-
-def batch_gradients(table, parameters, gibbs_steps, n_batches=50):
+def batch_gradients(rows, model, gibbs_steps, n_batches=50):
     """Gradients per row of equal batches of a table: their mean and its standard error."""
-    size = (table.row_start.size - 1) // n_batches
+    rng = np.random.default_rng(5)
+    batches = [Observations.from_dense(part, N_LEVELS) for part in np.split(rows, n_batches)]
     got = [
-        gradient(table, parameters, Batch(b * size, (b + 1) * size, 5, 1, gibbs_steps), EVERY_COLUMN)
-        for b in range(n_batches)
+        gradient(model._replace(factors=model.expected_factors(batch)), batch, gibbs_steps, rng)
+        for batch in batches
     ]
     for part in zip(*got, strict=True):
-        draws = np.stack(part) / size
+        draws = np.stack(part) / (len(rows) / n_batches)
         yield draws.mean(axis=0), draws.std(axis=0, ddof=1) / np.sqrt(n_batches)
 
 
-def assert_within_error(got, truth):
-    for (mean, error), exact in zip(got, truth, strict=True):
-        assert (np.abs(mean - exact) <= 5 * error + 1e-5).all()
-        assert np.abs(exact).max() == 0 or error.max() < 0.1 * np.abs(exact).max()
-
-
 def test_factors_given_answers():
-    parameters = random_parameters()
-    truth = enumerated(parameters)
+    model = random_model()
+    truth = enumerated(model)
     posterior = softmax(truth.log_joint[truth.place(ROW)]) @ truth.factors
-    got = expected_factors(parameters, Observations.from_dense([ROW], N_LEVELS))
+    got = model.expected_factors(Observations.from_dense([ROW], N_LEVELS))
     np.testing.assert_allclose(got[0], posterior, atol=1e-5)
 
 
-def test_free_energy_is_the_sum_over_factors():
-    parameters = random_parameters()
-    truth = enumerated(parameters)
-    weights, bias, factor_bias = parameters
-    energy = [
-        -sum(bias[i, v] - weights[i, v].sum() / 2 for i, v in zip(ANSWERED, state, strict=True))
-        - np.logaddexp(
-            0, factor_bias + sum(weights[i, v] for i, v in zip(ANSWERED, state, strict=True))
-        ).sum()
-        for state in truth.levels
-    ]
-    np.testing.assert_allclose(-np.array(energy), logsumexp(truth.log_joint, axis=1), atol=1e-4)
-
-
 def test_answers_given_factors():
-    weights, bias, factor_bias = random_parameters()
     factors = np.random.default_rng(1).random((4, N_FACTORS)).astype(np.float32)
-    model = MultinomialModel(weights, bias, factor_bias, N_LEVELS, factors)
+    model = random_model()._replace(factors=factors)
     every = np.arange(4)
     got = probabilities([model], Cells(every, every, np.zeros(4, np.int8)))
     for i, n in enumerate(N_LEVELS):
-        expected = softmax(bias[i, :n] + weights[i, :n] @ (factors[i] - 0.5))
+        expected = softmax(model.units[i, :n, 0] + model.units[i, :n, 1:] @ (factors[i] - 0.5))
         np.testing.assert_allclose(got[i, :n], expected, atol=1e-6)
         assert not got[i, n:].any()
+    worth = np.random.default_rng(2).random(EXISTS.shape)
+    scores = np.ones((2, 4), dtype=np.float32)
+    model.scorer(worth)(np.array([2, 0]), scores)
+    for place, row in enumerate((2, 0)):
+        chances = probabilities([model], Cells(np.full(4, row), every, np.zeros(4, np.int8)))
+        expected = 1.0 + (chances * (worth - worth[:, :1])).sum(axis=1)
+        np.testing.assert_allclose(scores[place], expected, atol=1e-6)
 
 
 def test_long_chains_give_the_gradient_of_the_log_likelihood():
-    parameters = random_parameters(scale=0.8)
-    table = table_of(np.tile(ROW, (40_000, 1)))
-    truth = slopes(lambda moved: log_likelihood(moved, ROW), parameters)
-    assert_within_error(batch_gradients(table, parameters, gibbs_steps=25), truth)
+    model = random_model(scale=0.8)
+
+    def log_likelihood(moved):
+        truth = enumerated(moved)
+        return truth.log_marginal[truth.place(ROW)]
+
+    truth = slopes(log_likelihood, model)
+    found = batch_gradients(np.tile(ROW, (40_000, 1)), model, gibbs_steps=25)
+    for (mean, error), exact in zip(found, truth, strict=True):
+        assert (np.abs(mean - exact) <= 5 * error + 1e-5).all()
+        assert error.max() < 0.1 * np.abs(exact).max()
 
 
 @pytest.mark.parametrize("gibbs_steps", [1, 3])
 def test_the_model_s_own_answers_pull_nowhere(gibbs_steps):
     """A chain that starts in its stationary distribution stays there, however short it is."""
-    parameters = random_parameters(3)
-    truth = enumerated(parameters)
+    model = random_model(3)
+    truth = enumerated(model)
     rng = np.random.default_rng(0)
     drawn = rng.choice(len(truth.levels), size=40_000, p=np.exp(truth.log_marginal))
     rows = np.full((len(drawn), len(N_LEVELS)), -1)
     rows[:, ANSWERED] = truth.levels[drawn]
-    for mean, error in batch_gradients(table_of(rows), parameters, gibbs_steps):
+    for mean, error in batch_gradients(rows, model, gibbs_steps):
         assert (np.abs(mean) <= 5 * error + 1e-5).all()
 
 
-def test_gibbs_steps_grow_with_the_epochs():
-    given = settings(batch_size=4, epochs_per_step=3)
-    found = [next(iter(rbm._batches(10, epoch, given))).gibbs_steps for epoch in (1, 3, 4, 7)]
-    assert found == [1, 1, 2, 3]
-    assert next(iter(rbm._batches(10, 50, settings(epochs_per_step=0)))).gibbs_steps == 1
-    rows = [row for b in rbm._batches(10, 2, given) for row in range(b.start, b.stop)]
-    assert sorted(rows) == list(range(10))
-
-
-def test_slope_of_the_prior():
-    parameters, usual = random_parameters(), random_parameters(7).bias
-    learner = rbm._Learner.__new__(rbm._Learner)
-    learner.settings, learner.mean_bias = settings(weight_decay=3.0, bias_decay=2.0), usual
-    learner.moving = rbm._Moving(*(parameters for _ in range(4)))
-    learner.table = Table.of(Observations.from_dense(np.zeros((1, N_LEVELS.size), dtype=int), N_LEVELS))
-    exists = np.arange(N_LEVELS.max()) < N_LEVELS[:, None]
-
-    def log_prior(moved):
-        common = moved.weights.sum(axis=1) / N_LEVELS[:, None]
-        apart = exists[:, :, None] * (moved.weights - common[:, None])
-        return 0.25 * -0.5 * (3.0 * (apart**2).sum() + 2.0 * ((moved.bias - usual) ** 2).sum())
-
-    got = Parameters(*map(np.zeros_like, parameters))
-    learner._add_prior(got, EVERY_COLUMN, np.full(N_LEVELS.size, 0.25, dtype=np.float32))
-    truth = slopes(log_prior, parameters)
-    np.testing.assert_allclose(got.weights[exists], truth.weights[exists], atol=1e-5)
-    np.testing.assert_allclose(got.bias[exists], truth.bias[exists], atol=1e-5)
-    assert not got.weights[~exists].any()
-    assert not got.factor_bias.any()
-
-
-def few_answers(n_columns):
-    """A table of 40 rows with four answers each, most of them of the first columns."""
+def few_answers(n_columns=30, n_rows=40):
+    """A table of rows with four answers each, most of them of the first columns."""
     rng = np.random.default_rng(2)
-    levels = np.full((40, n_columns), -1)
+    levels = np.full((n_rows, n_columns), -1)
     for row in levels:
         row[rng.integers(0, 8, 2)] = rng.integers(0, 3, 2)
         row[rng.integers(0, n_columns, 2)] = rng.integers(0, 3, 2)
     return Observations.from_dense(levels, 3)
 
 
+def test_an_epoch_has_each_row_once_and_chains_become_longer(monkeypatch):
+    seen, steps = [], {}
+    table = few_answers()
+
+    def uphill(model, answers, gibbs_steps, rng):
+        seen.append(answers.row_counts)
+        steps[len(history) + 1] = gibbs_steps
+        return np.zeros_like(model.units), np.zeros_like(model.factor_bias)
+
+    monkeypatch.setattr(multinomial, "gradient", uphill)
+    found = learner(table, batch_size=4)
+    history = found.history
+    found.epoch()
+    assert len(seen) == 10
+    np.testing.assert_array_equal(np.sort(np.concatenate(seen)), np.sort(table.row_counts))
+    for _ in range(20):
+        found.epoch()
+    assert [steps[epoch] for epoch in (1, 10, 11, 20, 21)] == [1, 1, 2, 2, 3]
+
+
+def test_slope_of_the_prior():
+    every = np.tile(np.minimum(N_LEVELS - 1, 1), (4, 1))
+    found = learner(Observations.from_dense(every, N_LEVELS), weight_decay=3.0)
+    model = random_model()._replace(n_levels=N_LEVELS)
+
+    def log_prior(moved):
+        weights = moved.units[:, :, 1:]
+        common = (weights * EXISTS[:, :, None]).sum(axis=1) / N_LEVELS[:, None]
+        apart = EXISTS[:, :, None] * (weights - common[:, None])
+        away = EXISTS * (moved.units[:, :, 0] - found.usual_bias)
+        return 0.25 * -0.5 * (3.0 * (apart**2).sum() + 2.5 * (away**2).sum())
+
+    got = found.prior_slope(model, Observations.from_dense(every[:1], N_LEVELS))
+    truth, _ = slopes(log_prior, model)
+    np.testing.assert_allclose(got[EXISTS], -truth[EXISTS], atol=1e-5)
+
+
 def test_an_epoch_has_the_prior_of_a_column_once():
-    table, total = Table.of(few_answers(30)), np.zeros(30)
-    for batch in rbm._batches(40, 1, settings(batch_size=4)):
-        columns, share = table.columns_of(batch)
-        assert columns.size < 15
-        total[columns] += share
-    np.testing.assert_allclose(total, np.diff(table.column_start) > 0, rtol=1e-6)
+    table = few_answers()
+    found = learner(table)
+    model = found.model(found.moving[0], table)._replace(units=random_like(found.start))
+    batches = [table.take_rows(np.arange(start, start + 4)) for start in range(0, 40, 4)]
+    total = sum(found.prior_slope(model, batch) for batch in batches)
+    np.testing.assert_allclose(total, found.prior_slope(model, table), atol=1e-5)
 
 
-def test_columns_that_a_batch_does_not_touch_move_as_if_it_did(monkeypatch):
-    """Against Adam on all columns in every batch, whose gradient is zero where none is touched."""
-    given = settings(batch_size=4, n_factors=3, n_epochs=3, averaged_epochs=2)
-    learner = rbm._Learner(few_answers(30), None, given)
-    rng = np.random.default_rng(5)
-    goal = [rng.normal(size=part.shape).astype(np.float32) for part in learner.moving.parameters]
+def random_like(array, seed=5):
+    return np.random.default_rng(seed).normal(size=array.shape).astype(np.float32)
 
-    def uphill(table, parameters, batch, columns):  # without chance, so that rounding stays small
-        slopes = [(goal[k] - parameters[k])[columns] for k in (0, 1)]
-        return Parameters(*slopes, goal[2] - parameters.factor_bias)
 
-    monkeypatch.setattr(rbm, "gradient", uphill)
-    parts = [part.astype(np.float64) for part in learner.moving.parameters]
-    first, second, average = ([np.zeros_like(part) for part in parts] for _ in range(3))
-    n_updates = 0
+def test_steps_are_those_of_adam(monkeypatch):
+    """Against plain Adam, in float64, towards a goal."""
+    found = learner(few_answers(), batch_size=2)
+    goal = random_like(found.start)
+
+    def uphill(model, answers, gibbs_steps, rng):  # without chance, so that rounding stays small
+        return goal - model.units, -model.factor_bias
+
+    monkeypatch.setattr(multinomial, "gradient", uphill)
+    monkeypatch.setattr(Learner, "prior_slope", lambda self, model, answers: 0.0)
+    units, average = found.start.astype(np.float64), 0.0
+    first, second = np.zeros_like(units), np.zeros_like(units)
     for epoch in (1, 2, 3):
-        learner._pass(epoch)
-        for batch in rbm._batches(40, epoch, given):
-            columns, share = learner.table.columns_of(batch)
-            slopes = [np.zeros_like(part) for part in parts]
-            weights, bias = (part[columns] for part in parts[:2])
-            apart = weights - weights.mean(axis=1, keepdims=True)
-            slopes[0][columns] = goal[0][columns] - weights - 8.0 * share[:, None, None] * apart
-            away = bias - learner.mean_bias[columns]
-            slopes[1][columns] = goal[1][columns] - bias - 2.5 * share[:, None] * away
-            slopes[2][:] = goal[2] - parts[2]
-            n_updates += 1
-            size = 0.002 * np.sqrt(1 - 0.999**n_updates) / (1 - 0.9**n_updates)
-            for part, slope, m, v in zip(parts, slopes, first, second, strict=True):
-                m += 0.1 * (slope - m)
-                v += 0.001 * (slope**2 - v)
-                part += size * m / (np.sqrt(v) + 1e-8)
-        for part, mean in zip(parts, average, strict=True):
-            mean += (part - mean) / min(epoch, 2)
-    for found, truth in ((learner.moving.parameters, parts), (learner.moving.average, average)):
-        for part, exact in zip(found, truth, strict=True):
-            np.testing.assert_allclose(part, exact, rtol=1e-4, atol=1e-6)
-
-
-def test_a_batch_needs_memory_for_what_it_touches():
-    learner = rbm._Learner(few_answers(20_000), None, settings(batch_size=4, n_factors=20))
-    learner._pass(1)
-    tracemalloc.start()
-    try:
-        learner._pass(2)
-        _, most = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert most < 0.5 * learner.moving.parameters.weights.nbytes
+        found.epoch()
+        for number in range(20 * (epoch - 1) + 1, 20 * epoch + 1):
+            slope = goal - units
+            first += 0.1 * (slope - first)
+            second += 0.001 * (slope**2 - second)
+            size = 0.002 * np.sqrt(1 - 0.999**number) / (1 - 0.9**number)
+            units += size * first / (np.sqrt(second) + 1e-8)
+        average += (units - average) / epoch
+    parameters, _, _, mean, _ = found.moving
+    np.testing.assert_allclose(parameters[:-N_FACTORS], units.ravel(), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(mean[:-N_FACTORS], average.ravel(), rtol=1e-4, atol=1e-6)
 
 
 def test_columns_that_nobody_answered_are_like_the_others_on_their_scale():
-    levels = np.array([[0, 1, -1, 2, -1], [1, 1, -1, 0, -1]])
-    table = Observations.from_dense(levels, [2, 2, 2, 3, 3])
-    model = learnt(table, 2)
-    for part in (model.weights, model.bias):
-        np.testing.assert_allclose(part[2], part[:2].mean(axis=0), rtol=1e-5)
-        np.testing.assert_allclose(part[4], part[3], rtol=1e-5)
+    model = random_model()
+    rows, columns = np.arange(0), np.array([2, -1, 0, -1, -1])
+    ordered = model.reordered(rows, columns, np.array([3, 3, 2, 2, 5], dtype=np.int32))
+    np.testing.assert_array_equal(ordered.units[:2, :4], model.units[[2, 2]])
+    np.testing.assert_array_equal(ordered.units[2:4, :4], model.units[[0, 0]])
+    assert not ordered.units[4].any()  # on a scale that no column has
 
 
 def test_new_rows_are_given_the_factors_of_old_ones_with_the_same_answers():
-    rng = np.random.default_rng(0)
-    table = Observations.from_dense(rng.integers(-1, 3, (20, 6)), 3)
-    model = learnt(table, 3)
+    table = Observations.from_dense(np.random.default_rng(0).integers(-1, 3, (20, 6)), 3)
+    found = learner(table)
+    found.epoch()
+    model = found.model(found.moving[-1], table)
     again = model.expected_factors(table.take_rows([5, 2]))
     np.testing.assert_array_equal(again, model.factors[[5, 2]])
     nothing = model.expected_factors(Observations.from_dense(np.full((1, 6), -1), 3))
@@ -303,3 +255,5 @@ def test_unknown_items_on_a_scale_that_no_item_has():
         2, n_epochs=1, scale=[1, 2, 3], item_scales={k: [1, 2, 3, 4] for k in range(4)}, random_state=0
     ).fit((user, item, 1 + (user + item) % 4))
     np.testing.assert_allclose(model.predict_proba(0, [99]), [[1 / 3, 1 / 3, 1 / 3, 0]])
+    with pytest.raises(orbm.DataError, match="does not explain"):
+        model.explain(0, 1)

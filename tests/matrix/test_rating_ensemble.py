@@ -1,84 +1,31 @@
-"""Several rating models together: shares that suit what was held out, whichever the models."""
-
-import itertools
+"""Fitted models together: shares that suit what was held out, and the mean of distributions."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.optimize import minimize
-from sklearn.exceptions import ConvergenceWarning
-from small_matrices import MODELS, assert_same_models, halves, simulated, small
+from small_matrices import LABELS, MODELS, halves, simulated
 
 import ordinalrbm as orbm
-from ordinalrbm.data.observations import Cells
 from ordinalrbm.estimators import ensemble
-from ordinalrbm.matrix import binary_learner, variational_learner
-from ordinalrbm.matrix.predict import log_probability
-
-SINGLE = [name for name in MODELS if name != "ensemble"]
 
 
 @pytest.fixture(scope="module")
 def ratings():
-    return simulated()
+    return halves(simulated())
 
 
-def models(*names, **changes):
-    return [MODELS[name](random_state=None, **changes) for name in names]
+@pytest.fixture(scope="module")
+def models(ratings):
+    names = ("matrix", "ordinal", "multinomial")
+    return [MODELS[name]().fit(ratings[0]) for name in names]
 
 
-def of_models(given, **changes):
-    return orbm.RatingEnsemble(given, demand_factors=0, random_state=0, **changes)
-
-
-def ensemble_of(*names, **changes):
-    return of_models(models(*names, **changes))
-
-
-def test_parts_are_what_they_are_alone(ratings):
-    train, rest = halves(ratings)
-    together = ensemble_of(*SINGLE).fit(train, rest)
-    assert [type(part) for part in together.estimators_] == [type(model) for model in models(*SINGLE)]
-    pair = (rest["user"], rest["item"])
-    expected = np.zeros((len(rest), 5))
-    for name, share, part in zip(SINGLE, together.shares_, together.estimators_, strict=True):
-        alone = MODELS[name](random_state=0).fit(train, rest)
-        assert_same_models(part, alone)
-        expected += share * alone.predict_proba(*pair)
-    assert together.shares_.sum() == pytest.approx(1.0, abs=1e-12)
-    np.testing.assert_allclose(together.predict_proba(*pair), expected, atol=1e-9)
-
-
-def test_models_that_are_given_stay_as_they_are(ratings):
-    given = models("ordinal", "gaussian")
-    of_models(given).fit(ratings)
-    assert not any(hasattr(model, "models_") for model in given)
-    assert all(model.random_state is None for model in given)
-
-
-def test_a_model_may_have_a_seed_of_its_own(ratings):
-    """Of the order of users and items, and of what is held out, there is one seed for all."""
-
-    def first(seed):
-        both = [MODELS["ordinal"](random_state=seed, n_epochs=2), *models("gaussian", n_epochs=2)]
-        return of_models(both).fit(ratings).estimators_[0]
-
-    of_ensemble, own = first(None), first(7)
-    assert_same_models(first(7), own)
-    assert (own.user_factors_ != of_ensemble.user_factors_).any()
-    same = first(np.random.RandomState(7))
-    assert_same_models(same, own)
-
-
-def likelihoods(model, rest):
+def likelihoods(models, rest):
     """(models, ratings): probability of what was held out, by each model alone."""
-    cells = Cells(
-        model.users_.lookup(rest["user"].to_list()),
-        model.items_.lookup(rest["item"].to_list()),
-        rest["rating"].to_numpy() - 1,
-    )
-    alone = ([one._replace(share=1.0)] for one in model.models_)
-    return np.exp([log_probability(each, cells) for each in alone])
+    each = [model.predict_proba(rest["user"], rest["item"], rest.get("timestamp")) for model in models]
+    return np.array([p[np.arange(len(rest)), rest["rating"].to_numpy() - 1] for p in each])
 
 
 def log_posterior(shares, likelihood):
@@ -86,158 +33,114 @@ def log_posterior(shares, likelihood):
     return np.log(shares @ likelihood).sum() + prior
 
 
-@pytest.mark.parametrize("names", [("matrix", "ordinal"), ("gaussian", "multinomial")])
-def test_shares_of_two_are_the_most_likely_ones(names, ratings):
+@pytest.mark.parametrize("pair", [(0, 1), (1, 2)])
+def test_shares_of_two_are_the_most_likely_ones(pair, ratings, models):
     """No share on a grid suits what was held out better."""
-    train, rest = halves(ratings)
-    model = ensemble_of(*names).fit(train, rest)
-    likelihood = likelihoods(model, rest)
+    both = orbm.RatingEnsemble([models[k] for k in pair]).fit(ratings[1])
+    likelihood = likelihoods(both.models, ratings[1])
     grid = np.linspace(0.002, 0.998, 499)
     values = [log_posterior(np.array([share, 1 - share]), likelihood) for share in grid]
-    best = grid[int(np.argmax(values))]
-    assert model.shares_[0] == pytest.approx(best, abs=0.01)
-    assert log_posterior(model.shares_, likelihood) > max(values) - 0.01
-    np.testing.assert_allclose([one.share for one in model.models_], model.shares_)
+    assert both.shares_[0] == pytest.approx(grid[int(np.argmax(values))], abs=0.01)
+    assert log_posterior(both.shares_, likelihood) > max(values) - 0.01
 
 
-def test_shares_of_three_are_the_most_likely_ones(ratings):
-    train, rest = halves(ratings)
-    model = ensemble_of("matrix", "ordinal", "multinomial").fit(train, rest)
-    likelihood = likelihoods(model, rest)
+def test_shares_of_three_are_the_most_likely_ones(ratings, models):
+    likelihood = likelihoods(models, ratings[1])
 
     def loss(logs):
-        shares = np.exp(logs - np.logaddexp.reduce(logs))
-        return -log_posterior(shares, likelihood)
+        return -log_posterior(np.exp(logs - np.logaddexp.reduce(logs)), likelihood)
 
     best = minimize(loss, np.zeros(3), method="BFGS").x
-    np.testing.assert_allclose(model.shares_, np.exp(best - np.logaddexp.reduce(best)), atol=0.01)
-    assert model.shares_.sum() == pytest.approx(1.0, abs=1e-12)
+    shares = orbm.RatingEnsemble(models).fit(ratings[1]).shares_
+    np.testing.assert_allclose(shares, np.exp(best - np.logaddexp.reduce(best)), atol=0.01)
+    assert shares.sum() == pytest.approx(1.0, abs=1e-12)
 
 
-def test_shares_are_equal_when_nothing_is_held_out(ratings):
-    both = models("matrix", "ordinal")
-    model = of_models(both, validation_fraction=0).fit(ratings)
-    assert [one.share for one in model.models_] == [0.5, 0.5]
-    assert model.shares_.tolist() == [0.5, 0.5]
+def test_predictions_are_those_of_the_mean_distribution(ratings, models):
+    every, rest = orbm.RatingEnsemble(models), ratings[1]
+    np.testing.assert_allclose(every.shares_, 1 / 3)  # before fit()
+    every.fit(rest)
+    users, items = [*rest["user"], "nobody", "u3"], [*rest["item"], "i4", "nothing"]
+    mean = every.predict_proba(users, items)
+    alone = [model.predict_proba(users, items) for model in models]
+    np.testing.assert_allclose(mean, np.tensordot(every.shares_, alone, 1), atol=1e-12)
+    np.testing.assert_allclose(every.predict(users, items), mean @ LABELS)
+    np.testing.assert_array_equal(every.predict(users, items, "mode"), LABELS[mean.argmax(axis=1)])
+    assert every.predict("u3", "i4") == pytest.approx(every.predict(["u3"], ["i4"])[0])
+    expected = np.log(every.shares_ @ likelihoods(models, rest)).mean()
+    assert every.score(rest) == pytest.approx(expected, abs=1e-12)
+    same = orbm.RatingEnsemble(models, shares=every.shares_)  # as after models were loaded
+    np.testing.assert_array_equal(same.predict_proba(users, items), mean)
 
 
-def test_one_model_is_itself(ratings):
-    alone = MODELS["ordinal"](random_state=0, refit="none").fit(ratings)
-    model = ensemble_of("ordinal").fit(ratings)
-    assert model.shares_.tolist() == [1.0]
-    assert_same_models(model, alone)
+def drifting(n_users=60, n_items=40):
+    """Ratings of users who become milder with time; of every fifth user the last one is kept aside."""
+    rng = np.random.default_rng(0)
+    user, item = np.divmod(np.arange(n_users * n_items), n_items)
+    order = np.argsort(rng.random((n_users, n_items)), axis=1).ravel()
+    utility = 0.07 * (order - n_items / 2) + 0.3 * rng.normal(size=user.size)
+    rating = 1 + np.searchsorted([-1.0, -0.3, 0.3, 1.0], utility)
+    frame = pd.DataFrame({"user": user, "item": item, "rating": rating, "timestamp": 86400 * order})
+    hidden = rng.random(len(frame)) < 0.2
+    return frame[~hidden], frame[hidden]
 
 
-@pytest.mark.parametrize("names", list(itertools.permutations(["matrix", "ordinal", "multinomial"])))
-def test_any_order(names, ratings, tmp_path):
-    """What models tell of their epochs differs; the history has what all tell."""
-    model = ensemble_of(*names, n_epochs=3).fit(ratings)
-    history = model.history_
-    assert history.columns.tolist() == ["epoch", "validation", "model", "seconds"]
-    assert history["model"].tolist() == [0] * 3 + [1] * 3 + [2] * 3
-    assert history["epoch"].tolist() == [1, 2, 3] * 3
-    assert model.n_iter_ == 9
-    for number, part in enumerate(model.estimators_):
-        own = history[history["model"] == number]
-        assert own["validation"].tolist() == part.history_["validation"].tolist()
-    model.save(tmp_path / "m.orbm")
-    again = orbm.load(tmp_path / "m.orbm")
-    assert [type(part) for part in again.estimators_] == [type(part) for part in model.estimators_]
-    np.testing.assert_array_equal(again.shares_, model.shares_)
-    assert_same_models(again, model)
-
-
-def test_folding_in_is_that_of_each_model(ratings):
-    model = ensemble_of("matrix", "ordinal", "gaussian").fit(ratings)
-    new = (["x", "x", "u1"], ["i1", "fresh", "fresh"], [5, 4, 4])
-    wider = model.fold_in(new)
-    p = sum(
-        share * part.fold_in(new).predict_proba("x", ["i2", "fresh"])
-        for share, part in zip(model.shares_, model.estimators_, strict=True)
+def test_shares_and_predictions_are_those_at_the_times_of_ratings():
+    """The model that drifts is right in what it says of the past, and the other one is not."""
+    learnt, rest = drifting()
+    common = {"n_epochs": 8, "random_state": 0, "demand_factors": 0}
+    drifts = orbm.OrdinalMF(2, **common).fit(learnt)
+    stays = orbm.OrdinalMF(2, drift="none", **common).fit(learnt)
+    both = orbm.RatingEnsemble([drifts, stays]).fit(rest)
+    likelihood = likelihoods(both.models, rest)
+    now = drifts.predict_proba(rest["user"], rest["item"])
+    at_times = both.predict_proba(rest["user"], rest["item"], rest["timestamp"])
+    assert np.abs(drifts.predict_proba(rest["user"], rest["item"], rest["timestamp"]) - now).max() > 0.2
+    np.testing.assert_allclose(
+        at_times[np.arange(len(rest)), rest["rating"] - 1], both.shares_ @ likelihood, atol=1e-12
     )
-    np.testing.assert_allclose(wider.predict_proba("x", ["i2", "fresh"]), p, atol=1e-9)
-    np.testing.assert_array_equal(wider.shares_, model.shares_)
-    with pytest.raises(orbm.DataError, match="cannot fold in new items"):
-        ensemble_of("ordinal", "multinomial").fit(ratings).fold_in(new)
+    alone = [drifts.score(rest), stays.score(rest)]
+    np.testing.assert_allclose(np.log(likelihood).mean(axis=1), alone, atol=1e-9)
+    assert alone[0] > alone[1] + 0.1 and both.shares_[0] > 0.7
+    assert both.score(rest) > alone[1] + 0.1
+    mean = both.predict(rest["user"], rest["item"], times=rest["timestamp"])
+    np.testing.assert_allclose(mean, at_times @ LABELS)
 
 
-def test_reasons_are_those_of_each_model(ratings):
-    model = ensemble_of("matrix", "ordinal", "multinomial").fit(ratings)
-    found = model.explain("u3", "i7", n=100)
-    tables = [part.explain("u3", "i7", n=100) for part in model.estimators_]
-    expected = model.shares_ @ [table.expected for table in tables]
-    assert found.expected == pytest.approx(expected, abs=1e-6)
-    of_parts = sum(
-        share * table.ratings.set_index("item")["effect"]
-        for share, table in zip(model.shares_, tables, strict=True)
+def test_ratings_of_a_matrix():
+    users, items = np.divmod(np.arange(120), 6)
+    matrix = sparse.coo_array((1 + (users + items) % 3, (users, items))).tocsr()
+    learnt, rest = matrix.copy(), sparse.lil_array(matrix.shape, dtype=int)
+    for user in range(20):
+        rest[user, user % 6] = matrix[user, user % 6]
+    learnt = (matrix - rest).tocsr()
+    learnt.eliminate_zeros()
+    models = [orbm.OrdinalMF(k, n_epochs=2, random_state=0).fit(learnt) for k in (1, 2)]
+    coo = rest.tocoo()
+    of_matrix, of_arrays = (
+        orbm.RatingEnsemble(models).fit(given) for given in (rest.tocsr(), (coo.row, coo.col, coo.data))
     )
-    effects = found.ratings.set_index("item")["effect"]
-    np.testing.assert_allclose(effects, of_parts[effects.index], atol=1e-6)
+    np.testing.assert_array_equal(of_matrix.shares_, of_arrays.shares_)
 
 
-def test_items_without_ratings_on_a_longer_scale():
-    """Some models learn in the order of the ids, others from what has ratings: both judge alike."""
-    users, items = np.divmod(np.arange(60), 3)
-    values = 1 + (users + items) % 3
-    matrix = sparse.coo_array((values, (users, items)), shape=(20, 5))
-    model = orbm.RatingEnsemble(
-        models("ordinal", "multinomial", n_epochs=2),
-        scale=[1, 2, 3, 4, 5],
-        item_scales={item: [1, 2, 3] for item in range(3)},
-        random_state=0,
-    )
-    with pytest.warns(UserWarning, match="1 of 3 validation ratings are not used"):
-        model.fit(matrix, ([1, 2, 3], [0, 1, 4], [1, 2, 5]))
-    assert model.shares_.sum() == pytest.approx(1.0)
-    assert model.predict_proba(1, [0, 4, 9]).shape[0] == 3
-
-
-# ---- learning that fails or is stopped ----------------------------------------------------------
-
-
-def wild(**changes):
-    """Steps so large that no smaller ones help."""
-    return small(random_state=None, learning_rate=1e30, **changes)
-
-
-def test_a_model_that_diverges_is_left_out(ratings, tmp_path):
-    train, rest = halves(ratings)
-    given = [wild(), *models("ordinal")]
-    model = of_models(given)
-    with pytest.warns(ConvergenceWarning, match="MatrixCumulativeRBM is left out of the ensemble"):
-        model.fit(train, rest)
-    assert model.shares_.tolist() == [1.0]
-    assert_same_models(model, MODELS["ordinal"](random_state=0).fit(train, rest))
-    model.save(tmp_path / "m.orbm")
-    assert_same_models(orbm.load(tmp_path / "m.orbm"), model)
-
-
-def test_when_all_diverge_there_is_no_model(ratings):
-    model = of_models([wild(), wild()])
-    with (
-        pytest.warns(ConvergenceWarning, match="left out of the ensemble"),
-        pytest.raises(orbm.DataError, match="set learning_rate much lower"),
-    ):
-        model.fit(ratings)
-    assert not hasattr(model, "models_")
-
-
-@pytest.mark.parametrize("epochs_before", [0, 2])
-@pytest.mark.parametrize("names", [("ordinal", "matrix"), ("matrix", "ordinal")])
-def test_ctrl_c_while_the_second_is_learnt(ratings, monkeypatch, capsys, names, epochs_before):
-    learner = (binary_learner if names[1] == "matrix" else variational_learner)._Learner
-    epoch = learner.epoch
-
-    def impatient(self):
-        if len(self.history) == epochs_before:
-            raise KeyboardInterrupt
-        epoch(self)
-
-    monkeypatch.setattr(learner, "epoch", impatient)
-    model = ensemble_of(*names).fit(ratings)
-    assert "learning was stopped" in capsys.readouterr().err
-    if epochs_before:
-        assert [part.n_iter_ for part in model.estimators_] == [6, epochs_before]
-    else:
-        as_it_is = {"refit": "none"} if names[0] == "ordinal" else {}
-        assert_same_models(model, MODELS[names[0]](random_state=0, **as_it_is).fit(ratings))
+def test_what_is_refused(ratings, models, tmp_path):
+    both = orbm.RatingEnsemble(models[:2])
+    with pytest.raises(orbm.DataError, match=r"MatrixCumulativeRBM has learnt from 3 of these ratings"):
+        both.fit(pd.concat([ratings[0][:3], ratings[1]]))
+    for wrong in ([], "all", [models[0], None], [models[0], orbm.OrdinalMF()], [both]):
+        with pytest.raises(orbm.DataError, match="must be a list of fitted models"):
+            orbm.RatingEnsemble(wrong)
+    for wrong in ([0.5], [0.5, 0.6], [1.5, -0.5]):
+        with pytest.raises(orbm.DataError, match="2 numbers that add up to 1"):
+            orbm.RatingEnsemble(models[:2], wrong)
+    fewer = MODELS["ordinal"](n_epochs=1).fit(ratings[0][ratings[0]["item"] != "i4"])
+    longer = MODELS["ordinal"](n_epochs=1, scale=[1, 2, 3, 4, 5, 6]).fit(ratings[0])
+    for other in (fewer, longer):
+        with pytest.raises(orbm.DataError, match="MatrixCumulativeRBM and OrdinalMF know different items"):
+            orbm.RatingEnsemble([models[0], other])
+    with pytest.raises(orbm.DataError, match=r"save\(\) each of its models.* shares=\[0.5, 0.5\]"):
+        both.save(tmp_path / "both.orbm")
+    with pytest.raises(orbm.DataError, match="'rule' parameter must be"):
+        both.predict("u1", "i1", "best")
+    with pytest.raises(orbm.DataError, match="at least one"):
+        both.score(ratings[1][:0])

@@ -10,10 +10,15 @@ from sklearn.base import clone
 from small_matrices import LABELS, LISTS, MODELS, assert_same_models, every_model, halves, learnt, simulated
 
 import ordinalrbm as orbm
-from ordinalrbm.matrix import binary_learner, gibbs_learner, multinomial_learner, variational_learner
+from ordinalrbm.matrix import binary_learner, gibbs_learner, multinomial, variational_learner
 from ordinalrbm.matrix.item_weights import Past
 
-LEARNERS = (binary_learner, variational_learner, multinomial_learner, gibbs_learner)
+LEARNERS = (
+    binary_learner._Learner,
+    variational_learner._Learner,
+    multinomial.Learner,
+    gibbs_learner._Learner,
+)
 
 
 @pytest.fixture(scope="module")
@@ -156,8 +161,8 @@ def stop_after(n_epochs, monkeypatch, reason):
 
         return counted
 
-    for module in LEARNERS:
-        monkeypatch.setattr(module._Learner, "epoch", stopping(module._Learner.epoch))
+    for learner in LEARNERS:
+        monkeypatch.setattr(learner, "epoch", stopping(learner.epoch))
 
 
 def plain(name):
@@ -206,8 +211,7 @@ def test_a_killed_fit_goes_on_to_the_same_bits(name, ratings, monkeypatch, tmp_p
     make, seconds = MODELS[name], "seconds"
     whole = make().fit(ratings)
     with monkeypatch.context() as context:
-        # Of an ensemble, the second model is being learnt by then.
-        stop_after(8 if name == "ensemble" else 3, context, KilledError)
+        stop_after(3, context, KilledError)
         with pytest.raises(KilledError):
             make().fit(ratings, checkpoint=tmp_path, every=1)
     again = make().fit(ratings, checkpoint=tmp_path, every=1)
@@ -221,8 +225,8 @@ def test_a_killed_fit_goes_on_to_the_same_bits(name, ratings, monkeypatch, tmp_p
 
 
 def test_the_history_tells_of_the_best_epoch(name, ratings, capsys):
-    """Of an ensemble it tells of each model; see the tests of ensembles. Draws are all kept."""
-    if name in ("ensemble", "sampled"):
+    """Draws are all kept."""
+    if name == "sampled":
         return
     train, rest = halves(ratings)
     # Binary factors do not just break off: their learning rate falls first.

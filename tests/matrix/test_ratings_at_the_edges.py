@@ -111,14 +111,6 @@ def test_a_checkpoint_knows_its_times(tmp_path):
         orbm.OrdinalMF(1, **SETTINGS).fit(timed.assign(timestamp=[2, 1, 1, 2, 1, 2]), checkpoint=tmp_path)
 
 
-def test_members_do_not_learn_what_their_shares_are_chosen_by():
-    ensemble = orbm.RatingEnsemble(
-        [orbm.OrdinalMF(1, refit="all", n_epochs=2), orbm.OrdinalMF(1, n_epochs=2)]
-    )
-    ensemble.fit(RATINGS)
-    assert [member.refit for member in ensemble.estimators_] == ["held-out", "held-out"]
-
-
 def test_scales_of_items_may_be_given_by_other_numbers(tmp_path):
     ratings = ([1, 1, 2, 2], [1, 2, 1, 2], [1, 2, 3, 1])
     model = orbm.OrdinalMF(1, scale=[1, 2, 3], item_scales={1.0: [1, 2, 3]}, **SETTINGS).fit(ratings)
@@ -139,9 +131,6 @@ def test_ids_of_binary_models_come_in_any_form():
     for ids in (pd.Series(["a", "q"], index=[7, 8]), (user for user in "aq"), np.array(["a", "q"])):
         with pytest.raises(orbm.DataError, match="The user 'q' is not known"):
             model.transform(ids)
-    for given in ({"users": "a"}, {"items": "x"}):
-        with pytest.raises(orbm.DataError, match="users and items, or neither"):
-            model.sample(**given)
 
 
 def test_where_there_is_nothing_to_rate_this_is_said():

@@ -330,9 +330,6 @@ def test_a_chain_that_has_not_mixed_is_said():
     assert f"R-hat of {worst} is {model.chain_['r_hat'].max():.2f} after 12 sweeps" in message
     assert "n_epochs=24" in message
     assert said[0].filename == __file__
-    both = orbm.RatingEnsemble([orbm.OrdinalMF(2, n_epochs=2), model], demand_factors=0, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="has not mixed"):
-        both.fit((users, items, levels))
     model.history_ = model.history_.assign(**dict.fromkeys(model.chain_.index, 0.0))
     varying = np.random.default_rng(0).normal(size=(12, len(model.chain_)))
     model.history_[model.chain_.index] = varying - varying.mean(axis=0)

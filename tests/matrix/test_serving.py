@@ -353,7 +353,7 @@ def test_the_order_is_nearly_that_of_predict(name):
         assert found > 0.9
 
 
-@pytest.mark.parametrize("name", ["matrix", "multinomial", "ensemble"])
+@pytest.mark.parametrize("name", ["matrix", "multinomial"])
 def test_who_has_no_vectors_says_so(name):
     with pytest.raises(orbm.DataError, match="has no vectors"):
         learnt(name).vectors()

@@ -78,7 +78,7 @@ def test_an_updated_model_is_saved_and_recommends(name, tmp_path):
     assert "fresh" in model.recommend("u9", n=100)["item"].tolist()
 
 
-@pytest.mark.parametrize("other", ["matrix", "multinomial", "ensemble"])
+@pytest.mark.parametrize("other", ["matrix", "multinomial"])
 def test_who_cannot_be_updated_says_so(other):
     model = learnt(other)
     before = model.ratings_

@@ -431,30 +431,11 @@ def test_weights_that_are_none(sample_weight, sentence):
             orbm.OrdinalMF().fit(([1], [1], [1]), sample_weight=sample_weight)
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        orbm.MatrixCumulativeRBM(2, 2),
-        orbm.MultinomialRBM(2),
-        orbm.RatingEnsemble([orbm.OrdinalMF(2), orbm.MultinomialRBM(2)]),
-    ],
-)
+@pytest.mark.parametrize("model", [orbm.MatrixCumulativeRBM(2, 2), orbm.MultinomialRBM(2)])
 def test_models_that_weigh_no_ratings(model):
     ratings = some_ratings()
     with pytest.raises(DataError, match="RBM learns from ratings that count alike; leave out sample_weight"):
         model.fit(ratings, sample_weight=np.ones(len(ratings)))
-
-
-def test_an_ensemble_hands_weights_to_its_members():
-    ratings = some_ratings()
-    weight = 1.0 + np.arange(len(ratings)) % 3
-    members = [orbm.OrdinalMF(2, n_epochs=2), orbm.GaussianMF(2, n_epochs=2)]
-    light, heavy = (
-        orbm.RatingEnsemble(members, random_state=0, demand_factors=2).fit(ratings, sample_weight=each)
-        for each in (None, weight)
-    )
-    for one, other in zip(light.estimators_, heavy.estimators_, strict=True):
-        assert np.abs(one.item_biases_ - other.item_biases_).max() > 1e-3
 
 
 def test_a_checkpoint_is_of_its_weights(tmp_path):

@@ -52,7 +52,7 @@ print("same")
 def test_threads_and_forked_processes(layer, tmp_path):
     """GNU OpenMP does not survive a fork, and Numba's own threads no second caller."""
     env = bare(NUMBA_THREADING_LAYER=layer, NUMBA_NUM_THREADS="2")
-    done = script(ASKED + FORKED, MODELS / "ensemble-2.0.orbm", env=env, cwd=tmp_path)
+    done = script(ASKED + FORKED, MODELS / "matrix_crbm-2.0.orbm", env=env, cwd=tmp_path)
     if b"No threading layer could be loaded" in done.stderr:
         pytest.skip(f"Numba has no layer {layer} here")
     assert good(done).strip() == layer
@@ -62,5 +62,5 @@ def test_workers_of_joblib(tmp_path):
     (tmp_path / "functions_of_workers.py").write_text(ASKED)
     env = bare(NUMBA_NUM_THREADS="1")  # fewer than n_jobs asks for
     env["PYTHONPATH"] += f":{tmp_path}"
-    done = script(ASKED + SPAWNED, MODELS / "ensemble-2.0.orbm", env=env, cwd=tmp_path)
+    done = script(ASKED + SPAWNED, MODELS / "matrix_crbm-2.0.orbm", env=env, cwd=tmp_path)
     assert good(done).strip() == "same"

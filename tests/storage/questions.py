@@ -218,7 +218,6 @@ def binary_factors(model, found):
     found.between("transform", model.transform(), 0.0, 1.0)
     for of in ("users", "items"):  # all of the matrix together is a sum over too many states
         found.finite("log_likelihood", model.log_likelihood(of=of))
-    model.sample(n_steps=3, random_state=0)
 
 
 def _nobody_yet(model):

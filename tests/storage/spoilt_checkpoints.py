@@ -25,14 +25,9 @@ MODELS = {
     "gaussian": lambda: orbm.OrdinalMF(4, **COMMON),
     "binary": lambda: orbm.MatrixCumulativeRBM(2, 2, free_phase="persistent", **BATCHES),
     "multinomial": lambda: orbm.MultinomialRBM(2, **BATCHES),
-    "ensemble": lambda: orbm.RatingEnsemble(
-        [orbm.OrdinalMF(4, n_epochs=3), orbm.MatrixCumulativeRBM(2, 2, batch_size=4, n_epochs=3)],
-        validation_fraction=0.0,
-        random_state=0,
-    ),
 }
 # Epochs after which a fit is stopped: on its way, and at its end.
-STOPS = {kind: (5, 6) if kind == "ensemble" else (2, 3) for kind in MODELS}
+STOPS = dict.fromkeys(MODELS, (2, 3))
 
 
 class StoppedError(Exception):

@@ -61,9 +61,6 @@ MAKERS = {
         ratings()
     ),
     "matrix_crbm": lambda: _matrix().fit(ratings(text=False)),
-    "ensemble": lambda: orbm.RatingEnsemble(
-        [_matrix(random_state=None), orbm.OrdinalMF(4, n_epochs=2)], random_state=0
-    ).fit(ratings()),
     "gaussian_mf": lambda: orbm.GaussianMF(2, **FEW).fit(ratings(text=False)),
     "multinomial_rbm": lambda: orbm.MultinomialRBM(2, item_scales=OWN, **FEW).fit(ratings()),
 }

@@ -160,7 +160,7 @@ def test_how_a_file_begins():
 
 
 def test_what_is_a_model(tmp_path):
-    assert model_file.is_model(file_of("ensemble"))
+    assert model_file.is_model(file_of("ordinal_mf"))
     (tmp_path / "text").write_text("hello")
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "text", tmp_path / "gone", tmp_path / "pipe", "\0"):

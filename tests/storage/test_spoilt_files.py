@@ -148,17 +148,17 @@ DANGEROUS = {
         "seen.column",
     ),
     "a column far out": (
-        "ensemble",
+        "ordinal_mf",
         change_array("seen.column", lambda a: put(wide(a), 3, 2**31 - 1)),
         "seen.column",
     ),
     "a level beyond its scale": (
-        "ensemble",
+        "ordinal_mf",
         change_array("seen.level", lambda a: put(a, 0, 4)),
         "not on its scale",
     ),
     "a level below zero": (
-        "ensemble",
+        "ordinal_mf",
         change_array("seen.level", lambda a: put(a, 0, -1)),
         "not on its scale",
     ),
@@ -174,7 +174,7 @@ DANGEROUS = {
     ),
     "too few rows": ("matrix_crbm", change_array("seen.row_start", lambda a: a[1:]), "seen.row_start"),
     "columns out of order": (
-        "ensemble",
+        "ordinal_mf",
         change_array("seen.column", lambda a: put(a, slice(0, 2), a[1::-1])),
         "out of order",
     ),
@@ -184,7 +184,7 @@ DANGEROUS = {
         "scale_of_item",
     ),
     "more levels than thresholds": (
-        "ensemble",
+        "ordinal_mf",
         change_array("n_levels", lambda a: a + 90),
         "levels than their scales",
     ),
@@ -211,8 +211,8 @@ DANGEROUS = {
     ),
     "weights of fewer levels": (
         "multinomial_rbm",
-        change_array("0.weights", lambda a: a[:, :1].copy()),
-        "0.weights",
+        change_array("0.units", lambda a: a[:, :1].copy()),
+        "0.units",
     ),
     "levels beyond the values": ("gaussian_mf", change_array("0.values", lambda a: a[:2].copy()), "values"),
     "values that do not ascend": (
@@ -220,17 +220,6 @@ DANGEROUS = {
         change_array("0.values", lambda a: a[::-1].copy()),
         "does not ascend",
     ),
-    "an unknown model in an ensemble": (
-        "ensemble",
-        lambda arrays, header: header["members"][0].update(kind="x"),
-        "unknown kind",
-    ),
-    "an ensemble in an ensemble": (
-        "ensemble",
-        lambda arrays, header: header["members"][0].update(kind="ensemble"),
-        "part of an ensemble",
-    ),
-    "shares of an ensemble": ("ensemble", change_array("shares", lambda a: a[:1].copy()), "shares"),
     "questions with more levels": (
         "vector",
         change_array("n_levels", lambda a: a + 50),
@@ -262,8 +251,8 @@ DANGEROUS = {
         "rows.mean",
     ),
     "users twice": ("matrix_crbm", change_array("users.number", lambda a: put(a, 0, a[1])), "twice"),
-    "ids that overlap": ("ensemble", change_array("users.end", lambda a: put(a, 0, 10**12)), "users.end"),
-    "ids that are no text": ("ensemble", change_array("users.text", lambda a: put(a, 0, 255)), "utf-8"),
+    "ids that overlap": ("ordinal_mf", change_array("users.end", lambda a: put(a, 0, 10**12)), "users.end"),
+    "ids that are no text": ("ordinal_mf", change_array("users.text", lambda a: put(a, 0, 255)), "utf-8"),
 }
 
 
@@ -377,7 +366,7 @@ def test_millions_of_labels(elsewhere, tmp_path):
 
 
 def test_other_files(tmp_path):
-    content = file_of("ensemble").read_bytes()
+    content = file_of("ordinal_mf").read_bytes()
     others = {
         "empty": b"",
         "gzip": gzip.compress(content),
@@ -390,7 +379,7 @@ def test_other_files(tmp_path):
         (tmp_path / name).write_bytes(other)
         assert "not a model file" in refused(tmp_path / name)
     with zipfile.ZipFile(tmp_path / "zip", "w") as archive:
-        archive.write(file_of("ensemble"), "model.orbm")
+        archive.write(file_of("ordinal_mf"), "model.orbm")
     assert "not a model file" in refused(tmp_path / "zip")
     save_file({"weights": np.zeros(3)}, tmp_path / "tensors", metadata={"format": "pt"})
     assert "not a model file" in refused(tmp_path / "tensors")

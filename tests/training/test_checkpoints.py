@@ -50,7 +50,6 @@ MATRICES = {
     "binary, nothing held out": ("matrix", {"validation_fraction": 0.0}),
     "one process": ("vectors", {}),
     "multinomial": ("multinomial", {}),
-    "ensemble": ("ensemble", {}),
 }
 
 
@@ -151,7 +150,7 @@ X = small_surveys.numbers(small_surveys.levels())
 survey = small_surveys.small(response_styles=3, n_jobs=n_jobs)
 survey.fit(X, checkpoint=folder + "/survey", every=1)
 done.clear()
-ratings = small_matrices.MODELS["ensemble"](n_epochs=4, n_jobs=n_jobs)
+ratings = small_matrices.MODELS["matrix"](n_epochs=4, n_jobs=n_jobs)
 ratings.fit(small_matrices.simulated(60, 30), checkpoint=folder + "/ratings", every=1)
 for name, model in (("survey", survey), ("ratings", ratings)):
     model.save(f"{folder}/{name}.orbm")
@@ -211,10 +210,10 @@ def contents(folder):
 
 
 def test_a_fit_that_has_ended_gives_its_model_at_once(tmp_path, monkeypatch):
-    first = ratings_model("ensemble").fit(RATINGS, checkpoint=tmp_path)
-    assert names(tmp_path) == ["0-binary-000004.checkpoint", "1-gaussian-000004.checkpoint"]
+    first = ratings_model().fit(RATINGS, checkpoint=tmp_path)
+    assert names(tmp_path) == ["binary-000003.checkpoint", "binary-000004.checkpoint"]
     stop_after(1, monkeypatch)  # so that there must not be an epoch
-    again = ratings_model("ensemble").fit(RATINGS, checkpoint=tmp_path)
+    again = ratings_model().fit(RATINGS, checkpoint=tmp_path)
     small_matrices.assert_same_models(again, first)
 
 

@@ -36,8 +36,7 @@ def slowly(file):  # so that some are killed while they write
     settle(file)
 atomic._settle = slowly
 ratings = small_matrices.simulated(60, 30)
-parts = [orbm.OrdinalMF(4, n_epochs=8), orbm.MatrixCumulativeRBM(4, 4, n_epochs=8)]
-model = orbm.RatingEnsemble(parts, random_state=0)
+model = orbm.MatrixCumulativeRBM(4, 4, n_epochs=8, random_state=0)
 folder = None if sys.argv[3] == "none" else sys.argv[3]
 print("begins", flush=True)
 model.fit(ratings, checkpoint=folder, every=1)

@@ -27,7 +27,7 @@ Examples:
   ordinalrbm fit survey.sav --write-schema schema.toml
   ordinalrbm fit survey.sav --schema schema.toml -o survey.orbm -k 20
   ordinalrbm fit survey.sav -o a.orbm --include region --background country
-  ordinalrbm fit ratings.csv -o films.orbm --model ensemble
+  ordinalrbm fit ratings.csv -o films.orbm --model matrix-crbm
   ordinalrbm fit orders.csv --user-column who --item-column what \\
       --rating-column mark
   ordinalrbm fit ratings.csv -o films.orbm --users people.csv --scale 1..5

@@ -253,9 +253,9 @@ def read_to_learn(
         assert material.survey is not None, "a file is a survey or ratings"
         return replace(material, survey=with_columns(material.survey, settings))
     options.refuse(ctx, (*options.OF_SURVEYS, *options.OF_DESIGN), f"'{path}' is taken for ratings")
-    if settings.model not in ("matrix-crbm", "ensemble"):
+    if settings.model != "matrix-crbm":
         options.refuse(ctx, ("item_factors",), "only with --model matrix-crbm have items their own number")
-    if settings.model not in (None, "ordinal-mf", "ensemble"):
+    if settings.model not in (None, "ordinal-mf"):
         why = f"--model {settings.model} knows users and items by their ratings alone"
         options.refuse(ctx, ("users", "items"), why)
     return replace(material, features=_read_features(material, settings, layout))

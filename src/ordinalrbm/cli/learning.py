@@ -23,14 +23,7 @@ _MANY_ROWS, _FEW_EPOCHS = 10_000, 4
 def _rating_model(name: str, k: int, n_item_factors: int, common: dict[str, Any]) -> Any:
     if name == "matrix-crbm":
         return orbm.MatrixCumulativeRBM(k, n_item_factors, **common)
-    if name != "ensemble":
-        return getattr(orbm, RATING_MODELS[name])(k, **common)
-    known = orbm.RatingEnsemble().get_params()
-    # What is no setting of the whole, such as epochs, is each member's.
-    own = {key: value for key, value in common.items() if key not in known}
-    whole = {key: value for key, value in common.items() if key in known}
-    members = [_rating_model(member, k, n_item_factors, own) for member in ("matrix-crbm", "ordinal-mf")]
-    return orbm.RatingEnsemble(members, **whole)
+    return getattr(orbm, RATING_MODELS[name])(k, **common)
 
 
 def compare_numbers(

@@ -194,7 +194,7 @@ class DesignColumns:
 _FACTORS = "Number of factors; by default 50, for a survey at most one per question, for its report 12 to 30."
 _MODELS = (
     f"{', '.join(RATING_MODELS)}: ordinal matrix factorisation (the default), the matrix model with binary "
-    "factors of users and items, two baselines, or an ensemble of the first two, slower and more accurate."
+    "factors of users and items, or one of two baselines."
 )
 _ITEM_FACTORS = "matrix-crbm: factors of an item; by default as many as of a user."
 _SCALE = "All labels from lowest to highest, such as bad,fair,good, or 1..5, or 0.5,1..5 in halves."

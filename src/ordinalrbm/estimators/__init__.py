@@ -12,5 +12,4 @@ ESTIMATORS = {
     "matrix_crbm": ("matrix", "MatrixCumulativeRBM"),
     "gaussian_mf": ("ordinal_mf", "GaussianMF"),
     "multinomial_rbm": ("multinomial", "MultinomialRBM"),
-    "ensemble": ("ensemble", "RatingEnsemble"),
 }

@@ -3,7 +3,6 @@
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data.columns import shown
@@ -14,7 +13,7 @@ from ordinalrbm.engine.thresholds import FirstThresholds
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.recommendation import IdsLike, RatingsLike
-from ordinalrbm.estimators.validation import check_choice, check_whole, keep_parameters, settings_of, to_arviz
+from ordinalrbm.estimators.validation import check_choice, check_whole, keep_parameters, settings_of
 from ordinalrbm.matrix import binary_learner, likelihood
 from ordinalrbm.matrix.binary_learner import BiasPriors, BinarySettings, Solver
 from ordinalrbm.matrix.model import MatrixModel, NewcomerPriors, expected_factors
@@ -36,7 +35,7 @@ class MatrixCumulativeRBM(RatingModel):
     mild user may mean the same by different ratings. Both chains are learnt by Gibbs sampling.
 
     :class:`OrdinalMF` has continuous factors instead: taste is mostly a matter of degree, and it is
-    quicker and more accurate. :class:`RatingEnsemble` takes both.
+    quicker and more accurate. :class:`RatingEnsemble` averages both.
 
     Parameters
     ----------
@@ -273,83 +272,6 @@ class MatrixCumulativeRBM(RatingModel):
                 found = estimate(self.model_, observations, *how, **own)
         value, error = (part if part.ndim else float(part) for part in found)
         return (value, error) if return_std else value
-
-    def sample(
-        self,
-        users: IdsLike = None,
-        items: IdsLike = None,
-        *,
-        n_steps: int = likelihood.FREE_STEPS,
-        random_state: Any = None,
-    ) -> pd.DataFrame:
-        """Ratings that the model makes up, all drawn together: a frame of user, item and rating.
-
-        Parameters
-        ----------
-        users, items : array-like of known ids of the same length, or a single id for all
-            Which cells are rated; by default those of the ratings that were learnt from.
-        n_steps : int
-            Gibbs steps from fair coins to the draw.
-        random_state : int, RandomState or None
-        """
-        check_is_fitted(self, "models_")
-        check_whole("n_steps", n_steps, 1, 2**16)
-        cells = self.ratings_.observations
-        if (users is None) != (items is None):
-            raise DataError("Give users and items, or neither of them.")
-        if users is not None:
-            asked = self.ratings_.cells(users, items)
-            self._refuse_unknown(asked)
-            level = np.zeros(asked.row.size, dtype=cells.level.dtype)
-            shape = (len(self.users_), len(self.items_), cells.n_levels)
-            cells = Observations.from_triples(asked.row, asked.column, level, *shape)
-        with threads(self.n_jobs):
-            level = likelihood.sample_levels(self.model_, cells, seed_from(random_state), n_steps)
-        made_up = Observations(cells.row_start, cells.column, level, cells.n_levels)
-        return Ratings.of(self.ratings_, made_up).to_frame()
-
-    def sample_factors(
-        self,
-        ratings: RatingsLike = None,
-        *,
-        users: IdsLike = "all",
-        items: IdsLike = "all",
-        n_chains: int = 4,
-        n_draws: int = 500,
-        random_state: Any = None,
-    ) -> Any:
-        """Draws of both sets of factors given the ratings, to diagnose the chains with.
-
-        Other than while learning, neither side is held at its mean: this is the posterior that
-        structured mean-field approximates. Needs ArviZ: ``pip install 'ordinalrbm[diagnostics]'``.
-
-        Parameters
-        ----------
-        ratings : as in :meth:`fit`, optional
-            Of known users and items; by default those that were learnt from.
-        users, items : "all", id or array-like of ids
-            Whose draws to keep, one byte per chain, draw, id and factor.
-        n_chains, n_draws : int
-        random_state : int, RandomState or None
-
-        Returns
-        -------
-        arviz.InferenceData (or DataTree)
-            Variables ``user_factors`` (chain, draw, user, factor) and ``item_factors``.
-        """
-        check_is_fitted(self, "models_")
-        check_whole("n_chains", n_chains, 1)
-        check_whole("n_draws", n_draws, 1)
-        rows, columns = self._positions(users, "user"), self._positions(items, "item")
-        observations = self._of_known(ratings)
-        with threads(self.n_jobs):
-            of_users, of_items = likelihood.chains(
-                self.model_, observations, n_chains, n_draws, seed_from(random_state), rows, columns
-            )
-        return to_arviz(
-            {"user_factors": of_users, "item_factors": of_items},
-            {"user_factors": ["user", "user_factor"], "item_factors": ["item", "item_factor"]},
-        )
 
     def _positions(self, ids: IdsLike, what: str) -> np.ndarray:
         if isinstance(ids, str) and ids == "all":

@@ -4,22 +4,20 @@ from typing import Any
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.ratings import Ratings
-from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel
-from ordinalrbm.estimators.validation import keep_parameters, settings_of
-from ordinalrbm.matrix import multinomial_learner
-from ordinalrbm.matrix.feature_priors import Tables
-from ordinalrbm.matrix.multinomial import MultinomialModel
-from ordinalrbm.matrix.multinomial_learner import MultinomialSettings
+from ordinalrbm.estimators.validation import keep_parameters
+from ordinalrbm.matrix.multinomial import Learner, MultinomialModel
 from ordinalrbm.matrix.prepare import Fitted, TrainingData
 from ordinalrbm.training.checkpoint import Checkpoints
+from ordinalrbm.training.loop import learn
 
 
 class MultinomialRBM(RatingModel):
-    """Multinomial restricted Boltzmann machine (Salakhutdinov, Mnih and Hinton 2007).
+    """Multinomial restricted Boltzmann machine (Salakhutdinov, Mnih and Hinton 2007), a baseline.
 
     Every rating is a softmax unit that knows nothing of the order of its labels, and every user has
-    binary factors; learnt by contrastive divergence. New users can be folded in, new items not.
+    binary factors; learnt by contrastive divergence with Adam. New users can be folded in, new items not,
+    and it does not explain its predictions.
 
     Parameters
     ----------
@@ -34,36 +32,23 @@ class MultinomialRBM(RatingModel):
         Passes over the ratings at most.
     patience : int, default=6
         Learning ends after so many epochs in a row of little gain for the held-out ratings.
-    learning_rate : float, default=0.002
-        Size of the steps (Adam).
     batch_size : int, default=200
         Users per update.
-    epochs_per_step : int, default=10
-        Contrastive divergence starts with one Gibbs step and takes one more after every so many
-        epochs; 0 keeps it at one.
-    weight_decay, bias_decay : float, default=8 and 2.5
-        Precisions of the Gaussian priors: of how the weights of an item's labels differ from each
-        other, and of how its biases differ from those of all items.
-    averaged_epochs : int, default=10
-        The model is an average over about so many of the last epochs, which takes out the noise of
-        sampling.
+    weight_decay : float, default=8
+        Precision of the Gaussian prior of how the weights of an item's labels differ from each other.
 
     Attributes
     ----------
     user_factors_ : (users, K) array
         Probability of each user's factors.
-    item_weights_, item_biases_ : (items, L, K) and (items, L) arrays
-        Weights and biases of each label's softmax unit.
 
     Examples
     --------
-    >>> import ordinalrbm as orbm
-    >>> users = ["ann", "ann", "bob", "bob", "cy", "cy", "cy", "di"]
-    >>> items = ["tea", "milk", "tea", "cake", "milk", "cake", "tea", "cake"]
-    >>> ratings = (users, items, [5, 1, 4, 2, 3, 5, 1, 4])
-    >>> model = orbm.MultinomialRBM(2, n_epochs=3, random_state=0).fit(ratings)
-    >>> model.predict_proba("ann", ["cake", "coffee"]).shape
-    (2, 5)
+    >>> import numpy as np, ordinalrbm as orbm
+    >>> users, items = np.divmod(np.arange(60), 6)
+    >>> model = orbm.MultinomialRBM(2, n_epochs=3).fit((users, items, 1 + (users + items) % 3))
+    >>> model.predict_proba(4, [1, 2, 99]).shape
+    (3, 3)
     """
 
     _kind, _model_type = "multinomial_rbm", MultinomialModel
@@ -80,37 +65,23 @@ class MultinomialRBM(RatingModel):
         verbose: bool = False,
         n_epochs: int = 150,
         patience: int = 6,
-        learning_rate: float = 0.002,
         batch_size: int = 200,
-        epochs_per_step: int = 10,
         weight_decay: float = 8.0,
-        bias_decay: float = 2.5,
-        averaged_epochs: int = 10,
         demand_factors: int = 64,
         validation_fraction: float = 0.05,
     ) -> None:
         keep_parameters(self, locals())
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
-        data = data.by_ids()
         assert isinstance(data.observations, Observations), "of one process"
-        settings = settings_of(MultinomialSettings, self, seed=seed)
-        return multinomial_learner.fit(data.observations, data.validation, settings, checkpoints)
-
-    def _in_order(
-        self, posterior: MultinomialModel, data: TrainingData, known: Ratings, fitted: Fitted
-    ) -> MultinomialModel:
-        return posterior  # it is learnt in the order of the ids
+        learner, writer = (
+            Learner(data.observations, data.validation, self, seed),
+            checkpoints.of("multinomial"),
+        )
+        interrupted = learn(learner, writer, self.n_epochs, verbose=self.verbose, watched="validation")
+        model = learner.model(learner.moving[-1], data.observations)
+        return Fitted([model], learner.stopping.best_epoch, learner.history, interrupted)
 
     def _set_ratings(self, known: Ratings) -> None:
         super()._set_ratings(known)
         self.user_factors_ = self.model_.factors
-        self.item_weights_, self.item_biases_ = self.model_.weights, self.model_.bias
-
-    def _fold_in(self, ratings: Observations, tables: Tables) -> None:
-        if ratings.n_columns > self.model_.n_columns:
-            raise DataError(
-                "MultinomialRBM cannot fold in new items, only new users; leave their ratings out, "
-                "or fit again with them."
-            )
-        super()._fold_in(ratings, tables)

@@ -113,7 +113,6 @@ def rating_parameters(estimator: Any, catalogue: Catalogue) -> dict[str, Any]:
     plain, default = plain_parameters(estimator), catalogue.default_scale
     plain["scale"] = None if estimator.scale is None or default is None else default.to_json()
     plain["item_scales"] = None  # JSON has no dictionaries from numbers
-    plain.pop("models", None)  # those of an ensemble are described by themselves
     return plain
 
 

@@ -267,9 +267,6 @@ class RatingModel(Serving, Carded, BaseEstimator):
     def _name_in_file(self, number: int) -> str:
         return str(number)
 
-    def _header(self) -> dict[str, Any]:
-        return {}
-
     def _read_models(self, stored: Stored, n_users: int, n_levels: np.ndarray) -> None:
         n_models = stored.whole("n_models", 1, len(stored.arrays))  # each has arrays
         parts = [stored.under(f"{number}.") for number in range(n_models)]
@@ -985,7 +982,7 @@ class RatingModel(Serving, Carded, BaseEstimator):
             arrays |= recency.to_arrays(known.times, among)
         arrays |= {"n_levels": seen.n_levels, **self._model_arrays()}
         arrays |= side_features.to_arrays(self._features) | self._demand_arrays(*counts)
-        header |= {"model": self._kind, "n_models": len(self.models_), **self._header()}
+        header |= {"model": self._kind, "n_models": len(self.models_)}
         header |= side_features.to_header(self._features)
         if shared is not None:
             of_all = shared.of_all(arrays) | self._demand_arrays(*map(among.summed, counts))

@@ -66,9 +66,6 @@ def of_ratings(model: Any) -> Summary:
         f"{type(model).__name__}, learnt from {seen.n_entries:,} ratings of {known.n_items:,} items by "
         f"{known.n_users:,} users ({seen.density:.1%} of all pairs)."
     ]
-    if hasattr(model, "shares_"):
-        members = zip(model.estimators_, model.shares_, strict=True)
-        lines.append(f"Members: {', '.join(f'{type(one).__name__} {share:.0%}' for one, share in members)}.")
     shares = marginal(known)
     by_frequencies = float(shares @ np.log(shares))
     return _summary(model, tuple(lines), "The items with most ratings:", table, by_frequencies, "rating")
@@ -79,7 +76,7 @@ def _summary(
 ) -> Summary:
     history, best = model.history_, model.best_epoch_
     held_out = history.loc[history["epoch"] <= best, "validation"].dropna()
-    validation = float(held_out.iloc[-1]) if len(held_out) and "model" not in history else np.nan
+    validation = float(held_out.iloc[-1]) if len(held_out) else np.nan
     middle = [f"Epochs of learning: {len(history)}; the model is that of epoch {best}."]
     if not np.isnan(validation + by_frequencies):
         middle.append(

@@ -19,7 +19,7 @@ Settings = TypeVar("Settings")
 _WHOLE: dict[str, tuple[int, int | None]] = {
     **dict.fromkeys(("n_factors", "n_user_factors", "n_epochs", "patience", "n_draws"), (1, None)),
     "averaged_epochs": (1, None),
-    **dict.fromkeys(("n_item_factors", "epochs_per_step"), (0, None)),
+    "n_item_factors": (0, None),
     "units_per_factor": (1, MOST_UNITS),
     "response_styles": (1, MOST_STYLES),
     "gibbs_steps": (1, 2**16),
@@ -31,7 +31,6 @@ _LARGEST_PRECISION = 1e15
 # Real numbers, from 0 to below so much.
 _REAL = {
     "weight_decay": _LARGEST_PRECISION,
-    "bias_decay": _LARGEST_PRECISION,
     "background_decay": _LARGEST_PRECISION,
     "memory": 1.0,
     "validation_fraction": 0.5,

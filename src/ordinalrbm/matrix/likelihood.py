@@ -1,15 +1,12 @@
-"""The paper's matrix model over all ratings, without mean-field: its draws, and log P(ratings).
+"""log P(ratings) of the paper's matrix model.
 
 With the utilities integrated out, factors h of all rows and g of all columns have the unnormalised
 probability
 
     log P*(h, g) = Σ_d γ·h_d + Σ_i ξ·g_i + Σ_di μ_di²/2,     log P(v | h, g) = Σ_di log[Φ(b) − Φ(a)]
 
-with the sums over the rated cells. Chains draw the rows' factors given the columns' and the other
-way round, with the kernels that learn the model. Many chains at once are one matrix with as many
-copies of the ratings along its diagonal.
-
-Log-likelihoods are those of all ratings together, or of one side's given the other side's factors.
+with the sums over the rated cells. Log-likelihoods are those of all ratings together, or of one
+side's given the other side's factors.
 
 They are exact, by enumeration: given the factors of the columns, rows are independent, so that the sum
 over all factors is one over the states of one side, of a product of small sums. Beyond that, by
@@ -19,174 +16,18 @@ annealed importance sampling (Neal 2001).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, logsumexp
+from scipy.sparse import csr_array
+from scipy.special import expit, log_ndtr, logsumexp, ndtri_exp
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import annealing, gibbs, normal_reference
-from ordinalrbm.engine.side import Batch
+from ordinalrbm.engine import annealing, normal_reference
 from ordinalrbm.errors import DataError
-from ordinalrbm.matrix.model import Half, MatrixModel, column_side, row_side
+from ordinalrbm.matrix.model import MatrixModel, column_side, row_side
 from ordinalrbm.matrix.predict import bounds
 from ordinalrbm.vector.likelihood import Estimate, log_mean, ratio
-
-# Sweeps before draws are kept.
-BURN_IN = 100
-# Sweeps from fair coins to ratings that the model makes up.
-FREE_STEPS = 500
-
-
-class Factors(NamedTuple):
-    """Drawn factors of rows and of columns, one byte each."""
-
-    rows: np.ndarray
-    columns: np.ndarray
-
-
-def repeated(model: MatrixModel, observations: Observations, n: int) -> tuple[MatrixModel, Observations]:
-    """Model and ratings n times along the diagonal of a larger matrix."""
-
-    def columns(half: Half, n_rows: int) -> Half:
-        wider = half.with_columns(lambda part: np.tile(part, (n, *(1,) * (part.ndim - 1))))
-        return wider._replace(factors=np.full((n * n_rows, half.n_factors), 0.5, np.float32))
-
-    copies = np.arange(n)
-    starts = observations.row_start[:-1] + observations.n_entries * copies[:, None]
-    column = observations.column + (observations.n_columns * copies[:, None]).astype(np.int32)
-    n_levels = np.tile(observations.n_levels, n)
-    wide = Observations(
-        row_start=np.append(starts.reshape(-1), observations.n_entries * n),
-        column=column.reshape(-1),
-        level=np.tile(observations.level, n),
-        n_levels=n_levels,
-    )
-    halves = (columns(model.by_rows, observations.n_rows), columns(model.by_columns, observations.n_columns))
-    return MatrixModel(*halves, n_levels), wide
-
-
-class Gibbs:
-    """A chain over all factors, which are moved in place; if it is clamped, ratings are given."""
-
-    def __init__(
-        self, model: MatrixModel, observations: Observations, factors: Factors, seed: int, *, is_clamped: bool
-    ) -> None:
-        self.model, self.observations, self.factors = model, observations, factors
-        self.transposed = observations.transpose()
-        self.offset = np.empty(observations.n_entries, dtype=np.float32)
-        self.seed, self.n_sweeps = seed, 0
-        self.move = gibbs.clamped_sweep if is_clamped else gibbs.free_sweep
-
-    def sweep(self, model: MatrixModel | None = None) -> None:
-        model = model or self.model
-        own, other = model.by_rows, model.by_columns
-        held = other._replace(factors=self.factors.columns.astype(np.float32))
-        side = row_side(model._replace(by_columns=held), self.observations, self.offset)
-        self.move(side, self.factors.rows, Batch(0, side.n_rows, self.seed, self._counter(), 1))
-        if not other.n_factors:
-            return
-        held = own._replace(factors=self.factors.rows.astype(np.float32))
-        side = column_side(model._replace(by_rows=held), self.transposed, self.offset)
-        self.move(side, self.factors.columns, Batch(0, side.n_rows, self.seed, self._counter(), 1))
-
-    def _counter(self) -> int:
-        self.n_sweeps += 1
-        return self.n_sweeps
-
-
-def shares(model: MatrixModel, observations: Observations, factors: Factors) -> np.ndarray:
-    """Part of each rating's mean utility that the factors make, in float64."""
-    row = observations.cells().row
-    column = observations.column
-    total = np.zeros(observations.n_entries)
-    for half, drawn, of_weight, of_factor in (
-        (model.by_rows, factors.rows, column, row),
-        (model.by_columns, factors.columns, row, column),
-    ):
-        for k in range(half.n_factors):  # one factor after the other: no (ratings, K) table
-            total += half.weights[of_weight, k].astype(np.float64) * drawn[of_factor, k]
-    return total
-
-
-def plain_means(model: MatrixModel, observations: Observations) -> np.ndarray:
-    """Mean utility of each rating where no factor is on."""
-    row = observations.cells().row
-    bias = model.by_rows.bias.astype(np.float64)[observations.column]
-    return bias + model.by_columns.bias.astype(np.float64)[row]
-
-
-def _thresholds(model: MatrixModel, observations: Observations) -> Iterator[np.ndarray]:
-    """Thresholds of each rating's own row and column, the lowest first; ∞ beyond its scale."""
-    row = observations.cells().row
-    column, n_levels = observations.column, observations.n_levels[observations.column]
-    at = model.column_cutpoints[column, 0] + model.row_cutpoints[row, 0]
-    for m in range(int(n_levels.max(initial=1)) - 1):
-        if m:
-            at = at + np.exp(model.column_cutpoints[column, m] + model.row_cutpoints[row, m])
-        yield np.where(m < n_levels - 1, at, np.inf)
-
-
-def sample_levels(model: MatrixModel, cells: Observations, seed: int, n_steps: int) -> np.ndarray:
-    """Levels of all cells, drawn together from the model; those that the cells have do not count.
-
-    The chain starts with fair coins.
-    """
-    rng = np.random.default_rng(seed)
-    factors = random_factors(model, rng)
-    chain = Gibbs(model, cells, factors, seed, is_clamped=False)
-    for _ in range(n_steps):
-        chain.sweep()
-    utility = plain_means(model, cells) + shares(model, cells, factors)
-    utility += rng.normal(size=utility.size)
-    level = np.zeros(utility.size, dtype=cells.level.dtype)
-    for at in _thresholds(model, cells):
-        level += utility > at
-    return level
-
-
-def random_factors(model: MatrixModel, rng: np.random.Generator) -> Factors:
-    return Factors(
-        *(
-            rng.integers(0, 2, size=half.factors.shape, dtype=np.uint8)
-            for half in (model.by_rows, model.by_columns)
-        )
-    )
-
-
-def chains(
-    model: MatrixModel,
-    observations: Observations,
-    n_chains: int,
-    n_draws: int,
-    seed: int,
-    rows: np.ndarray,
-    columns: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """(chain, draw, row, factor) and (chain, draw, column, factor) draws given the ratings.
-
-    The first chain starts with every factor off, the second with every factor on, the others at
-    random: chains that have met in spite of that have forgotten their start.
-    """
-    rng = np.random.default_rng(seed)
-    wide, ratings = repeated(model, observations, n_chains)
-    factors = random_factors(wide, rng)
-    sizes = observations.n_rows, observations.n_columns
-    by_chain = [part.reshape(n_chains, n, -1) for part, n in zip(factors, sizes, strict=True)]
-    for part in by_chain:
-        part[:2] = np.arange(2)[:n_chains, None, None]
-    chain = Gibbs(wide, ratings, factors, seed, is_clamped=True)
-    for _ in range(BURN_IN):
-        chain.sweep()
-    kept: list[list[np.ndarray]] = [[], []]
-    for _ in range(n_draws):
-        chain.sweep()
-        for draws, part, which in zip(kept, by_chain, (rows, columns), strict=True):
-            draws.append(part[:, which])  # a copy
-    of_rows, of_columns = (np.stack(draws, axis=1) for draws in kept)
-    return of_rows, of_columns
-
 
 # Ratings times states of all factors that are looked at.
 MAX_WORK = 2.0**30
@@ -241,12 +82,13 @@ class _Facing(NamedTuple):
 
 def _facing(model: MatrixModel, observations: Observations) -> _Facing:
     by_rows, by_columns = model.by_rows, model.by_columns
+    row, column = observations.cells().row, observations.column.astype(np.intp)
     return _Facing(
-        observations.cells().row,
-        observations.column.astype(np.intp),
+        row,
+        column,
         observations.n_rows,
         observations.n_columns,
-        plain_means(model, observations),
+        by_rows.bias.astype(np.float64)[column] + by_columns.bias.astype(np.float64)[row],
         *bounds(model, observations.cells()),
         by_rows.weights.astype(np.float64),
         by_rows.factor_bias.astype(np.float64),
@@ -386,44 +228,68 @@ def annealed(
     model: MatrixModel, observations: Observations, seed: int, n_temperatures: int, n_chains: int
 ) -> Estimate:
     """Estimate of the log-likelihood of all ratings together, by chains over all factors."""
-    seeds = _seeds(seed)
+    facing, path = _facing(model, observations), np.linspace(0.0, 1.0, n_temperatures + 1)
     given, alone = (
-        log_mean(_weights(model, observations, seeds[clamped], n_temperatures, n_chains, clamped))
-        for clamped in (True, False)
+        log_mean(_log_weights(facing, path, n_chains, np.random.default_rng(own_seed), is_clamped))
+        for is_clamped, own_seed in zip((True, False), _seeds(seed), strict=True)
     )
-    mean = plain_means(model, observations)
-    low, high = bounds(model, observations.cells())
-    return ratio(normal_reference.log_mass(low - mean, high - mean).sum(), given, alone)
+    levels = normal_reference.log_mass(facing.low - facing.mean, facing.high - facing.mean)
+    return ratio(levels.sum(), given, alone)
 
 
-def _weights(
-    model: MatrixModel,
-    observations: Observations,
-    seed: int,
-    n_temperatures: int,
-    n_chains: int,
-    is_clamped: bool,
+def _log_weights(
+    facing: _Facing, path: np.ndarray, n_chains: int, rng: np.random.Generator, is_clamped: bool
 ) -> np.ndarray:
-    """(chains,) log weights along a path from no weights at all to those of the model."""
-    wide, ratings = repeated(model, observations, n_chains)
-    rng = np.random.default_rng(seed)
-    factors = Factors(
-        *(
-            (rng.random((n, half.n_factors)) < expit(half.factor_bias)).astype(np.uint8)
-            for n, half in ((ratings.n_rows, wide.by_rows), (ratings.n_columns, wide.by_columns))
+    """(chains,) log weights along a path from no weights at all to those of the model.
+
+    Given the utilities of the ratings, all factors are independent, and given the factors, all utilities.
+    """
+    of_rows, of_columns = facing.weights[facing.column], facing.other_weights[facing.row]
+    mean, low, high = (part[:, None] for part in (facing.mean, facing.low, facing.high))
+    total, utility = np.zeros(n_chains), np.zeros((facing.row.size, n_chains))
+    for old, new in itertools.pairwise(path):
+        share = _factor_share(facing.row, facing.n_rows, of_rows, facing.factor_bias, old * utility, rng)
+        share += _factor_share(
+            facing.column, facing.n_columns, of_columns, facing.other_bias, old * utility, rng
         )
-    )
-    chain = Gibbs(wide, ratings, factors, seed, is_clamped=is_clamped)
-    mean, (low, high) = plain_means(wide, ratings), bounds(wide, ratings.cells())
-    total = np.zeros(n_chains)
-    for old, new in itertools.pairwise(np.linspace(0.0, 1.0, n_temperatures + 1)):
-        share = shares(wide, ratings, factors)
         before, after = mean + old * share, mean + new * share
-        change = 0.5 * (after - before) * (after + before)
+        change, utility = 0.5 * (after - before) * (after + before), after
         if is_clamped:
             change += normal_reference.log_mass(low - after, high - after)
             change -= normal_reference.log_mass(low - before, high - before)
-        total += change.reshape(n_chains, -1).sum(axis=1)
-        by_rows, by_columns = (half._replace(weights=np.float32(new) * half.weights) for half in wide[:2])
-        chain.sweep(wide._replace(by_rows=by_rows, by_columns=by_columns))
+            utility = utility + _truncated_normal(low - after, high - after, rng)
+        else:
+            utility = utility + rng.standard_normal(utility.shape)
+        total += change.sum(axis=0)
     return total
+
+
+def _factor_share(
+    place: np.ndarray,
+    n_places: int,
+    weights: np.ndarray,
+    bias: np.ndarray,
+    utility: np.ndarray,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """(ratings, chains): what factors of rows, or of columns, add to the means of their ratings.
+
+    They are drawn given the utilities. ``place`` is the row of each rating, and ``weights`` what it weighs
+    each factor.
+    """
+    of_place = csr_array((np.ones(place.size), (place, np.arange(place.size))), (n_places, place.size))
+    share = np.zeros(utility.shape)
+    for k in range(bias.size):  # one factor after the other: no table of ratings, factors and chains
+        chance = expit(bias[k] + of_place @ (weights[:, k, None] * utility))
+        share += weights[:, k, None] * (rng.random(chance.shape) < chance)[place]
+    return share
+
+
+def _truncated_normal(low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draws of a standard normal between bounds, by inversion in the tail that has the digits."""
+    mirrored = low + high > 0
+    low, high = np.where(mirrored, -high, low), np.where(mirrored, -low, high)
+    uniform = 1.0 - rng.random(low.shape)
+    chance = np.logaddexp(log_ndtr(low) + np.log1p(-uniform), log_ndtr(high) + np.log(uniform))
+    draw = np.clip(ndtri_exp(chance), low, high)
+    return np.where(mirrored, -draw, draw)

@@ -1,4 +1,4 @@
-"""The multinomial restricted Boltzmann machine (Salakhutdinov, Mnih and Hinton 2007).
+"""The multinomial restricted Boltzmann machine (Salakhutdinov, Mnih and Hinton 2007): model and learner.
 
 Every answer is a softmax unit that knows nothing of the order of its levels; every row has K
 binary factors h and only the columns it has answered:
@@ -7,68 +7,64 @@ binary factors h and only the columns it has answered:
 
 Counting factors from their middle makes b the bias at an undecided h. It is the same model as with h in the
 product, and easier to learn: a weight then turns the preference of a row without shifting that of all.
+
+It is learnt by contrastive divergence. Answers are the ones in a sparse matrix of rows by units, one unit
+for each level of each column, so that what units and factors tell each other are products with it.
 """
 
 from __future__ import annotations
 
+import time
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-import pandas as pd
-from numba import prange
 from scipy.sparse import csr_array
-from scipy.special import expit
+from scipy.special import expit, softmax
 
-from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.engine.normal import single
-from ordinalrbm.engine.thresholds import dot
+from ordinalrbm.data.observations import Cells, Observations, count_levels
 from ordinalrbm.errors import DataError
-from ordinalrbm.matrix.explain import cells_of, effects_of_copies
 from ordinalrbm.matrix.feature_priors import Tables
-from ordinalrbm.matrix.predict import probabilities
-from ordinalrbm.matrix.protocol import AddScores, Backend, ExplainedCell, UtilityModel
-from ordinalrbm.runtime.jit import compiled, inlined
+from ordinalrbm.matrix.predict import log_probability, set_products
+from ordinalrbm.matrix.protocol import AddScores, Backend, ExplainedCell
+from ordinalrbm.matrix.variational_learner import Record
 from ordinalrbm.storage.reader import Stored
+from ordinalrbm.training import state as states
+from ordinalrbm.training.schedule import EarlyStopping
 
 f32 = np.float32
-_ZERO, _HALF = f32(0.0), f32(0.5)
-# Nothing on an item's scale is impossible, however sure a model may be.
-_SMALLEST = 1e-12
+# A column's marginals are learnt from its own answers and so many of the whole table.
+_PSEUDO_ANSWERS = 5.0
+_FIRST_WEIGHT = 0.01
+_BIAS_DECAY = 2.5  # precision of the prior of how biases differ from those of the whole table
+# Adam's: no step is much larger than the rate, so that learning does not diverge.
+_RATE, _FIRST_DECAY, _SECOND_DECAY, _EPSILON = 0.002, 0.9, 0.999, 1e-8
+# Contrastive divergence takes one more Gibbs step after so many epochs; the model is an average of about
+# as many of the last, which takes out the noise of sampling.
+_EPOCHS_PER_STEP = _AVERAGED_EPOCHS = 10
+_NO_ROWS = np.zeros((0, 0), dtype=f32)
+_WORTHWHILE = 1e-4  # a rise of the mean log probability that is worth waiting for
 
 
 class MultinomialModel(NamedTuple):
-    """Parameters, and the factors of the rows that were learnt from.
+    """Parameters, and the factors of the rows that were learnt from."""
 
-    Levels beyond a column's own have zero weights and are never predicted.
-    """
-
-    weights: np.ndarray  # (N, L, K) float32, w
-    bias: np.ndarray  # (N, L) float32, b
+    units: np.ndarray  # (N, L, 1 + K) float32, b and w of each level; unused beyond a column's own
     factor_bias: np.ndarray  # (K,) float32, γ
     n_levels: np.ndarray  # (N,) int32
     factors: np.ndarray  # (D, K) float32, P(h = 1 | v) of each row
-    share: float = 1.0  # the model's part in what several of them predict together
+    share: float = 1.0  # it predicts alone
 
     @classmethod
     def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> MultinomialModel:
         """The model of a file whose columns are on scales of so many levels."""
-        n_columns, most = n_levels.size, int(n_levels.max())
-        weights = stored.parameter("weights", f32, (n_columns, most, None))
-        n_factors = weights.shape[2]
-        return cls(
-            weights=weights,
-            bias=stored.parameter("bias", f32, (n_columns, most)),
-            factor_bias=stored.parameter("factor_bias", f32, (n_factors,)),
-            n_levels=n_levels,
-            factors=stored.parameter("factors", f32, (n_rows, n_factors)),
-            share=float(stored.checked_array("share", np.float64, (1,), 0.0, 1.0)[0]),
-        )
+        factor_bias = stored.parameter("factor_bias", f32, (None,))
+        shape = n_levels.size, int(n_levels.max()), 1 + factor_bias.size
+        factors = stored.parameter("factors", f32, (n_rows, factor_bias.size), 0.0, 1.0)
+        return cls(stored.parameter("units", f32, shape), factor_bias, n_levels, factors)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        arrays = self._asdict() | {"share": np.array([self.share])}
-        del arrays["n_levels"]
-        return arrays
+        return {"units": self.units, "factor_bias": self.factor_bias, "factors": self.factors}
 
     @property
     def models(self) -> list[MultinomialModel]:
@@ -80,46 +76,45 @@ class MultinomialModel(NamedTuple):
 
     @property
     def n_columns(self) -> int:
-        return len(self.bias)
+        return len(self.units)
 
     @property
     def most_levels(self) -> int:
-        return self.bias.shape[1]
+        return self.units.shape[1]
 
     def with_unknown(self, counts: np.ndarray | None = None, n_levels: int | None = None) -> MultinomialModel:
         """With the average column on its scale, and a row that has said nothing."""
         levels = self.most_levels if n_levels is None else n_levels
-        weights, bias = self.typical_column(levels, None if n_levels is None else counts)
         return self._replace(
-            weights=np.concatenate([self.weights, weights[None]]),
-            bias=np.concatenate([self.bias, bias[None]]),
+            units=np.concatenate([self.units, self._typical_column(levels, counts)[None]]),
             n_levels=np.append(self.n_levels, levels).astype(self.n_levels.dtype),
             factors=np.vstack([self.factors, expit(self.factor_bias)]),
         )
 
-    def typical_column(
-        self, n_levels: int, counts: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Weights and biases of an unknown column: the mean of those on its scale.
-
-        Where no column is on it, all levels are equally likely.
-        """
+    def _typical_column(self, n_levels: int, counts: np.ndarray | None = None) -> np.ndarray:
+        """The mean of the columns on this scale; where there is none, all levels are equally likely."""
         alike = self.n_levels == n_levels
-        if not alike.any():
-            return np.zeros_like(self.weights[0]), np.zeros_like(self.bias[0])
         if counts is not None and counts[alike[: counts.size]].any():
             alike = alike[: counts.size] * counts  # each counted as often as it was answered
-        return mean_of(self.weights, alike), mean_of(self.bias, alike)
+        return np.einsum("i,ilk->lk", alike / max(alike.sum(), 1), self.units[: alike.size]).astype(f32)
 
     def reordered(self, rows: np.ndarray, columns: np.ndarray, n_levels: np.ndarray) -> MultinomialModel:
-        known = self.with_unknown()
-        weights, bias = known.weights[columns], known.bias[columns]
-        return self._replace(weights=weights, bias=bias, n_levels=n_levels, factors=known.factors[rows])
+        units = np.zeros((columns.size, n_levels.max(initial=1), self.units.shape[2]), dtype=f32)
+        units[columns >= 0, : self.most_levels] = self.units[columns[columns >= 0]]
+        for levels in np.unique(n_levels[columns < 0]):
+            alike = (columns < 0) & (n_levels == levels)
+            units[alike, : self.most_levels] = self._typical_column(levels)
+        factors = np.vstack([self.factors, expit(self.factor_bias)])[rows]
+        return self._replace(units=units, n_levels=n_levels, factors=factors)
 
     def with_newcomers(
         self, known: Observations, ratings: Observations, tables: Tables, backend: Backend
     ) -> MultinomialModel:
-        """New rows alone: there is nothing that new columns could be inferred from."""
+        if ratings.n_columns > self.n_columns:
+            raise DataError(
+                "MultinomialRBM cannot fold in new items, only new users; leave their ratings out, "
+                "or fit again with them."
+            )
         new = ratings.take_rows(np.arange(self.n_rows, ratings.n_rows))
         return self._replace(factors=np.vstack([self.factors, self.expected_factors(new)]))
 
@@ -131,138 +126,157 @@ class MultinomialModel(NamedTuple):
     ) -> list[MultinomialModel]:
         return [self._replace(factors=self.expected_factors(ratings))]
 
-    def expected_factors(self, observations: Observations) -> np.ndarray:
+    def expected_factors(self, answers: Observations) -> np.ndarray:
         """(rows, K): P(h = 1 | v) of rows with these answers."""
-        return expected_factors(Parameters(self.weights, self.bias, self.factor_bias), observations)
+        return self.factors_of(_chosen(answers, answers.level, self.most_levels))
+
+    def factors_of(self, chosen: csr_array) -> np.ndarray:
+        return expit(self.factor_bias + (chosen @ self.units.reshape(-1, self.units.shape[2]))[:, 1:])
+
+    def level_probabilities(self, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+        """(cells, L): P(v | h) of cells with the factors of their rows."""
+        levels, column = np.arange(self.most_levels, dtype=np.int32), column.astype(np.int32)
+        unit = column[:, None] * np.int32(levels.size) + levels
+        each, logits = row.astype(np.int32).repeat(levels.size), np.empty(unit.size)
+        units = self.units.reshape(-1, self.units.shape[2])
+        set_products(_facing_units(self.factors, 0.0), units, each, unit.ravel(), logits)
+        exists = levels < self.n_levels[column, None]
+        return softmax(np.where(exists, logits.reshape(unit.shape), -np.inf), axis=1)
 
     def add_probabilities(self, cells: Cells, total: np.ndarray) -> None:
-        found = np.zeros((cells.row.size, self.most_levels), dtype=f32)
-        row, column = (part.astype(np.int32) for part in cells[:2])
-        _predict(row, column, self.factors, self.weights, self.bias, self.n_levels, found)
-        shares = found / found.sum(axis=1, keepdims=True, dtype=np.float64)
-        exists = np.arange(found.shape[1]) < self.n_levels[cells.column, None]
-        total[:, : found.shape[1]] += self.share * np.where(exists, np.maximum(shares, _SMALLEST), 0.0)
+        total[:, : self.most_levels] += self.level_probabilities(cells.row, cells.column)
 
     def liking(self, lowest: np.ndarray) -> None:
         return None
 
     def scorer(self, worth: np.ndarray) -> AddScores:
-        return partial(self._add_scores, worth)
+        return partial(self._add_scores, worth - worth[:, :1])
 
     def _add_scores(self, worth: np.ndarray, rows: np.ndarray, scores: np.ndarray) -> None:
-        n = worth.shape[0]
-        _add_worth(
-            self.factors[rows],
-            self.weights[:n],
-            self.bias[:n],
-            self.n_levels[:n],
-            worth.astype(f32),
-            f32(self.share),
-            scores,
-        )
+        n, width = worth.shape
+        for place, row in enumerate(rows):
+            chances = self.level_probabilities(np.full(n, row), np.arange(n))
+            scores[place] += (chances[:, :width] * worth).sum(axis=1)
 
-    def rating_effects(self, cell: ExplainedCell) -> tuple[float, np.ndarray]:
-        """The row with all these answers, and again without each of them."""
-        added = self.weights[cell.columns, cell.levels].astype(np.float64)
-        activation = self.factor_bias + added.sum(axis=0)
-        factors = expit(np.vstack([activation, activation - added]))
-        return effects_of_copies(self._replace(factors=factors.astype(f32)), cell)
+    def rating_effects(self, cell: ExplainedCell) -> NoReturn:
+        raise DataError("MultinomialRBM does not explain its predictions; explain those of OrdinalMF.")
 
-    def factor_contributions(self, row: int, column: int) -> pd.DataFrame:
-        """What each factor adds to the expected level, the others as they are."""
-        own, usual = self.factors[row], self.factors.mean(axis=0)
-        each = np.where(np.eye(own.size, dtype=bool), usual, own)
-        these = self._replace(factors=np.vstack([own, each]).astype(f32))
-        distribution = probabilities([these], cells_of(column, own.size + 1))
-        expected = distribution @ np.arange(distribution.shape[1])
-        added = expected[0] - expected[1:]
-        return pd.DataFrame({"factor": np.arange(own.size), "value": own, "contribution": added})
+    def factor_contributions(self, row: int, column: int) -> NoReturn:
+        raise NotImplementedError("rating_effects() is asked first, and says so")
 
-    def with_utilities(self) -> UtilityModel:
+    def with_utilities(self) -> NoReturn:
         raise DataError("MultinomialRBM predicts on the cores only; set device='cpu'.")
 
 
-def mean_of(part: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Weighted mean over the first columns, without a copy: weights may be half of the memory."""
-    lines = part[: counts.size].reshape(counts.size, -1)
-    mean = np.einsum("i,ij->j", (counts / counts.sum()).astype(part.dtype), lines)
-    return mean.reshape(part.shape[1:])
+def _chosen(answers: Observations, level: np.ndarray, most_levels: int) -> csr_array:
+    """(rows, N · L): a one for each answer, at the unit of its level."""
+    ones, unit = np.ones(level.size, dtype=f32), answers.column * most_levels + level
+    return csr_array((ones, unit, answers.row_start), shape=(answers.n_rows, answers.n_columns * most_levels))
 
 
-class Parameters(NamedTuple):
-    """What is learnt; also the shape of a gradient and of Adam's moments."""
-
-    weights: np.ndarray
-    bias: np.ndarray
-    factor_bias: np.ndarray
+def _facing_units(factors: np.ndarray, first: float) -> np.ndarray:
+    """Factors from their middle, as weights face them; ``first`` is what faces the biases."""
+    return np.pad(factors.astype(f32) - f32(0.5), ((0, 0), (1, 0)), constant_values=first)
 
 
-def expected_factors(parameters: Parameters, observations: Observations) -> np.ndarray:
-    """P(h = 1 | v) of every row."""
-    factors = np.empty((observations.n_rows, parameters.factor_bias.size), dtype=f32)
-    _expect_factors(observations.row_start, observations.column, observations.level, parameters, factors)
-    return factors
+def gradient(
+    model: MultinomialModel, answers: Observations, gibbs_steps: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Expectations given the answers minus those after some Gibbs steps, summed over the model's rows."""
+    row, column, level = answers.cells()
+    seen = fantasy = _chosen(answers, level, model.most_levels)
+    given = expected = model.factors
+    for _ in range(gibbs_steps):
+        drawn = model._replace(factors=rng.random(expected.shape) < expected)
+        below = np.cumsum(drawn.level_probabilities(row, column), axis=1) <= rng.random((row.size, 1))
+        level = np.minimum(below.sum(axis=1), answers.n_levels[column] - 1)
+        fantasy = _chosen(answers, level, model.most_levels)
+        expected = model.factors_of(fantasy)
+    uphill = seen.T @ _facing_units(given, 1.0) - fantasy.T @ _facing_units(expected, 1.0)
+    return uphill.reshape(model.units.shape), (given - expected).sum(axis=0)
 
 
-@compiled(parallel=True)
-def _expect_factors(row_start, column, level, parameters, factors):
-    for row in prange(factors.shape[0]):
-        entries = slice(row_start[row], row_start[row + 1])
-        factor_probabilities(parameters, column[entries], level[entries], factors[row])
+class Learner:
+    """Learns a model; ``settings`` is the estimator, whose parameters they are."""
+
+    schedule = None  # it does not diverge
+
+    def __init__(self, observations: Observations, validation: Cells | None, settings: Any, seed: int):
+        self.observations, self.validation = observations, validation
+        self.settings, self.seed = settings, seed
+        counts = count_levels(observations)
+        of_all, size = counts.sum(axis=0) + 1.0, (*counts.shape, 1 + settings.n_factors)
+        self.usual_bias = _centred_log(of_all / of_all.sum())
+        self.start = f32(_FIRST_WEIGHT) * np.random.default_rng(seed).standard_normal(size, dtype=f32)
+        self.start[:, :, 0] = _centred_log(counts + _PSEUDO_ANSWERS * of_all / of_all.sum())
+        line = np.append(self.start, np.zeros(settings.n_factors, dtype=f32))
+        # Units, then factor biases, each in one line: the parameters, Adam's two moments, the average of
+        # the last epochs, and the best of these.
+        self.moving = [line, *(np.zeros_like(line) for _ in range(3)), line.copy()]
+        self.stopping = EarlyStopping(settings.patience, _WORTHWHILE)
+        self.history: list[Record] = []
+        self.started = time.perf_counter()
+
+    @property
+    def has_model(self) -> bool:
+        return self.stopping.best_epoch > 0
+
+    def goes_on(self) -> bool:
+        return len(self.history) < self.settings.n_epochs and not self.stopping.is_over
+
+    def epoch(self) -> None:
+        """One pass over the rows, and a look at the validation ratings."""
+        number, (parameters, _, _, average, best) = len(self.history) + 1, self.moving
+        self._pass(number)
+        average += (parameters - average) / f32(min(number, _AVERAGED_EPOCHS))
+        value = np.nan
+        if self.validation is not None:
+            model = self.model(average, self.observations)
+            value = float(log_probability([model], self.validation).mean())
+        self.history.append(Record(number, value, time.perf_counter() - self.started))
+        if self.stopping.after(value):
+            best[:] = average
+
+    def _pass(self, epoch: int) -> None:
+        """A step of Adam for each batch of rows, which are in random order."""
+        n_rows, size = self.observations.n_rows, self.settings.batch_size
+        parameters, first, second, _, _ = self.moving
+        rng, starts = np.random.default_rng([self.seed, epoch]), np.arange(0, n_rows, size)
+        for number, start in enumerate(rng.permutation(starts), 1 + (epoch - 1) * starts.size):
+            answers = self.observations.take_rows(np.arange(start, min(start + size, n_rows)))
+            model = self.model(parameters, answers)
+            of_units, of_factors = gradient(model, answers, 1 + (epoch - 1) // _EPOCHS_PER_STEP, rng)
+            slope = np.append(of_units - self.prior_slope(model, answers), of_factors)
+            first += f32(1.0 - _FIRST_DECAY) * (slope - first)
+            second += f32(1.0 - _SECOND_DECAY) * (slope * slope - second)
+            rate = _RATE * np.sqrt(1.0 - _SECOND_DECAY**number) / (1.0 - _FIRST_DECAY**number)
+            parameters += f32(rate) * first / (np.sqrt(second) + f32(_EPSILON))
+
+    def prior_slope(self, model: MultinomialModel, answers: Observations) -> np.ndarray:
+        """How fast the priors fall, where each answer has its share of the prior of its column."""
+        share = answers.column_counts / np.maximum(self.observations.column_counts, 1)
+        exists = np.arange(model.most_levels) < model.n_levels[:, None]
+        mean = np.einsum("ilk,il->ik", model.units, exists / exists.sum(axis=1, keepdims=True))
+        away = f32(self.settings.weight_decay) * (model.units - mean[:, None])
+        away[:, :, 0] = f32(_BIAS_DECAY) * (model.units[:, :, 0] - self.usual_bias)
+        return away * share[:, None, None].astype(f32)
+
+    def model(self, line: np.ndarray, answers: Observations) -> MultinomialModel:
+        units, factor_bias = np.split(line, [self.start.size])  # which are views
+        model = MultinomialModel(units.reshape(self.start.shape), factor_bias, answers.n_levels, _NO_ROWS)
+        return model._replace(factors=model.expected_factors(answers))
+
+    def state(self) -> states.State:
+        return {**states.flatten("moving", self.moving), **states.flatten_history(self.history)}
+
+    def restore(self, state: states.State) -> None:
+        unwatched = ("validation",) if self.validation is None else ()
+        history = states.unflatten_history(state, Record, unwatched=unwatched)
+        self.moving = states.unflatten("moving", state, self.moving)
+        self.stopping.replay(line.validation for line in history)
+        self.history, self.started = history, states.virtual_start_time(history)
 
 
-@inlined
-def factor_probabilities(parameters, column, level, probability):
-    """Fill in P(h = 1 | v) of a row with these answers."""
-    for k in range(probability.size):
-        probability[k] = parameters.factor_bias[k]
-    for e in range(column.size):
-        weights = parameters.weights[column[e], level[e]]
-        for k in range(probability.size):
-            probability[k] += weights[k]
-    for k in range(probability.size):
-        probability[k] = single.logistic(probability[k])
-
-
-@inlined
-def level_weights(weights, bias, centred, n_levels, weight):
-    """Weight of each level in a column's softmax, the largest being one; returns their sum."""
-    highest = f32(-np.inf)
-    for level in range(n_levels):
-        weight[level] = bias[level] + dot(weights[level], centred)
-        highest = max(highest, weight[level])
-    total = _ZERO
-    for level in range(n_levels):
-        weight[level], _ = single.exp_and_complement(weight[level] - highest)
-        total += weight[level]
-    return total
-
-
-@compiled(parallel=True)
-def _predict(rows, columns, factors, weights, bias, n_levels, result):
-    for cell in prange(rows.size):
-        _predict_cell(rows[cell], columns[cell], factors, weights, bias, n_levels, result[cell])
-
-
-@inlined
-def _predict_cell(row, column, factors, weights, bias, n_levels, result):
-    centred = factors[row] - _HALF
-    level_weights(weights[column], bias[column], centred, n_levels[column], result)
-
-
-@compiled(parallel=True)
-def _add_worth(factors, weights, bias, n_levels, worth, share, scores):
-    for row in prange(scores.shape[0]):
-        _add_worth_row(factors[row], weights, bias, n_levels, worth, share, scores[row])
-
-
-@inlined
-def _add_worth_row(factors, weights, bias, n_levels, worth, share, scores):
-    centred = factors - _HALF
-    weight = np.empty(worth.shape[1], dtype=np.float32)
-    for i in range(scores.size):
-        total = level_weights(weights[i], bias[i], centred, n_levels[i], weight)
-        expected = _ZERO
-        for level in range(n_levels[i]):
-            expected += weight[level] * (worth[i, level] - worth[i, 0])
-        scores[i] += share * expected / total
+def _centred_log(shares: np.ndarray) -> np.ndarray:
+    logs = np.log(shares)
+    return (logs - logs.mean(axis=-1, keepdims=True)).astype(f32)

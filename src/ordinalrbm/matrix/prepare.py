@@ -107,25 +107,6 @@ class TrainingData(NamedTuple):
         )
         return self._replace(tables=Tables(*tables))
 
-    def by_ids(self) -> TrainingData:
-        """The same with all users and items in the order of their ids."""
-        assert isinstance(self.observations, Observations), "of one process"
-        row, column, level = self.observations.cells()
-        users, items = _order(self.row_position), _order(self.column_position)
-        n_users, n_items = self.row_position.size, self.column_position.size
-        validation = self.validation
-        if validation is not None:
-            validation = validation._replace(
-                row=np.append(users, -1)[validation.row], column=np.append(items, -1)[validation.column]
-            )
-        return TrainingData(
-            Observations.from_triples(users[row], items[column], level, n_users, n_items, self.n_levels),
-            validation,
-            np.arange(n_users),
-            np.arange(n_items),
-            self.n_levels,
-        )
-
 
 def _by_cell(cells: Cells, value: np.ndarray, like: Observations) -> tuple[Observations, np.ndarray]:
     """Ratings of known users and items with a number of each."""

@@ -72,15 +72,8 @@ def refused_if_useless(path: str | os.PathLike) -> Iterator[None]:
 
 def _model(arrays: dict[str, np.ndarray], header: Header) -> BaseEstimator:
     stored = Stored(arrays, header, is_newer=container.version(header)[1] > container.MINOR)
-    return estimator_class(header["model"])._from_file(stored)
-
-
-def estimator_class(kind: str) -> type[BaseEstimator]:
-    """The estimator behind a kind of file."""
-    if kind not in _estimators():
-        raise DataError(f"it has a part of the unknown kind {kind!r:.80}")
-    module, name = _estimators()[kind]
-    return getattr(importlib.import_module(f"ordinalrbm.estimators.{module}"), name)
+    module, name = _estimators()[header["model"]]
+    return getattr(importlib.import_module(f"ordinalrbm.estimators.{module}"), name)._from_file(stored)
 
 
 def _estimators() -> dict[str, tuple[str, str]]:

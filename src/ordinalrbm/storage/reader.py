@@ -41,12 +41,6 @@ class Stored:
         """The arrays whose names begin so, with the same header."""
         return replace(self, prefix=self.prefix + prefix)
 
-    def member(self, header: Any, prefix: str) -> Self:
-        """Return a part of the model with a header of its own."""
-        if not isinstance(header, dict):
-            raise DataError(f"its header has {header!r:.80} as a part of the model")
-        return replace(self.under(prefix), header=header)
-
     def __contains__(self, name: str) -> bool:
         return self.prefix + name in self.arrays
 

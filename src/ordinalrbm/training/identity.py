@@ -123,13 +123,7 @@ def _settings(estimator: BaseEstimator) -> Header:
     # Draws of predictions change nothing, but those of a chain are what is learnt.
     is_chain = getattr(estimator, "posterior", "") == "sampled"
     left_out = _NOT_LEARNING - {"n_draws"} if is_chain else _NOT_LEARNING
-    return {name: _plain(value) for name, value in given if name not in left_out}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list | tuple):  # the models of an ensemble
-        return [[type(model).__name__, _settings(model), str(model.random_state)] for model in value]
-    return plain_number(value)
+    return {name: plain_number(value) for name, value in given if name not in left_out}
 
 
 def digest(*parts: Any) -> str:
