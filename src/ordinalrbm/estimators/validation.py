@@ -18,7 +18,6 @@ Settings = TypeVar("Settings")
 # Whole numbers, from and to.
 _WHOLE: dict[str, tuple[int, int | None]] = {
     **dict.fromkeys(("n_factors", "n_user_factors", "n_epochs", "patience", "n_draws"), (1, None)),
-    "averaged_epochs": (1, None),
     "n_item_factors": (0, None),
     "units_per_factor": (1, MOST_UNITS),
     "response_styles": (1, MOST_STYLES),
