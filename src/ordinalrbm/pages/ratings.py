@@ -14,6 +14,8 @@ from ordinalrbm.data.ratings import Ratings, encode
 from ordinalrbm.data.scales import Scale, label_name
 from ordinalrbm.data.triples import as_triples
 from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.ensemble import RatingEnsemble
+from ordinalrbm.estimators.matrix import MatrixCumulativeRBM
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.evaluate import reliability, score
 from ordinalrbm.evaluate.baselines import DampedBiases
@@ -23,9 +25,8 @@ from ordinalrbm.evaluate.model_scores import score_model
 from ordinalrbm.files.survey import LeftOut
 from ordinalrbm.pages.frequencies import levels_of
 from ordinalrbm.pages.page import Page, Progress, Table, drawing, left_out_table, render
-from ordinalrbm.pages.points import Described, map_section, some_of, variable_of
+from ordinalrbm.pages.points import MOST_POINTS, Described, map_section, some_of, variable_of
 from ordinalrbm.plots.style import shortened
-from ordinalrbm.words import item_vectors
 
 _MOST_SCORED = 200_000
 _MOST_RANKED_FOR = 2_000  # users
@@ -95,8 +96,10 @@ def ratings_page(
     example = example_of(model, example_user, titles=titles)
     say(f"placing {known.n_items:,} items on a map")
     items = Items.of(model)
-    rows = np.arange(known.n_items if items.order else 0)
-    the_map = map_section(rows, items.vectors, lambda shown: _points(known, items, shown, titles), "items")
+    # Of many items, those that are rated most: they have a place that can be trusted.
+    most_rated = np.argsort(-known.observations.column_counts, kind="stable")[:MOST_POINTS]
+    rows = np.sort(most_rated) if items.order else most_rated[:0]
+    the_map = map_section(rows, items.vectors, lambda shown: _points(known, items, shown, titles))
     say("drawing")
     levels = [f"level {k + 1}" for k in range(int(known.observations.n_levels.max()))]
     if isinstance(known.scales, Scale):  # the same for all items
@@ -115,6 +118,7 @@ def ratings_page(
         scores=scores,
         example=example,
         map=the_map,
+        n_not_drawn=known.n_items - rows.size,
         factors=_factor_ends(known, items, titles),
     )
 
@@ -290,10 +294,30 @@ class Items(NamedTuple):
     @classmethod
     def of(cls, model: Any) -> Self:
         """Those of a fitted model of ratings."""
-        vectors, names = item_vectors(model)
+        vectors, names = _item_vectors(model)
         spread = vectors.std(axis=0)
         order = np.argsort(-spread, kind="stable")
         return cls(vectors, names, order[spread[order] > 1e-6].tolist())
+
+
+def _item_vectors(model: Any) -> tuple[np.ndarray, list[str]]:
+    """(items, factors) what factors add to a user's utility, and their names; no columns without any."""
+    if isinstance(model, RatingEnsemble):  # each of its models has its own factors
+        return _item_vectors(model.estimators_[-1])
+    if isinstance(model, MatrixCumulativeRBM):
+        half, other = model.model_.by_rows, model.model_.by_columns
+        # A user's factors are around one in size; an item's count as much as users weigh them.
+        vectors = np.concatenate([half.weights, other.factors * _size(other.weights)], axis=1)
+        names = [f"User factor {k}" for k in range(half.n_factors)]
+        return vectors, names + [f"Item factor {k}" for k in range(other.n_factors)]
+    if hasattr(model, "item_factors_"):
+        vectors = model.item_factors_ * _size(model.user_factors_)
+        return vectors, [f"Factor {k}" for k in range(vectors.shape[1])]
+    return np.zeros((model.ratings_.n_items, 0)), []
+
+
+def _size(values: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.mean(values.astype(np.float64) ** 2, axis=0))
 
 
 def _points(known: Ratings, items: Items, rows: np.ndarray, titles: np.ndarray) -> Described:
