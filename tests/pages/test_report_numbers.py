@@ -205,7 +205,7 @@ def test_bars_diverge_from_the_middle():
 
 def test_scores_of_ratings_are_those_of_evaluate():
     test = ratings().iloc[1::2]
-    section = rating_sections._score(rater(), test, rating_sections._titles(rater().ratings_))
+    section = rating_sections._score(rater(), test)
     predicted = rater().predict_proba(test["user"].to_numpy(), test["item"].to_numpy())
     assert section["model"] == evaluate.score(predicted, test["rating"].to_numpy())
     judged = evaluate.score_model(rater(), test).ratings["biases"]

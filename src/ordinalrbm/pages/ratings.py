@@ -31,8 +31,7 @@ from ordinalrbm.plots.style import shortened
 _MOST_SCORED = 200_000
 _MOST_RANKED_FOR = 2_000  # users
 _LONG_TAIL = (0.01, 0.1, 0.2, 0.5)  # shares of the items, the most rated first
-_ENOUGH_TEST_RATINGS, _FEW_TEST_RATINGS = 10, 3
-_N_BEST_AND_WORST = 8
+_OFTEN_RATED = 10  # items that stand for a factor
 _N_RECOMMENDED = 5
 _MOST_OWN_RATINGS = 12
 _N_REASONS = 5
@@ -91,7 +90,7 @@ def ratings_page(
     known = model.ratings_
     titles = _titles(known, item_names)
     say("scoring test ratings")
-    scores = None if test is None else _score(model, test, titles)
+    scores = None if test is None else _score(model, test)
     say("explaining an example")
     example = example_of(model, example_user, titles=titles)
     say(f"placing {known.n_items:,} items on a map")
@@ -143,7 +142,7 @@ def _long_tail(known: Ratings) -> dict[str, object]:
 # Scores
 
 
-def _score(model: RatingModel, test: pd.DataFrame, titles: np.ndarray) -> dict[str, object] | None:
+def _score(model: RatingModel, test: pd.DataFrame) -> dict[str, object] | None:
     known = model.ratings_
     given = encode(known, test)
     learnt = in_training(known, given.row, given.column)
@@ -157,7 +156,6 @@ def _score(model: RatingModel, test: pd.DataFrame, titles: np.ndarray) -> dict[s
     values, biases = level_values(known), DampedBiases().fit(known).predict_proba(user, item)
     own, usual = (score(shares, values[level], values) for shares in (predicted, biases))
     measures = [(label, own[name], usual[name]) for name, label in MEASURES.items()]
-    fewest, items = _items_tables(titles, column, values[level], predicted @ values, biases @ values)
     figure = plots.calibration(reliability(predicted, values[level], values))
     return {
         "n_ratings": scored.size,
@@ -169,8 +167,6 @@ def _score(model: RatingModel, test: pd.DataFrame, titles: np.ndarray) -> dict[s
         "table": Table(("measure", "model", "biases of user and item"), measures, ("", ".3f", ".3f")),
         "ranking": _ranking(model, test.iloc[usable]),
         "calibration": drawing(figure, "calibration"),
-        "items": items,
-        "fewest": fewest,
     }
 
 
@@ -185,31 +181,6 @@ def _ranking(model: RatingModel, test: pd.DataFrame) -> dict[str, object] | None
     rows = [(name, one.ndcg, one.recall, one.coverage) for name, one in found.items()]
     head = ("lists by", f"NDCG@{first.k}", f"recall@{first.k}", "coverage")
     return {"table": Table(head, rows, ("", ".3f", ".3f", ".0%")), "protocol": first.protocol}
-
-
-def _items_tables(
-    titles: np.ndarray, column: np.ndarray, right: np.ndarray, expected: np.ndarray, usual: np.ndarray
-) -> tuple[int, list[tuple[str, Table]]]:
-    """Best and worst predicted items, among those with enough test ratings, and what is enough."""
-    errors = {"model": np.abs(expected - right), "usual": np.abs(usual - right)}
-    lines = pd.DataFrame({"item": column, "mean": right, **errors})
-    of_items = lines[lines["item"] >= 0].groupby("item")
-    by_item = of_items.mean()
-    by_item.insert(0, "count", of_items.size())
-    fewest = _ENOUGH_TEST_RATINGS
-    if (by_item["count"] >= fewest).sum() < 2 * _N_BEST_AND_WORST:
-        fewest = _FEW_TEST_RATINGS
-    by_item = by_item[by_item["count"] >= fewest].sort_values("model", kind="stable")
-    by_item.index = titles[by_item.index]
-    half = min(_N_BEST_AND_WORST, len(by_item) // 2)
-    if not half:
-        return fewest, []
-    ends = {"Best predicted": by_item.head(half), "Worst predicted": by_item.tail(half)[::-1]}
-    head = ("item", "test ratings", "mean rating", "error", "error, biases")
-    formats = ("", ",d", ".2f", ".2f", ".2f")
-    return fewest, [
-        (name, Table(head, list(some.itertuples(name=None)), formats)) for name, some in ends.items()
-    ]
 
 
 # An example
@@ -344,7 +315,7 @@ def _points(known: Ratings, items: Items, rows: np.ndarray, titles: np.ndarray) 
 def _factor_ends(known: Ratings, items: Items, titles: np.ndarray) -> list[tuple[str, list[str], list[str]]]:
     """The strongest factors, with the items at both ends; only items that many have rated."""
     count = known.observations.column_counts
-    often = np.flatnonzero(count >= min(np.median(count), _ENOUGH_TEST_RATINGS))
+    often = np.flatnonzero(count >= min(np.median(count), _OFTEN_RATED))
     found = []
     for k in items.order[:_N_FACTORS_TOLD]:
         order = often[np.argsort(items.vectors[often, k], kind="stable")]
