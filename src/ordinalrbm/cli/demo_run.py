@@ -103,12 +103,12 @@ def run(
 
 def _print_scores(console: Console, scores: dict[str, dict[str, float]], n_hidden: int) -> None:
     _say(console, f"\nHow well the {n_hidden:,} hidden answers are predicted", "bold")
-    head = {"": "", "mean absolute error": ".3f", "exactly right": ".1%", "log-likelihood": ".3f"}
+    head = {"": "", "absolute\nerror": ".3f", "exactly\nright": ".1%", "log-\nlikelihood": ".3f"}
     rows = [(name, line["mae_median"], line["accuracy"], -line["nll"]) for name, line in scores.items()]
     console.print(results_table(head, rows))
     _say(
         console,
-        "Error of the median, hits of the most likely answer; larger log-likelihood (per answer) is better. "
+        "Mean error of the median, hits of the most likely answer; a larger log-likelihood is better. "
         "The usual answer is the cuisine's own median, mode and frequencies, whoever is asked.",
         "dim",
     )
