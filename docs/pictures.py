@@ -33,10 +33,9 @@ from scipy.cluster import hierarchy
 from scipy.spatial.distance import squareform
 
 import ordinalrbm as orbm
-from ordinalrbm import plots, words
+from ordinalrbm import plots
 from ordinalrbm.cli.demo_run import as_ratings
-from ordinalrbm.plots.questions import Moved
-from ordinalrbm.plots.style import KINDS, QUIET, bare
+from ordinalrbm.plots.style import KINDS, QUIET
 
 FOLDER = Path(__file__).parent / "pictures"
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
@@ -92,13 +91,16 @@ def hero() -> Figure:
     """Cuisines that are liked by the same people, and what one person would say of three of them."""
     figure = Figure(figsize=(12, 5.6), layout="constrained", facecolor="white")
     left, right = figure.subfigures(1, 2, width_ratios=[1.2, 1], wspace=0.02)
-    _cuisines(left.subplots(), words.column_similarity(survey_model()))
+    factors = survey_model().factor_solution()
+    implied = factors.loadings @ factors.correlations @ factors.loadings.T
+    _cuisines(left.subplots(), implied)
     _person(right)
     return figure
 
 
-def _cuisines(axes: Axes, similarity: pd.DataFrame) -> None:
-    values = similarity.to_numpy()
+def _cuisines(axes: Axes, correlation: pd.DataFrame) -> None:
+    values = correlation.to_numpy(copy=True)
+    np.fill_diagonal(values, 1.0)
     distance = np.clip(1 - (values + values.T) / 2, 0, None)
     np.fill_diagonal(distance, 0)
     tree = hierarchy.linkage(squareform(distance), "average", optimal_ordering=True)
@@ -110,7 +112,7 @@ def _cuisines(axes: Axes, similarity: pd.DataFrame) -> None:
         if stop - start > 1:
             corner, side = (start - 0.5, start - 0.5), stop - start
             axes.add_patch(Rectangle(corner, side, side, fill=False, edgecolor="black", lw=1.4))
-    names = similarity.index[order]
+    names = correlation.index[order]
     axes.set_yticks(np.arange(len(names)), names, fontsize=7.5)
     axes.set_xticks([])
     axes.tick_params(length=0)
@@ -183,8 +185,8 @@ def _dots(axes: Axes, values: dict[str, float], title: str, form: str) -> None:
     axes.set_yticks(place, list(values), fontsize=10)
     axes.set_ylim(len(values) - 0.5, -0.5)
     axes.set_title(title, fontsize=12, loc="left")
-    axes.spines["bottom"].set_visible(False)
-    bare(axes)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(axis="y", length=0)
 
 
 def _survey_bars(axes: Axes) -> None:
@@ -257,11 +259,6 @@ def row_map() -> Figure:
     )
 
 
-def similarity_map() -> Figure:
-    """Cuisines by who likes them."""
-    return plots.similarity_map(words.column_similarity(survey_model()), title="Liked by the same people")
-
-
 def loading_map() -> Figure:
     """A heat map of loadings."""
     table = reading().loadings
@@ -281,72 +278,15 @@ def information_curves() -> Figure:
     return plots.information_curves(reading().information("Factor 1"), title="Item and test information")
 
 
-def factor_bars() -> Figure:
-    """Answers at both ends of a factor."""
-    moved = []
-    for item in reading().items("Factor 1")[:5]:
-        ends = reading().ends(item, "Factor 1")
-        moved.append(Moved(item, ["1 hate", "2", "3", "4", "5 love"], *ends.to_numpy().tolist()))
-    return plots.factor_bars(moved, ends=("low", "high"), title="Low and high on Factor 1")
-
-
-def response_curves() -> Figure:
-    """Thresholds along the utility."""
-    from ordinalrbm.pages.points import response_curves as curves_of
-
-    answers, _ = food()
-    chosen = ["Italy", "Japan", "Ethiopia", "England"]
-    curves = curves_of(few_factors(), list(answers.columns), answers)
-    return plots.response_curves(
-        [curve for curve in curves if curve.name in chosen], title="Thresholds of four questions"
-    )
-
-
 def learning_curve() -> Figure:
     """Log-likelihood by epoch."""
     return plots.learning_curve(survey_model().history_, title="Learning curve")
-
-
-def hidden_answers() -> Figure:
-    """Errors of hidden ratings, item by item."""
-    chances, test, train = tested_ratings()
-    median = 1 + (np.cumsum(chances, axis=1) < 0.5).sum(axis=1)
-    usual = train.groupby("item")["rating"].median()
-    errors = pd.DataFrame(
-        {
-            "item": test["item"].to_numpy(),
-            "model": np.abs(median - test["rating"].to_numpy()),
-            "usual": np.abs(usual.loc[test["item"]].to_numpy() - test["rating"].to_numpy()),
-        }
-    )
-    means = errors.groupby("item").mean()
-    often = errors["item"].value_counts().index[:15]
-    return plots.hidden_answers(means.loc[often], title="Hidden ratings of the 15 best-known cuisines")
-
-
-def group_differences() -> Figure:
-    """Means of groups on the factors."""
-    answers, background = food()
-    scores = few_factors().scores(answers)
-    lines = []
-    for factor in scores.columns[:3]:
-        for group, values in scores[factor].groupby(background["Age"]):
-            spread = 1.96 * values.std() / np.sqrt(len(values))
-            lines.append((factor, group, values.mean(), values.mean() - spread, values.mean() + spread))
-    table = pd.DataFrame(lines, columns=["panel", "group", "mean", "low", "high"])
-    return plots.group_differences(table, title="Age groups")
 
 
 def calibration() -> Figure:
     """Predicted probabilities and frequencies."""
     chances, test, _ = tested_ratings()
     return plots.calibration(orbm.evaluate.reliability(chances, test["rating"]), title="Calibration")
-
-
-def level_shares() -> Figure:
-    """How often each rating was given."""
-    counts = pd.Series(food()[0].to_numpy().ravel()).value_counts().sort_index().astype(int)
-    return plots.level_shares(["1 hate", "2", "3 OK", "4", "5 love"], counts.tolist(), title="Ratings given")
 
 
 # ---- screenshots of the report -------------------------------------------------------------------
@@ -372,7 +312,6 @@ def report_screens(folder: Path) -> dict[str, bytes]:
         "report-answers": (1280, 520, "#answers", False),
         "report-factors": (1280, 540, "#factors", False),
         "report-groups": (1280, 740, "#groups", False),
-        "report-try": (1280, 700, "#try", False),
         "report-ratings": (1280, 670, "#example", False, "ratings.html"),
     }
     with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=folder)) as server:
@@ -436,17 +375,11 @@ FIGURES: dict[str, Callable[[], Figure]] = {
         hero,
         benchmarks,
         row_map,
-        similarity_map,
         loading_map,
         item_curves,
         information_curves,
-        factor_bars,
-        response_curves,
         learning_curve,
-        hidden_answers,
-        group_differences,
         calibration,
-        level_shares,
         predictive_check,
     )
 }

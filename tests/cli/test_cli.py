@@ -53,35 +53,28 @@ def test_python_m():
     assert done.stdout == f"ordinalrbm {orbm.__version__}\n"
 
 
-def test_demo_gets_its_folder(monkeypatch):
+def test_demo_gets_its_file(monkeypatch):
     seen = []
     monkeypatch.setattr(demo_run, "run", lambda out: seen.append(str(out)))
     assert runner.invoke(cli.app, ["demo"]).exit_code == 0
-    assert runner.invoke(cli.app, ["demo", "--out", "else/where"]).exit_code == 0
-    assert seen == ["ordinalrbm-demo", os.path.join("else", "where")]
+    assert runner.invoke(cli.app, ["demo", "--out", "else.html"]).exit_code == 0
+    assert seen == ["ordinalrbm-demo.html", "else.html"]
 
 
-@pytest.mark.parametrize("below", ["", "deeper"])
-def test_a_file_in_the_way_of_the_folder(tmp_path, below):
-    file = tmp_path / "taken"
-    file.write_text("mine")
-    target = file / below if below else file
-    result = runner.invoke(cli.app, ["demo", "--out", str(target)])
-    assert result.exit_code == 2
+def test_a_folder_that_is_not_there(tmp_path):
+    result = runner.invoke(cli.app, ["demo", "--out", str(tmp_path / "new" / "food.html")])
+    assert result.exit_code == 2 and result.stdout == ""
     assert result.stderr == (
-        f"Error: Cannot write to the folder '{target}' (there is a file of that name); "
-        "choose another one with --out.\n"
+        f"Error: Folder '{tmp_path / 'new'}' does not exist; create it or write elsewhere.\n"
     )
-    assert result.stdout == ""
-    assert file.read_text() == "mine"
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is forbidden to root")
 def test_a_folder_that_must_not_be_written_to(tmp_path):
     tmp_path.chmod(0o500)
-    result = runner.invoke(cli.app, ["demo", "--out", str(tmp_path)])
+    result = runner.invoke(cli.app, ["demo", "--out", str(tmp_path / "food.html")])
     assert result.exit_code == 2
-    assert "(Permission denied)" in result.stderr
+    assert "Traceback" not in result.output
 
 
 def test_bad_data_is_one_line_and_exit_code_2(monkeypatch):
@@ -116,7 +109,7 @@ def test_ctrl_c_while_learning_ends_the_demo(tmp_path, monkeypatch):
         return measure(self, *args)
 
     monkeypatch.setattr(Monitor, "measure", interrupted)
-    result = runner.invoke(cli.app, ["demo", "--out", str(tmp_path / "new")])
+    result = runner.invoke(cli.app, ["demo", "--out", str(tmp_path / "new.html")])
     assert result.exit_code == 130
     assert result.stderr.splitlines()[-1] == "Stopped."
     assert "Traceback" not in result.output

@@ -268,7 +268,8 @@ def test_report(files):
 
 
 def test_report_of_a_model(files):
-    succeed_here("report", "survey.orbm", "--out", "model.html", cwd=files)
+    refused = run_here("report", "survey.orbm", "--out", "model.html", cwd=files)
+    assert refused.returncode == 2 and "give them with --data" in refused.stderr
     done = succeed_here("report", "survey.orbm", "--data", "survey.sav", "--out", "p.html", cwd=files)
     assert done.stdout.startswith("The page is in p.html")
     assert "Work matters" in (files / "p.html").read_text(encoding="utf-8")

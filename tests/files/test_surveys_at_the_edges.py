@@ -117,6 +117,8 @@ def test_a_model_that_is_not_there_is_named(tmp_path):
     frame = pd.DataFrame({"q1": [1, 2], "q2": [1, 2]})
     with pytest.raises(orbm.DataError, match=r"File 'typo.orbm' is no model"):
         orbm.report(frame, "typo.orbm")
+    with pytest.raises(orbm.DataError, match="give the survey as data"):
+        orbm.report(orbm.CumulativeRBM())
 
 
 @pytest.mark.parametrize(

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import pandas as pd
 from matplotlib.figure import Figure
 
-import ordinalrbm as orbm
-from ordinalrbm.pages.factors import named_factors
 from ordinalrbm.pages.page import Label, Table, as_json, as_svg, labels_of, shown, texts_of
 from ordinalrbm.schema.schema import Column, Schema
-
-
-def test_named_factors():
-    X = pd.DataFrame({"tea": [1, 2, 3] * 40, "milk": [1, 2, 3] * 40})
-    model = orbm.CumulativeRBM(1, n_epochs=2, random_state=0).fit(X)
-    (factor,) = named_factors(model.factor_solution(), labels_of(X.columns, {}))
-    assert [(heading, sorted(one.label.text for one in strong)) for heading, strong in factor.ends] == [
-        ("More", ["milk", "tea"])
-    ]
 
 
 def test_labels_of():

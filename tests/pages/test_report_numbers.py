@@ -9,26 +9,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import t as student_t
-from small_pages import answers, fitted, rater, ratings, survey
+from small_pages import fitted, rater, ratings, survey
 
 from ordinalrbm import evaluate, pages
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.hidden import restored, score_hidden, without
 from ordinalrbm.pages import ratings as rating_sections
 from ordinalrbm.pages.batteries import batteries
-from ordinalrbm.pages.findings import Related
+from ordinalrbm.pages.factors import Related
 from ordinalrbm.pages.frequencies import frequencies
 from ordinalrbm.pages.groups import group_means, grouping_of
 from ordinalrbm.pages.page import Label
-from ordinalrbm.pages.points import (
-    UNKNOWN,
-    Described,
-    among_landmarks,
-    place,
-    point_map,
-    response_curves,
-    variable_of,
-)
+from ordinalrbm.pages.points import UNKNOWN, Described, map_section, point_map, variable_of
 
 # Hidden answers
 
@@ -84,26 +76,19 @@ def test_scores_of_hidden_answers_are_those_of_evaluate():
 
 def test_intervals_by_hand():
     factor = np.array([[1.0], [3.0], [5.0], [6.0], [10.0], [9.0]])
-    groups = pd.Series(["a", "a", "a", "b", "b", None], name="g")
-    found = group_means(factor, grouping_of(groups)).table.set_index("group")
-    # Those with a group: mean 5, variance 46 / 5. Group a: mean 3, squared error of it 4 / 3, three
-    # people of five. Group b: mean 8, squared error 8 / 2.
-    spread = np.sqrt(46 / 5)
-    assert found.loc["a", "mean"] == 3.0
-    assert found.loc["a", "standard_error"] == pytest.approx(2 / np.sqrt(3))
-    assert found.loc["a", "difference"] == pytest.approx(-2 / spread)
-    freedom = (4 / 3 + 4) ** 2 / ((4 / 3) ** 2 / 2 + 4**2 / 1)
-    reach = student_t.ppf(0.975, freedom) * 2 / 5 * np.sqrt(4 / 3 + 4) / spread
-    assert found.loc["a", "low"] == pytest.approx(-2 / spread - reach)
-    assert found.loc["a", "high"] == pytest.approx(-2 / spread + reach)
-    assert found.loc["b", "mean"] == 8.0
+    found = group_means(factor, grouping_of(pd.Series(["a", "a", "a", "b", "b", None], name="g")))
+    # Group a: mean 3, variance 4, three people; b: mean 8, variance 8, two people.
+    reach = student_t.ppf(0.975, [2, 1]) * np.sqrt([4 / 3, 8 / 2])
+    assert found.mean[:, 0].tolist() == [3.0, 8.0]
+    assert found.low[:, 0].tolist() == pytest.approx([3 - reach[0], 8 - reach[1]])
+    assert found.high[:, 0].tolist() == pytest.approx([3 + reach[0], 8 + reach[1]])
 
 
 def test_a_single_person_has_no_interval():
     factor, groups = np.array([[1.0], [3.0], [7.0]]), pd.Series(["a", "a", "b"], name="g")
-    found = group_means(factor, grouping_of(groups)).table.set_index("group")
-    assert found.loc["b", "mean"] == 7.0
-    assert np.isnan(found["low"]).all()
+    found = group_means(factor, grouping_of(groups))
+    assert found.mean[1, 0] == 7.0
+    assert np.isnan(found.low[1, 0]) and not np.isnan(found.low[0, 0])
 
 
 @pytest.mark.parametrize("sizes", [(50, 50), (90, 10), (5, 95)])
@@ -111,41 +96,20 @@ def test_intervals_miss_in_one_of_twenty_cases(sizes):
     """People of one kind, put into groups by chance: zero is outside of 5 % of the intervals."""
     rng = np.random.default_rng(0)
     groups = pd.Series(np.repeat(["a", "b"], sizes), name="g")
-    table = group_means(rng.normal(size=(100, 1000)), grouping_of(groups)).table
-    misses = ((table["low"] > 0) | (table["high"] < 0)).mean()
+    found = group_means(rng.normal(size=(100, 1000)), grouping_of(groups))
+    misses = ((found.low > 0) | (found.high < 0)).mean()
     assert 0.035 < misses < 0.065
 
 
 def test_weights_count():
     factor, groups = np.array([[0.0], [1.0], [4.0]]), pd.Series(["a", "a", "b"], name="g")
     found = group_means(factor, grouping_of(groups), np.array([1.0, 3.0, 4.0]))
-    assert found.table["mean"].tolist() == [0.75, 4.0]
-    # Σw²(x − m)² = 0.5625 + 9 · 0.0625 = 1.125; times 2 / 1; root over Σw = 4.
-    assert found.table["standard_error"][0] == pytest.approx(np.sqrt(2.25) / 4)
+    assert found.mean[:, 0].tolist() == [0.75, 4.0]
+    # Σw²(x − m)² = 0.5625 + 9 · 0.0625 = 1.125; times 2 / 1; root over Σw = 4. Kish's size is 16 / 10.
+    assert found.high[0, 0] == pytest.approx(0.75 + student_t.ppf(0.975, 0.6) * np.sqrt(2.25) / 4)
 
 
 # Maps
-
-
-def test_others_stand_between_their_landmarks():
-    rng = np.random.default_rng(0)
-    centre = np.repeat([[0.0] * 4, [9.0] * 4], 300, axis=0)
-    points = (centre + rng.normal(size=centre.shape)).astype(np.float32)
-    places = among_landmarks(points, 120, 0)
-    assert places.n_landmarks == 120
-    a, b = places.positions[:300], places.positions[300:]
-    within = max(np.ptp(a, axis=0).max(), np.ptp(b, axis=0).max())
-    assert np.linalg.norm(a.mean(axis=0) - b.mean(axis=0)) > 0.5 * within
-    assert len(np.unique(places.positions, axis=0)) == 600
-    np.testing.assert_array_equal(places.positions, among_landmarks(points, 120, 0).positions)
-
-
-def test_few_people_need_no_landmarks():
-    assert place(np.random.default_rng(0).random((30, 3))).n_landmarks == 30
-
-
-def test_people_who_are_all_alike_can_be_placed():
-    assert np.isfinite(place(np.ones((10, 2))).positions).all()
 
 
 def unpacked(text: str) -> bytes:
@@ -153,10 +117,23 @@ def unpacked(text: str) -> bytes:
 
 
 def test_points_are_packed_and_keep_their_proportions():
-    points = point_map(np.array([[0.0, 0.0], [10.0, 5.0]]), Described(["a", "b"], [], []), "people")
+    points = point_map(np.array([[0.0, 0.0], [10.0, 5.0]]), Described(["a", "b"], [], []))
     assert np.frombuffer(unpacked(points["x"]), "<u2").tolist() == [0, 65_535]
-    assert np.frombuffer(unpacked(points["y"]), "<u2").tolist() == [0, 32_768]
+    assert np.frombuffer(unpacked(points["y"]), "<u2").tolist() == [16_384, 49_151]
     assert unpacked(points["names"]) == b"a\nb"
+
+
+def test_of_many_people_some_are_drawn(monkeypatch):
+    monkeypatch.setattr("ordinalrbm.pages.points.MOST_POINTS", 20)
+    factors, told = np.random.default_rng(0).random((30, 3)), []
+
+    def describe(rows):
+        told.append(rows)
+        return Described([str(row) for row in rows], [], [])
+
+    found = map_section(np.arange(30), factors, describe)
+    (rows,) = told
+    assert len(rows) == len(set(rows)) == found["n_points"] == 20 and found["n_not_drawn"] == 10
 
 
 def test_many_kinds_come_by_size():
@@ -186,30 +163,7 @@ def test_a_few_wild_numbers_do_not_hide_the_others():
 def test_weights_that_are_all_zero_count_the_same():
     factor, groups = np.array([[0.0], [1.0], [4.0]]), pd.Series(["a", "a", "b"], name="g")
     found = group_means(factor, grouping_of(groups), np.zeros(3))
-    assert found.table["mean"].tolist() == [0.5, 4.0]
-
-
-# Questions
-
-
-def test_response_curves_are_the_models_probabilities():
-    from ordinalrbm.vector import predict
-    from ordinalrbm.vector.posterior import State
-
-    whole = survey(answers(80))
-    model = fitted(whole, response_styles=3)
-    curves = response_curves(model, list("abcde"), whole.answers)
-    off = np.zeros((1, 3), dtype=np.float32)
-    parameters, cells = model.model_, predict.all_cells(1, 5)
-    at_bias = sum(
-        share * predict.probabilities(parameters, [State(off, np.full(1, stretch, np.float32))], cells)
-        for stretch, share in zip(parameters.stretches, parameters.style_weights, strict=True)
-    )
-    for i, one in enumerate(curves):
-        np.testing.assert_allclose(one.probability.sum(axis=1), 1.0, atol=1e-6)
-        for k in range(4):
-            between = np.interp(model.model_.bias[i], one.utility, one.probability[:, k])
-            assert between == pytest.approx(at_bias[i, k], abs=0.02)
+    assert found.mean[:, 0].tolist() == [0.5, 4.0]
 
 
 # What was found
@@ -251,7 +205,7 @@ def test_bars_diverge_from_the_middle():
 
 def test_scores_of_ratings_are_those_of_evaluate():
     test = ratings().iloc[1::2]
-    section = rating_sections._score(rater(), test, rating_sections._titles(rater().ratings_))
+    section = rating_sections._score(rater(), test)
     predicted = rater().predict_proba(test["user"].to_numpy(), test["item"].to_numpy())
     assert section["model"] == evaluate.score(predicted, test["rating"].to_numpy())
     judged = evaluate.score_model(rater(), test).ratings["biases"]

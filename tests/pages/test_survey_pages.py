@@ -30,7 +30,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.files.survey import LeftOut
 from ordinalrbm.schema.schema import Column, Schema
 
-SECTIONS = ["found", "answers", "map", "factors", "groups", "hidden", "try", "appendix"]
+SECTIONS = ["found", "answers", "map", "factors", "groups", "hidden", "appendix"]
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_nothing_is_fetched_from_anywhere(page):
 def test_a_policy_allows_only_the_scripts_of_the_page(page):
     (policy,) = [a["content"] for t, a in Page(page).tags if t == "meta" and "http-equiv" in a]
     assert "default-src 'none'" in policy
-    assert policy.count("'sha256-") == 4
+    assert policy.count("'sha256-") == 3
     assert "unsafe-inline" not in policy.split("style-src")[0]
 
 
@@ -138,7 +138,7 @@ def test_hostile_labels_stay_text_everywhere():
     tags = {tag for tag, _ in read.tags}
     assert "img" not in tags
     assert sum(tag == "h1" for tag, _ in read.tags) == 1
-    assert all("type" in attributes for attributes, _ in read.scripts[:-4])
+    assert all("type" in attributes for attributes, _ in read.scripts[:-3])
     assert not any(name.startswith("on") for _, a in read.tags for name in a)
     for label in HOSTILE[:5]:
         assert " ".join(label.split()) in read.text
@@ -258,13 +258,7 @@ def test_progress_is_told(usual):
     assert any("placing 60 respondents" in line for line in told)
 
 
-# Models and ratings
-
-
-def test_a_model_alone_has_a_page(usual):
-    read = Page(pages.model_page(usual[0], title="Alone"))
-    assert read.sections() == ["learning", "factors", "questions", "made"]
-    assert "standardised loadings" in read.text
+# Ratings
 
 
 def test_ratings_have_a_page():
@@ -285,7 +279,7 @@ def test_a_page_of_ratings_names_the_model_that_has_learnt():
 
 
 def test_without_test_ratings_the_page_says_so():
-    read = Page(pages.model_page(rater()))
+    read = Page(pages.ratings_page(rater()))
     assert "There are no test ratings" in read.text
     assert "Root" not in read.text
 

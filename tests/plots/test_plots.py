@@ -10,9 +10,7 @@ from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
 from ordinalrbm import plots
-from ordinalrbm.data.datasets import load_food_world_cup
 from ordinalrbm.errors import DataError
-from ordinalrbm.plots.questions import Moved
 
 PLACES = np.random.default_rng(3).normal(size=(50, 2))
 
@@ -162,53 +160,6 @@ def test_positions_need_rows():
         plots.row_positions(np.zeros((3, 2)))
 
 
-# Similarities
-
-
-def two_groups(n: int = 6) -> pd.DataFrame:
-    """Even columns are alike, odd columns are alike, and the two kinds are opposite."""
-    sign = np.where(np.arange(n) % 2, -1.0, 1.0)
-    values = 0.8 * np.outer(sign, sign)
-    np.fill_diagonal(values, 1.0)
-    names = [f"q{i}" for i in range(n)]
-    return pd.DataFrame(values, names, names)
-
-
-def test_similar_columns_stand_together_in_a_frame():
-    similarity = two_groups()
-    figure = plots.similarity_map(similarity, n_groups=2, title="Alike", note="made up")
-    axes = figure.axes[0]
-    names = [label.get_text() for label in axes.get_yticklabels()]
-    assert names == [label.get_text() for label in axes.get_xticklabels()]
-    halves = {frozenset(names[:3]), frozenset(names[3:])}
-    assert halves == {frozenset(["q0", "q2", "q4"]), frozenset(["q1", "q3", "q5"])}
-    shown = axes.images[0].get_array()
-    np.testing.assert_array_equal(shown, similarity.loc[names, names])
-    frames = [(p.get_x(), p.get_y(), p.get_width(), p.get_height()) for p in axes.patches]
-    assert frames == [(-0.5, -0.5, 3, 3), (2.5, 2.5, 3, 3)]
-    assert figure.get_suptitle() == "Alike"
-
-
-def test_names_do_not_overlap():
-    names = load_food_world_cup().columns
-    vectors = np.random.default_rng(0).normal(size=(40, 3))
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    figure = plots.similarity_map(pd.DataFrame(vectors @ vectors.T, names, names))
-    drawn(figure)
-    axes = figure.axes[0]
-    for labels in (axes.get_yticklabels(), axes.get_xticklabels()):
-        boxes = [label.get_window_extent() for label in labels]
-        assert len(boxes) == 40
-        pairs = [(a, b) for i, a in enumerate(boxes) for b in boxes[:i]]
-        assert not any(a.overlaps(b) for a, b in pairs)
-
-
-@pytest.mark.parametrize("table", [pd.DataFrame(np.ones((2, 3))), pd.DataFrame([[1.0]])])
-def test_similarity_map_refuses(table):
-    with pytest.raises(DataError, match="must be square"):
-        plots.similarity_map(table)
-
-
 # Axes of one's own
 
 
@@ -221,11 +172,7 @@ HISTORY = pd.DataFrame({"epoch": [1, 2], "validation": [-1.5, -1.4]})
 SINGLE = {
     "loading_map": lambda **o: plots.loading_map(given(3, 2), **o),
     "information_curves": lambda **o: plots.information_curves(CURVE, **o),
-    "similarity_map": lambda **o: plots.similarity_map(given(3, 3), **o),
-    "factor_bars": lambda **o: plots.factor_bars([Moved("tea", ["a", "b"], [0.3, 0.7], [0.6, 0.4])], **o),
     "learning_curve": lambda **o: plots.learning_curve(HISTORY, best_epoch=2, **o),
-    "hidden_answers": lambda **o: plots.hidden_answers(given(3, 2).set_axis(["model", "usual"], axis=1), **o),
-    "level_shares": lambda **o: plots.level_shares(["a", "b"], [1, 2], **o),
 }
 
 

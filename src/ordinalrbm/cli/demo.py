@@ -7,16 +7,14 @@ from ordinalrbm.cli import options
 from ordinalrbm.cli.app import app
 
 
-@app.command(epilog="\b\nExample:\n  ordinalrbm demo --out pictures")
+@app.command(epilog="\b\nExample:\n  ordinalrbm demo --out food.html")
 def demo(
-    out: Annotated[
-        Path, options.out_option("The folder of the report and pictures; made if need be.", "FOLDER")
-    ] = Path("ordinalrbm-demo"),
+    out: Annotated[Path, options.out_option("The file of the report.")] = Path("ordinalrbm-demo.html"),
 ) -> None:
-    """Learn tastes from a survey about food, and draw them.
+    """Learn tastes from a survey about food, and write a report about them.
 
-    Hides some answers and predicts them, says in words what it has learnt, and saves a report to
-    open in a browser and two pictures. Needs no data and no network, and takes less than a minute.
+    Hides some answers and predicts them, prints the factors that it has learnt, recommends, and
+    writes a report to open in a browser. Needs no data and no network, and takes less than a minute.
     """
     from ordinalrbm.cli import demo_run
 

@@ -14,6 +14,7 @@ from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import RatingColumns, Settings, SurveySettings, flag, option, out_option, refuse
 from ordinalrbm.cli.output import Output
+from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.paths import result_path
 
 if TYPE_CHECKING:
@@ -60,8 +61,8 @@ def report(
     """Write a page about a survey or ratings, for a browser.
 
     What the data is and what was left out, how well hidden answers are predicted, a map of the
-    respondents, the factors in words, response curves, and how groups differ; for ratings,
-    calibration, items, and a user explained. The page needs no network.
+    respondents, the factors, and how groups differ; for ratings, calibration, items, and a user
+    explained. The page needs no network.
     """
     out = out or result_path(target, "-report.html")
     for written in (out, shown.tables):
@@ -124,9 +125,9 @@ def _of_model(
         of_ratings = ("user", "item_names", *options.COLUMN_OPTIONS)
         refuse(ctx, of_ratings, f"'{path}' is a model of a survey")
         if data is None:
-            refuse(ctx, ("tables",), "tables need the survey that the model was learnt from, as --data")
-            refuse(ctx, ("group", *options.OF_DESIGN), "groups need --data")
-            return Subject(model)
+            raise DataError(
+                f"'{path}' is a model of a survey, whose answers it does not hold; give them with --data."
+            )
         return Subject(model, inputs.survey_for(model, path, data, SurveySettings(design=settings.design))[1])
     refuse(ctx, ("group", *options.OF_DESIGN), f"'{path}' is a model of ratings")
     if data is None:
@@ -141,8 +142,6 @@ def _options(
     given: dict[str, Any] = {} if shown.title is None else {"title": shown.title}
     if subject.survey is not None:
         return {**given, "group": shown.group, "random_state": seed, "progress": output.step}
-    if isinstance(subject.model, orbm.CumulativeRBM):
-        return given
     if shown.user is not None:
         given["example_user"] = inputs.known_id(subject.model, shown.user, "user")
     return {**given, "item_names": inputs.item_titles(subject.model, titles), "progress": output.step}

@@ -1,36 +1,28 @@
-"""Rotated factors with names that say what they are about."""
+"""Rotated factors with names that say what they are about, and the correlations that they imply."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
+from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
+from scipy.spatial.distance import squareform
 
 from ordinalrbm.estimators.factor_analysis import FactorReading
 from ordinalrbm.estimators.poles import answer_at, cut, in_short, with_answer
-from ordinalrbm.pages.frequencies import Level, levels_of
 from ordinalrbm.pages.page import Label, Table, brief
-from ordinalrbm.plots.style import printable
+from ordinalrbm.plots.style import printable, shortened
 from ordinalrbm.vector.loadings import cronbach_alpha
 
 N_FACTORS_TOLD = 8
-_LISTED = 5  # questions with positive and with negative loadings, each
 _SHORT = 40  # letters of a question where a factor is one of a list
-_HIGH_END = "People high on this factor answer"
 _AT_A_POLE = 2  # questions that say what an end of a factor is
 _WORTH_SHOWING = 0.3  # of a loading (a common rule)
-
-
-class MovedQuestion(NamedTuple):
-    """A question that tells of a factor: its levels for people who are low and high on it."""
-
-    label: Label  # with the answer at the factor's high end, where levels have words
-    loading: float
-    low: list[Level]
-    high: list[Level]
-    is_ordered: bool = True
-    medians: tuple[float, float] | None = None  # of a number, instead
+MOST_ROWS = 40  # of the heat map
+_ROW_WIDTH = 32  # letters of their labels
 
 
 class NamedFactor(NamedTuple):
@@ -44,7 +36,6 @@ class NamedFactor(NamedTuple):
     explained: float  # share of the total variance of the utilities
     low: Markup  # what people at either end answer to the strongest questions
     high: Markup
-    ends: list[tuple[str, list[MovedQuestion]]]  # questions with a heading, the strongest first
     rests: np.ndarray  # (Q,) shares of the questions in its squared loadings, of all categories
 
 
@@ -72,7 +63,6 @@ def _named(reading: FactorReading, factor: str, labels: Mapping[str, Label]) -> 
         float(reading.reliability.loc[factor, "explained"]),
         _pole(reading, factor, texts, -1),
         _pole(reading, factor, texts, 1),
-        _ends(reading, factor, labels),
         (squares / squares.sum()).to_numpy(),
     )
 
@@ -124,23 +114,73 @@ def loadings_table(
     return Table(("question", *told, "h²"), rows, ("", *["+.2f"] * len(told), ".2f")), len(table) - len(rows)
 
 
-def _ends(
-    reading: FactorReading, factor: str, labels: Mapping[str, Label]
-) -> list[tuple[str, list[MovedQuestion]]]:
-    """The strongest questions: with their answers at the high end, or as answered more and less."""
-    ends: dict[str, list[MovedQuestion]] = {_HIGH_END: [], "More": [], "Less": []}
-    for item, loading in reading.strongest(factor, _LISTED).items():
-        label, answer = labels[item], printable(reading.answer(item, factor))
-        heading = _HIGH_END if answer else "More" if loading > 0 else "Less"
-        label = label._replace(text=with_answer(label.text, answer))
-        ends[heading].append(_moved(reading, factor, item, label, loading))
-    return [(heading, questions) for heading, questions in ends.items() if questions]
+def telling_curves(reading: FactorReading, labels: Mapping[str, Label]) -> dict[str, pd.DataFrame]:
+    """Item response curves of the question that loads most on each factor that is told, by its text."""
+    curves = {}
+    for factor in reading.telling()[:N_FACTORS_TOLD]:
+        by_size = reading.loadings[factor].abs().sort_values(ascending=False, kind="stable")
+        item = next((str(name) for name in by_size.index if not reading.is_number(str(name))), None)
+        if item is not None:
+            curves[labels[reading.question(item)].plain] = reading.curves(item, factor)
+    return curves
 
 
-def _moved(reading: FactorReading, factor: str, item: str, label: Label, loading: float) -> MovedQuestion:
-    ends = reading.ends(item, factor)
-    if reading.is_number(item):
-        return MovedQuestion(label, loading, [], [], medians=tuple(ends["median"]))
-    is_ordered = reading.question(item) == item
-    low, high = (levels_of(ends.columns, end, ordered=is_ordered) for end in ends.to_numpy())
-    return MovedQuestion(label, loading, low, high, is_ordered)
+# ---- what goes together ------------------------------------------------------------------------
+
+
+class Related(NamedTuple):
+    """Correlations between questions that the model implies, on a latent scale."""
+
+    texts: list[str]
+    correlation: np.ndarray
+
+    @classmethod
+    def of(cls, reading: FactorReading, texts: Mapping[str, str], directions: Mapping[str, int]) -> Self:
+        """Those of the questions with ``texts``; scales that run towards "no" count backwards."""
+        names = [str(name) for name in reading.loadings.index if str(name) in texts]
+        loadings = reading.loadings.loc[names].to_numpy()
+        loadings = loadings * np.array([directions.get(name) or 1 for name in names])[:, None]
+        correlation = np.clip(loadings @ reading.correlations.to_numpy() @ loadings.T, -1.0, 1.0)
+        np.fill_diagonal(correlation, 1.0)
+        return cls([brief(texts[name]) for name in names], correlation)
+
+    @property
+    def closest(self) -> tuple[str, str, float] | None:
+        """The two questions with the strongest correlation, and that."""
+        if len(self.texts) < 2:
+            return None
+        size = np.abs(np.triu(self.correlation, 1))
+        i, j = np.unravel_index(size.argmax(), size.shape)
+        return self.texts[i], self.texts[j], float(self.correlation[i, j])
+
+    def merged(self, most: int = MOST_ROWS) -> Related:
+        """At most so many rows, those that go together as neighbours.
+
+        Of more questions, those that go together most share a row, which is named after the one
+        nearest to the others; its correlations are means.
+        """
+        if len(self.texts) < 2:
+            return self
+        groups = [[i] for i in range(len(self.texts))]
+        if len(self.texts) > most:
+            cluster = fcluster(_tree(self.correlation, ordered=False), most, "maxclust")
+            groups = [np.flatnonzero(cluster == c).tolist() for c in np.unique(cluster)]
+        member = np.zeros((len(self.texts), len(groups)))
+        for g, own in enumerate(groups):
+            member[own, g] = 1.0 / len(own)
+        between = member.T @ self.correlation @ member
+        texts = [self._named(own) for own in groups]
+        order = leaves_list(_tree(between))
+        return type(self)([texts[g] for g in order], between[np.ix_(order, order)])
+
+    def _named(self, own: list[int]) -> str:
+        nearest = own[int(self.correlation[np.ix_(own, own)].sum(axis=1).argmax())]
+        more = f" (+{len(own) - 1} more)" if len(own) > 1 else ""
+        return shortened(self.texts[nearest], _ROW_WIDTH - len(more)) + more
+
+
+def _tree(similarity: np.ndarray, *, ordered: bool = True) -> np.ndarray:
+    """Hierarchical clustering of what is similar; if ``ordered``, neighbours are as alike as can be."""
+    distance = np.clip(1.0 - 0.5 * (similarity + similarity.T), 0.0, None)
+    np.fill_diagonal(distance, 0.0)
+    return linkage(squareform(distance, checks=False), "average", optimal_ordering=ordered)

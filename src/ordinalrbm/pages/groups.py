@@ -1,13 +1,6 @@
-"""Groups of people by their background: how they differ on factors, and question by question.
-
-Mean answers have intervals that know how much is not known. Gaps are filled several times by what
-the model draws for them from each person's other answers; the variance of a mean is then, by
-Rubin's rules, that among people and that between the fillings. Where a question does not apply or
-was not asked there is nothing to fill: the person does not count for it.
-"""
+"""Groups of people by their background: how they differ on factors, and question by question."""
 
 import warnings
-from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,13 +15,11 @@ from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.invariance import SHOWN
 from ordinalrbm.estimators.survey import CumulativeRBM
-from ordinalrbm.files.survey import REASONS
 from ordinalrbm.pages.factors import NamedFactor
 from ordinalrbm.pages.page import Label, Table, join_labels, packed_json
 from ordinalrbm.schema.schema import Column, Schema
 from ordinalrbm.schema.vocabulary import PHRASES, name_words, words_of
-from ordinalrbm.stats.design import GroupMoments, Sample, group_moments
-from ordinalrbm.stats.pooling import rubin
+from ordinalrbm.stats.design import Sample, group_moments
 from ordinalrbm.stats.welch import (
     ALPHA,
     FEWEST_PEOPLE,
@@ -44,10 +35,7 @@ from ordinalrbm.stats.welch import (
 FEWEST, MOST = 2, 30
 # Numbers with more values than this make bands, each with a quarter of the people.
 _MOST_NUMBERS, _BANDS = 12, 4
-_COLUMNS = ["factor", "group", "count", "mean", "standard_error", "difference", "low", "high", "effect"]
-N_FILLINGS = 10
 _ROUNDING = 1e-9
-_NOTHING_TO_FILL = [REASONS.index(sort) for sort in ("not asked", "not applicable")]
 MOST_SHOWN = 8
 _PANELS = 3
 # What readers look for first, by words in names and short labels; and what is not about the respondent.
@@ -133,230 +121,58 @@ def _number(value: float, digits: int) -> str:
     return f"{value:.0f}" if value % 1 == 0 and abs(value) < 1e15 else f"{value:.{digits}g}"
 
 
-# ---- means of factors -------------------------------------------------------------------------
+# ---- means ------------------------------------------------------------------------------------
 
 
 class GroupMeans(NamedTuple):
-    """Mean factors of the groups of a background variable.
-
-    The table has one line per factor and group; ``difference`` is that from the mean of all who are
-    compared, in standard deviations of the factor among them, with a 95 % interval; ``effect`` is
-    the design effect of the mean, NaN where no clusters, strata or replicates are known.
-    """
+    """Means of several values in the groups of a background variable, (G, Q) each."""
 
     grouping: Grouping
-    comparisons: list[Comparison | None]  # of each factor, None where none was possible
-    table: pd.DataFrame
-    tested: np.ndarray  # (G, K) which groups take part in each test
-    n_tested: np.ndarray  # (K,) how many people are in these
+    people: np.ndarray  # how many have the value
+    mean: np.ndarray  # NaN where nobody has
+    low: np.ndarray  # of a 95 % interval; NaN for a single person
+    high: np.ndarray
+    tested: np.ndarray  # whether the group takes part in the test
+    comparisons: list[Comparison | None]  # of each value, None where no test was possible
+    effect: np.ndarray | None  # design effects, where the sample is known
 
 
 def group_means(
-    factors: np.ndarray,
+    values: np.ndarray,
     grouping: Grouping,
     weight: np.ndarray | None = None,
+    sample: Sample | None = None,
     without: np.ndarray | None = None,
-    sample: Sample | None = None,
+    bounds: np.ndarray | None = None,
 ) -> GroupMeans:
-    """Mean of every factor, (n, K), in every group, with standard errors; people may have weights.
+    """Means of values (n, Q), NaN where missing, with intervals and tests; people may have weights.
 
-    With a ``sample``, which has the weights as well, errors and tests are those of its design. Who
-    has no group is left out, and so are the groups that ``without``, (G, K), marks.
+    With a ``sample``, which has the weights as well, errors and tests are those of its design.
+    Groups that ``without``, (G, Q), marks are left out, and intervals do not leave ``bounds``, (2, Q).
     """
-    weights, n_groups = counting(weight, len(factors)), len(grouping.groups)
-    absent = np.zeros((n_groups, factors.shape[1]), bool) if without is None else without
-    values = np.where(absent[grouping.code], np.nan, factors)
-    found, made = _moments(values, grouping, weights, sample)
-    tested = (found.people >= FEWEST_PEOPLE) & ~absent & ~np.isnan(found.error)
-    comparisons = _compared(found, tested, made and made.covariance, made and made.every.freedom[-1])
-    if made is None:
-        difference, low, high = _from_everybody(values, grouping.code, found, weights)
+    code, n_groups = grouping.code, len(grouping.groups)
+    if without is not None:
+        values = np.where(without[code], np.nan, values)
+    design = None if sample is None else group_moments(values, code, n_groups, sample)
+    if design is None:
+        by_group = moments(values, code, n_groups, counting(weight, len(values)))
     else:
-        apart = made.contrast(np.eye(n_groups, n_groups + 1) - np.eye(n_groups + 1)[-1])
-        spread = np.sqrt(np.where(made.every.variance[-1] > 0, made.every.variance[-1], 1.0))
-        reach = student_t.ppf(0.975, apart[2]) * apart[1]
-        difference, low, high = (part / spread for part in (apart[0], apart[0] - reach, apart[0] + reach))
-    k, g = np.nonzero((found.people > 0).T)
-    effect = np.full(found.mean.shape, np.nan) if made is None else made.effect[:-1]
-    parts = (found.people, found.mean, found.error, difference, low, high, effect)
-    columns = [k, np.array(grouping.groups, dtype=object)[g], *(part[g, k] for part in parts)]
-    table = pd.DataFrame(dict(zip(_COLUMNS, columns, strict=True)))
-    return GroupMeans(grouping, comparisons, table, tested, (tested * found.people).sum(axis=0))
-
-
-def _moments(
-    values: np.ndarray, grouping: Grouping, weights: np.ndarray, sample: Sample | None
-) -> tuple[Moments, GroupMoments | None]:
-    if sample is None:
-        return moments(values, grouping.code, len(grouping.groups), weights), None
-    made = group_moments(values, grouping.code, len(grouping.groups), sample)
-    return Moments(*(part[:-1] for part in made.every)), made
-
-
-def _compared(
-    found: Moments, tested: np.ndarray, covariance: np.ndarray | None, freedom: np.ndarray | None
-) -> list[Comparison | None]:
-    if covariance is None or freedom is None:
-        return [welch(found.at(own, q)) for q, own in enumerate(tested.T)]
-    return [
-        welch(found.at(own, q), covariance[q][np.ix_(np.flatnonzero(own), np.flatnonzero(own))], freedom[q])
-        for q, own in enumerate(tested.T)
-    ]
-
-
-def _from_everybody(
-    values: np.ndarray, code: np.ndarray, found: Moments, weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(G, K) how far groups are from the mean of all, in standard deviations; 95 % intervals.
-
-    All include the group, so that the difference is (1 − p) times that from the rest, with p the
-    group's share of the weights; so is its standard error. Few people know it less well: Student's
-    t with Welch's degrees of freedom.
-    """
-    own = np.where(np.isnan(values), 0.0, weights[:, None]) * (code >= 0)[:, None]
-    total, known = own.sum(axis=0), np.nan_to_num(values)
-    difference, reach = np.zeros((2, *found.mean.shape))
-    with np.errstate(invalid="ignore", divide="ignore"):  # groups of nobody, of one, or of all
-        mean = (own * known).sum(axis=0) / total
-        spread = np.sqrt((own * (known - mean) ** 2).sum(axis=0) / total)
-        for g in range(len(difference)):
-            rest = moments(values, np.where(code == g, -1, np.minimum(code, 0)), 1, weights).at(0)
-            share = own[code == g].sum(axis=0) / total
-            variances = np.stack([found.error[g] ** 2, rest.error**2])
-            freedom = np.stack([found.people[g], rest.people]) - 1
-            degrees = variances.sum(axis=0) ** 2 / (variances**2 / freedom).sum(axis=0)
-            sure = student_t.ppf(0.975, np.where(degrees > 0, degrees, np.inf))
-            reach[g] = sure * (1.0 - share) * np.sqrt(variances.sum(axis=0))
-            difference[g] = np.where(rest.people > 0, (1.0 - share) * (found.mean[g] - rest.mean), 0.0)
-    spread = np.where(spread > 0, spread, 1.0)
-    return difference / spread, (difference - reach) / spread, (difference + reach) / spread
-
-
-# ---- means of answers -------------------------------------------------------------------------
-
-
-class QuestionMeans(NamedTuple):
-    """Mean answers, (G, Q) each, NaN where nobody in the group has answered."""
-
-    grouping: Grouping
-    answered: np.ndarray  # how many people have
-    mean: np.ndarray
-    low: np.ndarray  # of a 95 % interval within the scale; NaN for a single person
-    high: np.ndarray
-    comparisons: list[Comparison | None]  # one for each question
-    effect: np.ndarray | None = None  # design effects, where the sample is known
-
-
-def level_values(scale: Scale, column: Column | None) -> np.ndarray:
-    """Numbers to average: the codes of the file where these rise with the levels, else 1 to L."""
-    codes = scale.labels if column is None or not column.levels else column.levels
-    if len(codes) == scale.n_levels and not any(isinstance(c, str | bool) for c in codes):
-        numbers = np.array(codes, dtype=np.float64)
-        if (np.diff(numbers) > 0).all():
-            return numbers
-    return np.arange(1.0, scale.n_levels + 1.0)
-
-
-def question_means(
-    model: CumulativeRBM,
-    answers: Encoded,
-    values: list[np.ndarray],
-    groupings: list[Grouping],
-    weight: np.ndarray | None = None,
-    no_answers: np.ndarray | None = None,
-    random_state: int = 0,
-    numeric: Sequence[str] = (),
-    sample: Sample | None = None,
-) -> list[QuestionMeans]:
-    """Mean answers to all questions on ordered scales, then of numbers, in the groups of variables.
-
-    ``values`` are what the levels of each question count (:func:`level_values`), ``no_answers``
-    says why answers lack, as a survey tells it, and ``numeric`` names columns beside the answers.
-    """
-    weights = counting(weight, answers.shape[0])
-    given = ~np.isnan(_as_numbers(answers, values, numeric))
-    open_ended = [(-np.inf, np.inf)] * len(numeric)
-    bounds = np.array([*((own.min(), own.max()) for own in values), *open_ended]).T
-    found: list[list[tuple[Moments, GroupMoments | None]]] = [[] for _ in groupings]
-    for numbers in _fillings(model, answers, values, numeric, no_answers, random_state):
-        for own, grouping in zip(found, groupings, strict=True):
-            own.append(_moments(numbers, grouping, weights, sample))
-    there, made = np.where(given, 1.0, np.nan), []
-    for own, grouping in zip(found, groupings, strict=True):
-        answered = moments(there, grouping.code, len(grouping.groups), weights).people
-        made.append(_pooled_means(own, grouping, answered, bounds))
-    return made
-
-
-def _fillings(
-    model: CumulativeRBM,
-    answers: Encoded,
-    values: list[np.ndarray],
-    numeric: Sequence[str],
-    no_answers: np.ndarray | None,
-    random_state: int,
-) -> Iterator[np.ndarray]:
-    """Answers as numbers, (n, Q), the gaps filled anew each time; once if there are none."""
-    original = _as_numbers(answers, values, numeric)
-    does_not_apply = np.zeros(original.shape, dtype=bool)
-    if no_answers is not None:
-        scales = slice(0, no_answers.shape[1])
-        does_not_apply[:, scales] = np.isnan(original[:, scales])
-        does_not_apply[:, scales] &= np.isin(no_answers, _NOTHING_TO_FILL)
-    # The model's draws do not depend on which gaps are wanted.
-    if not (np.isnan(original) & ~does_not_apply).any():
-        yield original
-        return
-    for table in model.impute(
-        answers, n_draws=N_FILLINGS, parameters="fixed", fill_never_asked=True, random_state=random_state
-    ):
-        yield np.where(does_not_apply, np.nan, _as_numbers(table, values, numeric))
-
-
-def _as_numbers(
-    answers: Encoded | pd.DataFrame, values: list[np.ndarray], numeric: Sequence[str]
-) -> np.ndarray:
-    """(n, Q) what levels count, then numbers; NaN where there is none."""
-    beside: Any = answers.extra if isinstance(answers, Encoded) else answers
-    if isinstance(answers, Encoded):
-        level = answers.observations.to_dense()
-    else:  # as a model fills it where there are columns of other kinds
-        scales = answers.columns[: len(values)]
-        level = np.column_stack([answers[name].cat.codes for name in scales])
-    counted = [np.append(own, np.nan)[level[:, j]] for j, own in enumerate(values)]
-    numbers = [beside[name].to_numpy(dtype=np.float64, na_value=np.nan) for name in numeric]
-    return np.column_stack([*counted, *numbers])
-
-
-def _pooled_means(
-    found: list[tuple[Moments, GroupMoments | None]],
-    grouping: Grouping,
-    answered: np.ndarray,
-    bounds: np.ndarray,
-) -> QuestionMeans:
-    draws, made = [one for one, _ in found], [one for _, one in found if one is not None]
-    means, errors = (np.stack([getattr(one, part) for one in draws]) for part in ("mean", "error"))
-    size = np.mean([one.size for one in draws], axis=0)
-    variance, complete = (
-        np.mean([getattr(one, part) for one in draws], axis=0) for part in ("variance", "freedom")
-    )
-    with np.errstate(invalid="ignore", divide="ignore"):  # groups of nobody or of one
-        pooled = rubin(means, errors, complete)
-        # Where nothing was filled, nothing is lost.
-        freedom = np.where(pooled.share > 0, pooled.freedom, complete)
-        reach = student_t.ppf(0.975, freedom) * pooled.error
-    mean = np.where(answered == 0, np.nan, pooled.estimate)
-    every = Moments(mean, variance, pooled.error, freedom, size, answered)
-    enough = (answered >= FEWEST_PEOPLE) & ~np.isnan(pooled.error)
-    covariance, of_all, effect = None, None, None
-    if made:  # fillings of one group know nothing of those of another
-        covariance = np.mean([one.covariance[:, :-1, :-1] for one in made], axis=0)
-        np.einsum("qgg->gq", covariance)[:] += pooled.error**2 - (errors**2).mean(axis=0)
-        of_all = np.mean([one.every.freedom[-1] for one in made], axis=0)
-        effect = np.mean([one.effect[:-1] for one in made], axis=0)
-    low, high = _within(mean, reach, *bounds)
-    comparisons = _compared(every, enough, covariance, of_all)
-    return QuestionMeans(grouping, answered, mean, low, high, comparisons, effect)
+        by_group = Moments(*(part[:-1] for part in design.every))
+    tested = (by_group.people >= FEWEST_PEOPLE) & ~np.isnan(by_group.error)
+    comparisons = []
+    for q, taking_part in enumerate(tested.T):
+        groups = np.flatnonzero(taking_part)
+        if design is None:
+            comparisons.append(welch(by_group.at(groups, q)))
+        else:
+            covariance = design.covariance[q][np.ix_(groups, groups)]
+            comparisons.append(welch(by_group.at(groups, q), covariance, design.every.freedom[-1, q]))
+    reach = student_t.ppf(0.975, by_group.freedom) * by_group.error
+    low, high = by_group.mean - reach, by_group.mean + reach
+    if bounds is not None:
+        low, high = _within(by_group.mean, reach, *bounds)
+    effect = None if design is None else design.effect[:-1]
+    return GroupMeans(grouping, by_group.people, by_group.mean, low, high, tested, comparisons, effect)
 
 
 def _within(
@@ -377,6 +193,16 @@ def _within(
     return np.where(leaves, ends[0], low), np.where(leaves, ends[1], high)
 
 
+def level_values(scale: Scale, column: Column | None) -> np.ndarray:
+    """Numbers to average: the codes of the file where these rise with the levels, else 1 to L."""
+    codes = scale.labels if column is None or not column.levels else column.levels
+    if len(codes) == scale.n_levels and not any(isinstance(c, str | bool) for c in codes):
+        numbers = np.array(codes, dtype=np.float64)
+        if (np.diff(numbers) > 0).all():
+            return numbers
+    return np.arange(1.0, scale.n_levels + 1.0)
+
+
 # ---- the section ------------------------------------------------------------------------------
 
 
@@ -389,7 +215,6 @@ class Compared(NamedTuple):
     background: pd.DataFrame
     scores: np.ndarray
     weight: np.ndarray | None
-    no_answers: np.ndarray | None
     schema: Schema
     sample: Sample | None = None
 
@@ -403,12 +228,17 @@ class Compared(NamedTuple):
         """Positions of the questions whose answers have a mean."""
         return [*range(self.asked.shape[1]), *map(self.names.index, self.numeric)]
 
-    @property
-    def values(self) -> list[np.ndarray]:
-        """What the levels of each question count."""
+    def numbers(self) -> tuple[np.ndarray, np.ndarray]:
+        """(n, Q) what the levels of questions count, then numbers, NaN where missing; (2, Q) their bounds."""
         columns = {column.name: column for column in self.schema.columns}
         known = zip(self.asked.names or [], self.asked.scales, strict=True)
-        return [level_values(scale, columns.get(name)) for name, scale in known]
+        values = [level_values(scale, columns.get(name)) for name, scale in known]
+        level = self.table.observations.to_dense()
+        beside: Any = self.table.extra  # of other kinds, if there are any
+        counted = [np.append(value, np.nan)[level[:, j]] for j, value in enumerate(values)]
+        numbers = [beside[name].to_numpy(dtype=np.float64, na_value=np.nan) for name in self.numeric]
+        ends = [*((value.min(), value.max()) for value in values), *[(-np.inf, np.inf)] * len(numbers)]
+        return np.column_stack([*counted, *numbers]), np.transpose(ends)
 
 
 class _Tested(NamedTuple):
@@ -433,8 +263,8 @@ class _Tested(NamedTuple):
     @property
     def n_compared(self) -> tuple[int, int]:
         """How many people and groups take part in that test."""
-        k = self.strongest[0]
-        return int(self.means.n_tested[k]), int(self.means.tested[:, k].sum())
+        k, tested = self.strongest[0], self.means.tested
+        return int(self.means.people[tested[:, k], k].sum()), int(tested[:, k].sum())
 
 
 def group_sections(
@@ -443,7 +273,6 @@ def group_sections(
     factors: list[NamedFactor],
     labels: dict[str, Label],
     first: str | None = None,
-    random_state: int = 0,
 ) -> dict[str, object]:
     """What the page shows of groups; ``first`` is the variable to show in front."""
     if not factors:
@@ -458,20 +287,12 @@ def group_sections(
     shown = [tested[k] for k in order[:MOST_SHOWN]]
     for k in order[MOST_SHOWN:]:
         others[found[k].name] = f"beyond the first {MOST_SHOWN}"
-    means = question_means(
-        model,
-        people.table,
-        people.values,
-        [one.means.grouping for one in shown],
-        people.weight,
-        people.no_answers,
-        random_state,
-        numeric=people.numeric,
-        sample=people.sample,
-    )
+    numbers, bounds = people.numbers()
+    means = [
+        group_means(numbers, one.means.grouping, people.weight, people.sample, bounds=bounds) for one in shown
+    ]
     adjusted = _adjusted([one.comparisons for one in means])
     questions = [labels[name] for name in people.names]
-    numbers = _as_numbers(people.table, people.values, people.numeric)
     everybody = np.zeros(len(numbers), dtype=np.int64)
     spread = np.sqrt(moments(numbers, everybody, 1, counting(people.weight, len(numbers))).variance[0])
     return {
@@ -487,8 +308,6 @@ def group_sections(
             sum(test is not None for one in own for test in one.comparisons)
             for own in ([one.means for one in tested], means)
         ),
-        "n_fillings": N_FILLINGS,
-        "has_gaps": bool(np.isnan(numbers).any()),
         "fewest": FEWEST_PEOPLE,
         "invariance": _invariance(model, people, first, labels),
         "of_design": people.sample is not None,
@@ -527,15 +346,16 @@ def _leader(one: _Tested, factors: list[NamedFactor], labels: dict[str, Label]) 
     (test, p), k = one.best, one.strongest[0]
     if test is None or not p < ALPHA:
         return None
-    table = one.means.table
-    own = table[(table["factor"] == k) & (table["count"] >= FEWEST_PEOPLE)].sort_values("difference")
+    tested = np.flatnonzero(one.means.tested[:, k])
+    order = tested[np.argsort(one.means.mean[tested, k], kind="stable")]
+    groups = one.means.grouping.groups
     return {
         "name": one.means.grouping.name,
         "label": labels[one.means.grouping.name],
         "factor": factors[k].name,
         "test": test,
-        "lowest": own["group"].iloc[0],
-        "highest": own["group"].iloc[-1],
+        "lowest": groups[order[0]],
+        "highest": groups[order[-1]],
     }
 
 
@@ -547,7 +367,7 @@ def _tested(people: Compared, found: list[Grouping], factors: list[NamedFactor])
     nowhere = np.zeros(len(factors), dtype=bool)
     itself = [rests[names.index(own.name)] >= _RESTS_ON if own.name in names else nowhere for own in found]
     means = [
-        group_means(people.scores, own, people.weight, absent | circular, people.sample)
+        group_means(people.scores, own, people.weight, people.sample, absent | circular)
         for own, absent, circular in zip(found, without, itself, strict=True)
     ]
     return list(map(_Tested, means, _adjusted([one.comparisons for one in means]), never, without, itself))
@@ -586,7 +406,7 @@ def _size(test: Comparison | None) -> tuple[float | None, ...]:
 
 def _section(
     one: _Tested,
-    means: QuestionMeans,
+    means: GroupMeans,
     adjusted: list[float],
     factors: list[NamedFactor],
     labels: dict[str, Label],
@@ -628,27 +448,38 @@ def _tests(one: _Tested, factors: list[NamedFactor]) -> Table:
         if test is not None:
             rest = (test.statistic, f"{test.between:.0f}; {test.within:.1f}", test.p, one.adjusted[k])
         rows.append((factors[k].label, *_size(test), *rest))
-    statistic = "F" if one.means.table["effect"].notna().any() else "Welch’s F"
+    statistic = "F" if one.means.effect is not None else "Welch’s F"
     head = ("factor", "ω²", "from", "to", statistic, "df", "p", "p (Holm)")
     return Table(head, rows, ("", ".1%", ".1%", ".1%", ".2f", "", "p", "p"))
 
 
 def _panels(one: _Tested, factors: list[NamedFactor]) -> list[dict[str, object]]:
     """Charts of the factors on which groups differ most, all on one scale."""
-    chosen = one.strongest[:_PANELS]
-    lines = one.means.table[one.means.table["factor"].isin(chosen)]
-    ends = np.abs(lines[["difference", "low", "high"]].to_numpy(dtype=float))
-    reach = max(float(np.nanmax(ends, initial=_NARROWEST)), _NARROWEST)
-    order = list(one.means.grouping.groups)
-    if not one.means.grouping.ordered and len(order) > _FEW_GROUPS:
-        first = lines[lines["factor"] == chosen[0]].sort_values("difference", ascending=False, kind="stable")
-        order = [*first["group"], *(g for g in order if g not in set(first["group"]))]
-    panels = []
-    for k in chosen:
-        own = lines[lines["factor"] == k].set_index("group", drop=False)
-        rows = own.loc[[group for group in order if group in own.index]].to_dict("records")
-        panels.append({"label": factors[k].label, "reach": reach, "rows": rows})
-    return panels
+    chosen, means = one.strongest[:_PANELS], one.means
+    ends = np.abs(np.stack([means.mean[:, chosen], means.low[:, chosen], means.high[:, chosen]]))
+    reach = float(np.nanmax(ends, initial=_NARROWEST))
+    order = np.arange(len(means.grouping.groups))
+    if not means.grouping.ordered and len(order) > _FEW_GROUPS:
+        order = np.argsort(-np.nan_to_num(means.mean[:, chosen[0]], nan=-np.inf), kind="stable")
+    return [
+        {
+            "label": factors[k].label,
+            "reach": reach,
+            "rows": [
+                {
+                    "group": means.grouping.groups[g],
+                    "count": means.people[g, k],
+                    "mean": means.mean[g, k],
+                    "low": means.low[g, k],
+                    "high": means.high[g, k],
+                    "effect": None if means.effect is None else means.effect[g, k],
+                }
+                for g in order
+                if means.people[g, k]
+            ],
+        }
+        for k in chosen
+    ]
 
 
 def _left_out(
@@ -663,7 +494,7 @@ def _left_out(
 
 
 def _banner(
-    means: QuestionMeans,
+    means: GroupMeans,
     adjusted: list[float],
     questions: list[Label],
     never: np.ndarray,
@@ -685,7 +516,7 @@ def _banner(
             | {
                 "text": questions[j].text,
                 "code": questions[j].code,
-                "count": means.answered[:, j].astype(int).tolist(),
+                "count": means.people[:, j].tolist(),
                 "never": np.flatnonzero(never[:, j]).tolist(),
                 "spread": _rounded(spread[j : j + 1])[0],
                 "size": _size(means.comparisons[j]),

@@ -32,7 +32,7 @@ from ordinalrbm.runtime.printable import printable, printable_json
 from ordinalrbm.schema.schema import Schema
 
 _SCRIPTS = ("charts.js", "map.js")
-_MORE_SCRIPTS = {"survey.html.j2": ("live.js", "groups.js"), "model.html.j2": ("live.js",)}
+_MORE_SCRIPTS = {"survey.html.j2": ("groups.js",)}
 # What could end a script or start a tag, and the two line ends that old JavaScript chokes on.
 _UNSAFE = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 _SMALLEST_P = 0.001  # worth telling

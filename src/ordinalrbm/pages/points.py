@@ -1,8 +1,7 @@
-"""What pages draw by themselves: the map of people or items, and response curves of questions.
+"""The map of a page: people or items as points on a plane, as the page's script reads them.
 
-t-SNE of 60,000 people takes a quarter of an hour. So some people drawn at random, the landmarks,
-are placed by t-SNE; everybody else comes to stand between the landmarks with the most similar
-factors. On the page every variable is one byte per person: codes from 0 to 254, and 255 where
+t-SNE of 60,000 people takes a quarter of an hour and shows no more than that of 10,000, so of more
+some are drawn. On the page every variable is one byte per point: codes from 0 to 254, and 255 where
 nothing is known, compressed one by one, so that only what somebody wants to see is unpacked.
 """
 
@@ -11,15 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtr
 
-from ordinalrbm.data.tables import as_table
-from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.pages.page import packed
 from ordinalrbm.plots.maps import row_positions
-from ordinalrbm.plots.questions import Curves
 from ordinalrbm.plots.style import printable
-from ordinalrbm.vector.model import VectorModel
 
 UNKNOWN = 255
 _MOST_KINDS = 250
@@ -27,27 +21,9 @@ _STEPS = 254
 _PLACES = 65_535  # of a coordinate: two bytes
 _MOST = (0.005, 0.995)
 _FAR_OUT = 3.0  # times as wide as most of the values
-MOST_POINTS = 100_000
+MOST_POINTS, FEWEST_POINTS = 10_000, 4
 _MOST_CODES = 1_500_000  # of all variables together: more than half a megabyte on the page
-N_LANDMARKS = 8_000
-# Up to here t-SNE takes about as long as with landmarks.
-MOST_WITHOUT_LANDMARKS = 10_000
 _STEPS_OF_MAP = 350  # of t-SNE; neighbours stay neighbours as often as with 500
-FEWEST_PEOPLE = 4
-_NEIGHBOURS = 8
-_NEVER_ZERO = 1e-6
-# Of the distance between the nearest landmarks: people between the same ones must not coincide.
-_JITTER = 0.35
-_N_POINTS = 33
-_BEYOND = 1.5  # how far a curve goes on beyond the outermost threshold, in standard deviations
-_MIDDLE = (0.1, 0.9)
-
-
-class Places(NamedTuple):
-    """Where rows stand on a plane, (n, 2), and how many of them t-SNE itself has placed."""
-
-    positions: np.ndarray
-    n_landmarks: int
 
 
 def some_of(rows: np.ndarray, most: int, seed: int | np.random.Generator) -> np.ndarray:
@@ -55,49 +31,6 @@ def some_of(rows: np.ndarray, most: int, seed: int | np.random.Generator) -> np.
     if len(rows) <= most:
         return rows
     return np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
-
-
-def place(factors: np.ndarray, *, random_state: int = 0) -> Places:
-    """Place rows, at least 4, on a plane so that neighbours have similar factors.
-
-    Of more than 10,000, t-SNE itself places only 8,000.
-    """
-    points = np.asarray(factors, dtype=np.float32)
-    if len(points) > MOST_WITHOUT_LANDMARKS:
-        return among_landmarks(points, N_LANDMARKS, random_state)
-    return Places(row_positions(points, random_state=random_state, max_iter=_STEPS_OF_MAP), len(points))
-
-
-def among_landmarks(points: np.ndarray, n_landmarks: int, random_state: int) -> Places:
-    """Place landmarks by t-SNE and everybody else between the nearest of them."""
-    from sklearn.neighbors import NearestNeighbors  # slow to import, and only needed here
-
-    rng = np.random.default_rng(random_state)
-    chosen = np.sort(rng.choice(len(points), n_landmarks, replace=False))
-    others = np.setdiff1d(np.arange(len(points)), chosen)
-    positions = np.empty((len(points), 2), dtype=np.float32)
-    positions[chosen] = row_positions(points[chosen], random_state=random_state, max_iter=_STEPS_OF_MAP)
-    index = NearestNeighbors(n_neighbors=min(_NEIGHBOURS, n_landmarks), algorithm="brute")
-    distance, near = index.fit(points[chosen]).kneighbors(points[others])
-    noise = rng.normal(size=(len(others), 2)).astype(np.float32)
-    positions[others] = _between(distance, positions[chosen][near], noise)
-    return Places(positions, n_landmarks)
-
-
-def _between(distance: np.ndarray, spots: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    """Weighted means of the nearest landmarks' places, a little apart from each other.
-
-    Only those neighbours count that the map, too, shows close to the nearest one: between two far
-    ends of the map there is nobody like either.
-    """
-    off = np.linalg.norm(spots - spots[:, :1], axis=2)  # the nearest comes first
-    reach = np.median(off, axis=1, keepdims=True)
-    weight = np.where(off <= reach, 1.0 / np.maximum(distance, _NEVER_ZERO) ** 2, 0.0)
-    mean = (weight[..., None] * spots).sum(axis=1) / weight.sum(axis=1, keepdims=True)
-    # By the spacing of landmarks in that part of the map; where they are far apart, no further
-    # than elsewhere, so that nobody is thrown off the map.
-    apart = np.minimum(np.where(off > 0, off, np.inf).min(axis=1, keepdims=True), reach)
-    return mean + _JITTER * np.minimum(apart, 2.0 * np.median(apart)) * np.clip(noise, -2.0, 2.0)
 
 
 class Variable(NamedTuple):
@@ -114,7 +47,6 @@ class Variable(NamedTuple):
     digits: int
     cut: tuple[bool, bool]
     codes: np.ndarray  # (n,) uint8
-    column: str = ""  # of the table, if it is one
 
 
 class Described(NamedTuple):
@@ -130,38 +62,32 @@ def map_section(
     rows: np.ndarray,
     factors: np.ndarray,
     describe: Callable[[np.ndarray], Described],
-    noun: str,
     random_state: int = 0,
     n_variables: int = 1,
-) -> dict[str, object] | None:
+) -> dict[str, Any] | None:
     """A map of rows as the page's script reads it, and what became of them; None of too few.
 
     The more variables there are to colour rows by, the fewer rows keep the page small.
     """
-    if len(rows) < FEWEST_PEOPLE:
+    if len(rows) < FEWEST_POINTS:
         return None
     shown = some_of(rows, min(MOST_POINTS, _MOST_CODES // n_variables), random_state)
-    places = place(factors[shown], random_state=random_state)
+    positions = row_positions(factors[shown], random_state=random_state, max_iter=_STEPS_OF_MAP)
     return {
-        "data": point_map(places.positions, describe(shown), noun),
-        "rows": shown,
+        "data": point_map(positions, describe(shown)),
         "n_points": len(shown),
-        "n_landmarks": places.n_landmarks,
         "n_not_drawn": len(rows) - len(shown),
     }
 
 
-def point_map(positions: np.ndarray, described: Described, noun: str) -> dict[str, object]:
-    """Points on a plane that can be coloured in several ways, as the page reads them.
-
-    ``noun`` is what the points are, in the plural.
-    """
-    # Both coordinates on one scale, so that distances keep their proportions.
+def point_map(positions: np.ndarray, described: Described) -> dict[str, object]:
+    """Points on a plane that can be coloured in several ways, as the page reads them."""
+    # Both coordinates on one scale, so that distances keep their proportions, in the middle of a square.
     size = float(np.ptp(positions, axis=0).max()) or 1.0
-    scaled = np.rint((positions - positions.min(axis=0)) / size * _PLACES).astype(np.uint16)
+    middle = (positions.min(axis=0) + positions.max(axis=0)) / 2
+    scaled = np.rint(((positions - middle) / size + 0.5) * _PLACES).astype(np.uint16)
     return {
         "count": len(described.names),
-        "noun": noun,
         "x": packed(scaled[:, 0]),
         "y": packed(scaled[:, 1]),
         "names": packed(np.frombuffer("\n".join(described.names).encode(), dtype=np.uint8)),
@@ -225,50 +151,3 @@ def _largest_first(code: np.ndarray, categories: list[str]) -> tuple[np.ndarray,
     if len(order) > _MOST_KINDS:
         labels.append(f"({len(order) - _MOST_KINDS} smaller kinds)")
     return place[code], labels
-
-
-def response_curves(model: CumulativeRBM, names: list[str], people: Any = None) -> list[Curves]:
-    """Probability of each level along the mean utility, for every question on an ordered scale.
-
-    With ``people``, a table of their answers, curves say where most of them are.
-    """
-    parameters, curves = model.model_, []
-    # Thresholds are shown where somebody with a usual style has them.
-    usual_stretch = np.exp(parameters.style_weights @ np.log(parameters.stretches))
-    spans = None if people is None else _middle_utilities(model, people)
-    known, first = model.questionnaire_, parameters.layout.first
-    asked = enumerate(known.questions)
-    ordered = [(int(first[i]), known.scales[j]) for i, j in asked if known.kinds[j] == "ordinal"]
-    every_bound = parameters.thresholds
-    for name, (column, scale) in zip(names, ordered, strict=True):
-        levels = scale.names  # type: ignore[union-attr]
-        bounds = every_bound[column, : len(levels) + 1]
-        inner = bounds[1:-1] * usual_stretch
-        middle = None if spans is None else (float(spans[0, column]), float(spans[1, column]))
-        marks = [*inner, *(middle or ())] or [0.0]
-        utility = np.linspace(min(marks) - _BEYOND, max(marks) + _BEYOND, _N_POINTS)
-        probability = _probabilities(parameters, bounds, utility)
-        curves.append(Curves(name, levels, utility, probability, inner.tolist(), middle))
-    return curves
-
-
-def _probabilities(model: VectorModel, bounds: np.ndarray, utility: np.ndarray) -> np.ndarray:
-    """(points, L): over all styles of using the scale, each with its share."""
-    total = np.zeros((len(utility), len(bounds) - 1))
-    for stretch, share in zip(model.stretches, model.style_weights, strict=True):
-        total += share * np.diff(ndtr(bounds * stretch - utility[:, None]), axis=1)
-    return total
-
-
-def _middle_utilities(model: CumulativeRBM, people: Any) -> np.ndarray:
-    """(2, N'): between which mean utilities the middle four fifths of the people are."""
-    parameters = model.model_
-    units_on = np.asarray(model.transform(people)) * parameters.units
-    covariates = model.questionnaire_.encode(as_table(people)).covariates
-    ends = []
-    for i, (bias, weights) in enumerate(zip(parameters.bias, parameters.weights, strict=True)):
-        utility = bias + units_on @ weights
-        if covariates.size:
-            utility = utility + covariates @ parameters.slopes[i]
-        ends.append(np.quantile(utility, _MIDDLE))
-    return np.stack(ends, axis=1)

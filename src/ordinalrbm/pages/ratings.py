@@ -14,6 +14,8 @@ from ordinalrbm.data.ratings import Ratings, encode
 from ordinalrbm.data.scales import Scale, label_name
 from ordinalrbm.data.triples import as_triples
 from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.ensemble import RatingEnsemble
+from ordinalrbm.estimators.matrix import MatrixCumulativeRBM
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.evaluate import reliability, score
 from ordinalrbm.evaluate.baselines import DampedBiases
@@ -23,15 +25,13 @@ from ordinalrbm.evaluate.model_scores import score_model
 from ordinalrbm.files.survey import LeftOut
 from ordinalrbm.pages.frequencies import levels_of
 from ordinalrbm.pages.page import Page, Progress, Table, drawing, left_out_table, render
-from ordinalrbm.pages.points import Described, map_section, some_of, variable_of
+from ordinalrbm.pages.points import MOST_POINTS, Described, map_section, some_of, variable_of
 from ordinalrbm.plots.style import shortened
-from ordinalrbm.words import item_vectors
 
 _MOST_SCORED = 200_000
 _MOST_RANKED_FOR = 2_000  # users
 _LONG_TAIL = (0.01, 0.1, 0.2, 0.5)  # shares of the items, the most rated first
-_ENOUGH_TEST_RATINGS, _FEW_TEST_RATINGS = 10, 3
-_N_BEST_AND_WORST = 8
+_OFTEN_RATED = 10  # items that stand for a factor
 _N_RECOMMENDED = 5
 _MOST_OWN_RATINGS = 12
 _N_REASONS = 5
@@ -90,13 +90,15 @@ def ratings_page(
     known = model.ratings_
     titles = _titles(known, item_names)
     say("scoring test ratings")
-    scores = None if test is None else _score(model, test, titles)
+    scores = None if test is None else _score(model, test)
     say("explaining an example")
     example = example_of(model, example_user, titles=titles)
     say(f"placing {known.n_items:,} items on a map")
     items = Items.of(model)
-    rows = np.arange(known.n_items if items.order else 0)
-    the_map = map_section(rows, items.vectors, lambda shown: _points(known, items, shown, titles), "items")
+    # Of many items, those that are rated most: they have a place that can be trusted.
+    most_rated = np.argsort(-known.observations.column_counts, kind="stable")[:MOST_POINTS]
+    rows = np.sort(most_rated) if items.order else most_rated[:0]
+    the_map = map_section(rows, items.vectors, lambda shown: _points(known, items, shown, titles))
     say("drawing")
     levels = [f"level {k + 1}" for k in range(int(known.observations.n_levels.max()))]
     if isinstance(known.scales, Scale):  # the same for all items
@@ -115,6 +117,7 @@ def ratings_page(
         scores=scores,
         example=example,
         map=the_map,
+        n_not_drawn=known.n_items - rows.size,
         factors=_factor_ends(known, items, titles),
     )
 
@@ -139,7 +142,7 @@ def _long_tail(known: Ratings) -> dict[str, object]:
 # Scores
 
 
-def _score(model: RatingModel, test: pd.DataFrame, titles: np.ndarray) -> dict[str, object] | None:
+def _score(model: RatingModel, test: pd.DataFrame) -> dict[str, object] | None:
     known = model.ratings_
     given = encode(known, test)
     learnt = in_training(known, given.row, given.column)
@@ -153,7 +156,6 @@ def _score(model: RatingModel, test: pd.DataFrame, titles: np.ndarray) -> dict[s
     values, biases = level_values(known), DampedBiases().fit(known).predict_proba(user, item)
     own, usual = (score(shares, values[level], values) for shares in (predicted, biases))
     measures = [(label, own[name], usual[name]) for name, label in MEASURES.items()]
-    fewest, items = _items_tables(titles, column, values[level], predicted @ values, biases @ values)
     figure = plots.calibration(reliability(predicted, values[level], values))
     return {
         "n_ratings": scored.size,
@@ -165,8 +167,6 @@ def _score(model: RatingModel, test: pd.DataFrame, titles: np.ndarray) -> dict[s
         "table": Table(("measure", "model", "biases of user and item"), measures, ("", ".3f", ".3f")),
         "ranking": _ranking(model, test.iloc[usable]),
         "calibration": drawing(figure, "calibration"),
-        "items": items,
-        "fewest": fewest,
     }
 
 
@@ -181,31 +181,6 @@ def _ranking(model: RatingModel, test: pd.DataFrame) -> dict[str, object] | None
     rows = [(name, one.ndcg, one.recall, one.coverage) for name, one in found.items()]
     head = ("lists by", f"NDCG@{first.k}", f"recall@{first.k}", "coverage")
     return {"table": Table(head, rows, ("", ".3f", ".3f", ".0%")), "protocol": first.protocol}
-
-
-def _items_tables(
-    titles: np.ndarray, column: np.ndarray, right: np.ndarray, expected: np.ndarray, usual: np.ndarray
-) -> tuple[int, list[tuple[str, Table]]]:
-    """Best and worst predicted items, among those with enough test ratings, and what is enough."""
-    errors = {"model": np.abs(expected - right), "usual": np.abs(usual - right)}
-    lines = pd.DataFrame({"item": column, "mean": right, **errors})
-    of_items = lines[lines["item"] >= 0].groupby("item")
-    by_item = of_items.mean()
-    by_item.insert(0, "count", of_items.size())
-    fewest = _ENOUGH_TEST_RATINGS
-    if (by_item["count"] >= fewest).sum() < 2 * _N_BEST_AND_WORST:
-        fewest = _FEW_TEST_RATINGS
-    by_item = by_item[by_item["count"] >= fewest].sort_values("model", kind="stable")
-    by_item.index = titles[by_item.index]
-    half = min(_N_BEST_AND_WORST, len(by_item) // 2)
-    if not half:
-        return fewest, []
-    ends = {"Best predicted": by_item.head(half), "Worst predicted": by_item.tail(half)[::-1]}
-    head = ("item", "test ratings", "mean rating", "error", "error, biases")
-    formats = ("", ",d", ".2f", ".2f", ".2f")
-    return fewest, [
-        (name, Table(head, list(some.itertuples(name=None)), formats)) for name, some in ends.items()
-    ]
 
 
 # An example
@@ -290,10 +265,30 @@ class Items(NamedTuple):
     @classmethod
     def of(cls, model: Any) -> Self:
         """Those of a fitted model of ratings."""
-        vectors, names = item_vectors(model)
+        vectors, names = _item_vectors(model)
         spread = vectors.std(axis=0)
         order = np.argsort(-spread, kind="stable")
         return cls(vectors, names, order[spread[order] > 1e-6].tolist())
+
+
+def _item_vectors(model: Any) -> tuple[np.ndarray, list[str]]:
+    """(items, factors) what factors add to a user's utility, and their names; no columns without any."""
+    if isinstance(model, RatingEnsemble):  # each of its models has its own factors
+        return _item_vectors(model.estimators_[-1])
+    if isinstance(model, MatrixCumulativeRBM):
+        half, other = model.model_.by_rows, model.model_.by_columns
+        # A user's factors are around one in size; an item's count as much as users weigh them.
+        vectors = np.concatenate([half.weights, other.factors * _size(other.weights)], axis=1)
+        names = [f"User factor {k}" for k in range(half.n_factors)]
+        return vectors, names + [f"Item factor {k}" for k in range(other.n_factors)]
+    if hasattr(model, "item_factors_"):
+        vectors = model.item_factors_ * _size(model.user_factors_)
+        return vectors, [f"Factor {k}" for k in range(vectors.shape[1])]
+    return np.zeros((model.ratings_.n_items, 0)), []
+
+
+def _size(values: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.mean(values.astype(np.float64) ** 2, axis=0))
 
 
 def _points(known: Ratings, items: Items, rows: np.ndarray, titles: np.ndarray) -> Described:
@@ -320,7 +315,7 @@ def _points(known: Ratings, items: Items, rows: np.ndarray, titles: np.ndarray) 
 def _factor_ends(known: Ratings, items: Items, titles: np.ndarray) -> list[tuple[str, list[str], list[str]]]:
     """The strongest factors, with the items at both ends; only items that many have rated."""
     count = known.observations.column_counts
-    often = np.flatnonzero(count >= min(np.median(count), _ENOUGH_TEST_RATINGS))
+    often = np.flatnonzero(count >= min(np.median(count), _OFTEN_RATED))
     found = []
     for k in items.order[:_N_FACTORS_TOLD]:
         order = often[np.argsort(items.vectors[often, k], kind="stable")]

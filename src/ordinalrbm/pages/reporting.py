@@ -25,7 +25,7 @@ from ordinalrbm.files.ratings import checked_ratings, is_ratings
 from ordinalrbm.files.survey import Survey, apply
 from ordinalrbm.pages.page import Page, Progress
 from ordinalrbm.pages.ratings import ratings_page
-from ordinalrbm.pages.survey import check_group, model_page, survey_page
+from ordinalrbm.pages.survey import check_group, survey_page
 from ordinalrbm.runtime.places import place
 from ordinalrbm.schema.infer import propose
 from ordinalrbm.schema.schema import from_json
@@ -52,10 +52,10 @@ def report(
 
     Parameters
     ----------
-    data : path, data frame, Survey or fitted model
+    data : path, data frame, Survey or fitted model of ratings
         A survey (a file, a table, or what :func:`ordinalrbm.read_survey` returns), or ratings in
-        the columns user, item and rating or others whose names say as much. A fitted model, or its
-        file, has a page of its own.
+        the columns user, item and rating or others whose names say as much. A fitted model of
+        ratings, or its file, has its ratings inside.
     model : CumulativeRBM or model of ratings, optional
         If it is fitted (a CumulativeRBM on a Survey), or the file of a fitted one, the page shows
         what it has learnt, and ratings are test ratings. If not, it is cloned and learns from the
@@ -85,10 +85,6 @@ def report(
     if tables is not None:
         check_tables(tables)
     subject = _subject(data, model, random_state, options)
-    if tables is not None and subject.survey is None and isinstance(subject.model, CumulativeRBM):
-        raise DataError(
-            "Tables need the survey that the model was learnt from; give it as data, with the model."
-        )
     seed = {} if subject.survey is None else {"random_state": random_state}
     subject.write(subject.page(**seed, **options), out, tables)
     return place(out)
@@ -100,6 +96,10 @@ def _is_path(given: Any) -> bool:
 
 def _subject(data: Any, model: Any, seed: int, options: dict[str, Any]) -> Subject:
     """What the page is about; options that it does not have are refused before all is learnt."""
+    if isinstance(data, CumulativeRBM):
+        raise DataError(
+            "A model of a survey does not hold its answers; give the survey as data, with the model."
+        )
     if isinstance(data, BaseEstimator):
         return Subject(data)
     more = {}
@@ -133,11 +133,11 @@ class Subject:
     more: dict[str, Any] = field(default_factory=dict)
 
     def page(self, **options: Any) -> Page:
-        """The page, with options of `survey_page`, `ratings_page` or `model_page`."""
+        """The page, with options of `survey_page` or `ratings_page`."""
         options = {**self.more, **options}
         if self.survey is not None:
             return survey_page(self.model, self.survey, **options)
-        return (ratings_page if isinstance(self.model, RatingModel) else model_page)(self.model, **options)
+        return ratings_page(self.model, **options)
 
     def write(self, page: Page, out: StrPath, tables: StrPath | None = None) -> None:
         """Write the page, and its tables to a file of their own if they are wanted."""

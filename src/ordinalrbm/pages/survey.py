@@ -1,4 +1,4 @@
-"""The page of a survey, and of its model alone: what their sections show."""
+"""The page of a survey: what its sections show."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -8,31 +8,45 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
+from ordinalrbm import plots
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.data.tables import Encoded, as_table
+from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators.factor_analysis import FactorReading, column_names
+from ordinalrbm.estimators.factor_analysis import FactorReading
 from ordinalrbm.estimators.poles import in_short
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.evaluate import hidden as hiding
 from ordinalrbm.files.survey import REASONS, Survey
 from ordinalrbm.pages.batteries import batteries
-from ordinalrbm.pages.factors import N_FACTORS_TOLD, NamedFactor, factor_table, loadings_table, named_factors
-from ordinalrbm.pages.findings import MOST_ROWS, Related
+from ordinalrbm.pages.factors import (
+    MOST_ROWS,
+    N_FACTORS_TOLD,
+    NamedFactor,
+    Related,
+    factor_table,
+    loadings_table,
+    named_factors,
+    telling_curves,
+)
 from ordinalrbm.pages.frequencies import direction, frequencies, summary_of
 from ordinalrbm.pages.groups import Compared, Grouping, group_sections, grouping_of
-from ordinalrbm.pages.live import live_model, worth_asking
-from ordinalrbm.pages.page import Label, Page, Progress, Table, labels_of, left_out_table, render, texts_of
-from ordinalrbm.pages.points import Described, Variable, map_section, response_curves, some_of, variable_of
-from ordinalrbm.pages.ratings import ratings_page
-from ordinalrbm.plots.questions import Curves
+from ordinalrbm.pages.page import (
+    Label,
+    Page,
+    Progress,
+    Table,
+    drawing,
+    labels_of,
+    left_out_table,
+    render,
+    texts_of,
+)
+from ordinalrbm.pages.points import Described, Variable, map_section, some_of, variable_of
 from ordinalrbm.plots.style import shortened
 from ordinalrbm.schema.vocabulary import asks
 from ordinalrbm.stats.welch import counting
 
 _MOST_SCORED_ROWS = 10_000
-# So many people are enough for means and percentiles of factors.
-_ENOUGH_ROWS = 4_000
 _SHARE_HIDDEN_AFTERWARDS = 0.1
 _TOLD_ANSWERS, _TOLD_BACKGROUND = 4, 6
 _N_ERRORS = 8  # questions whose errors are shown at once
@@ -104,15 +118,14 @@ def survey_page(
     hidden = about.hidden(held_out)
     say("comparing groups")
     labels, factors = about.labels, about.factors
-    groups: dict[str, Any] = group_sections(model, about.compared(), factors, labels, group, random_state)
+    groups: dict[str, Any] = group_sections(model, about.compared(), factors, labels, group)
     say(f"placing {rows.size:,} respondents on a map")
     leader = groups["leader"]
     described = partial(about.points, leader and leader["name"])
     n_variables = len(about.names) + survey.background.shape[1] + len(factors)
-    the_map: Any = map_section(rows, about.scores, described, "respondents", random_state, n_variables)
+    the_map = map_section(rows, about.scores, described, random_state, n_variables)
     say("drawing")
-    some = survey.table.subset(some_of(rows, _ENOUGH_ROWS, random_state))
-    curves = response_curves(model, about.names, some)
+    curves = telling_curves(about.reading, labels)
     facts = {
         "n_rows": len(answered),
         "n_questions": survey.n_questions,
@@ -142,11 +155,11 @@ def survey_page(
         n_not_told=len(about.reading.factors) - min(len(factors), N_FACTORS_TOLD),
         groups=groups,
         hidden=hidden,
-        live=about.live(curves, the_map),
-        n_curves=len(curves),
+        curves=drawing(plots.item_curves(curves), "curves", "item-curves") if curves else None,
         left_out=_left_out(survey),
         unanswered=model.unanswered,
-        is_sampled=model.inference == "mcmc",
+        n_factors=model.model_.n_factors,
+        n_styles=len(model.model_.stretches),
         weighted=survey.weight is not None,
         weighted_learning=bool(model.about_.get("weighted")),
         seed=random_state,
@@ -213,41 +226,6 @@ def check_group(survey: Survey, group: str | None) -> Grouping | None:
     return found
 
 
-def model_page(model: Any, *, title: str | None = None) -> Page:
-    """A page about a model alone: its learning curve, factors, thresholds and response curves.
-
-    A model of ratings has its ratings inside, and gets the page of these.
-
-    Parameters
-    ----------
-    model : CumulativeRBM or an estimator of ratings, fitted
-    title : str, optional
-
-    Examples
-    --------
-    >>> import numpy as np, ordinalrbm as orbm
-    >>> from ordinalrbm import pages
-    >>> X = np.array([[1, 3], [2, 2], [3, 1]] * 30)
-    >>> model = orbm.CumulativeRBM(n_factors=1, random_state=0).fit(X)
-    >>> "Response curves" in pages.model_page(model)
-    True
-    """
-    if not isinstance(model, CumulativeRBM):
-        return ratings_page(model, title=title)
-    reading = model.factor_solution()
-    known, every = model.questionnaire_, column_names(model)
-    labels = labels_of([*map(str, reading.loadings.index), *every], reading.questions)
-    return render(
-        "model.html.j2",
-        title or "Model",
-        model,
-        n_questions=len(known.questions),
-        n_factors=model.model_.n_factors,
-        factors=named_factors(reading, labels)[:N_FACTORS_TOLD],
-        live=live_model(model, [every[j] for j in known.questions], labels),
-    )
-
-
 # ---- what is learnt from the data -------------------------------------------------------------
 
 
@@ -303,18 +281,6 @@ class _Sections:
         weight = None if self.weight is None else counting(self.weight, len(level))
         return factor_table(self.reading, self.factors[:N_FACTORS_TOLD], answers, weight)
 
-    def live(self, curves: list[Curves], the_map: dict[str, Any] | None) -> dict[str, object]:
-        """The model for the page's script, with the answers of those on the map."""
-        every = getattr(self.model, "feature_names_in_", self.names)
-        names = [str(every[j]) for j in self.model.questionnaire_.questions]
-        people, on_map = None, {}
-        if the_map is not None:
-            variables = the_map["data"]["variables"]
-            on_map = {v["column"]: k for k, v in enumerate(variables) if v["section"] == "Answers"}
-            people = self.model.questionnaire_.encode(as_table(self.survey.table.subset(the_map["rows"])))
-        found = live_model(self.model, names, self.labels, curves, people, on_map)
-        return found | {"ask": worth_asking(self.reading, names)}
-
     def other_kinds(self) -> dict[str, object]:
         """Categories and how often they were chosen, and numbers in short."""
         survey, labels = self.survey, self.labels
@@ -369,7 +335,7 @@ class _Sections:
             str(name): variable_of(table[name], shortened(self.labels[str(name)].plain, 90), section)
             for name in table
         }
-        return {name: one._replace(column=name) for name, one in named.items() if one is not None}
+        return {name: one for name, one in named.items() if one is not None}
 
     def points(self, opening: str | None, rows: np.ndarray) -> Described:
         """Names, what to colour points by, and what to tell of each: questions that move most."""
@@ -401,7 +367,6 @@ class _Sections:
             comparable(survey).reset_index(drop=True)[there],
             self.scores[there][:, [factor.place for factor in self.factors]],
             None if weight is None else weight[there],
-            None if survey.no_answers is None else survey.no_answers[there],
             survey.schema,
             None if survey.design is None else survey.design.sample.take(there),
         )

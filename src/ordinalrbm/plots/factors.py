@@ -1,4 +1,4 @@
-"""What factors are: loadings of the questions, curves along a factor, and how groups differ."""
+"""What factors are: loadings of the questions, and curves along a factor."""
 
 from collections.abc import Mapping
 
@@ -10,9 +10,8 @@ from matplotlib.figure import Figure
 from ordinalrbm.errors import DataError
 from ordinalrbm.plots import style
 
-_PANELS_PER_ROW, _GROUP_PANELS_PER_ROW = 4, 3
+_PANELS_PER_ROW = 4
 _MOST_LINES = len(style.KINDS)  # questions with a colour of their own
-_OF_GROUPS = ("panel", "group", "mean", "low", "high")
 _SIGNED = "RdBu_r"  # white at zero, told apart with any kind of colour vision
 
 
@@ -133,62 +132,3 @@ def information_curves(
     style.unboxed(axes)
     axes.legend(fontsize=7, frameon=False)
     return style.framed(figure, title, note, ax)
-
-
-@style.plain_text
-def group_differences(
-    means: pd.DataFrame,
-    *,
-    middle: float = 0.0,
-    measure: str = "standard deviations from the mean of all",
-    title: str = "",
-    note: str = "",
-) -> Figure:
-    """Means of groups with their intervals, one panel per factor.
-
-    Parameters
-    ----------
-    means : DataFrame
-        One line per panel and group: ``panel``, ``group``, ``mean``, and the ends of the interval
-        ``low`` and ``high`` (missing where a group is too small to have one). Groups stand in the
-        order of their means in the first panel.
-    middle : float, default=0
-        Where everybody together would be; a line.
-    measure : str
-        What the means are.
-    title, note : str, optional
-
-    Examples
-    --------
-    >>> means = pd.DataFrame({
-    ...     "panel": "Factor 0", "group": ["north", "south"], "mean": [-0.1, 0.2],
-    ...     "low": [-0.2, 0.1], "high": [0.0, 0.3],
-    ... })
-    >>> [label.get_text() for label in group_differences(means).axes[0].get_yticklabels()]
-    ['south', 'north']
-    """
-    missing = [name for name in _OF_GROUPS if name not in means]
-    if missing or means.empty:
-        raise DataError(f"means must have lines with {', '.join(_OF_GROUPS)}; {missing} are missing.")
-    names = list(dict.fromkeys(means["panel"]))
-    first = means[means["panel"] == names[0]].sort_values("mean", ascending=False, kind="stable")
-    groups = list(dict.fromkeys([*first["group"], *means["group"]]))
-    figure, all_axes = style.panels(
-        len(names), _GROUP_PANELS_PER_ROW, 3.1, 0.23 * len(groups) + 1.1, (1.6, 0.3), sharex=True, sharey=True
-    )
-    for axes, panel in zip(all_axes, names, strict=True):
-        _dots(axes, means[means["panel"] == panel].set_index("group").reindex(groups), middle)
-        axes.set_title(style.wrapped(panel, 36, max_lines=3), fontsize="small", loc="left")
-    all_axes[0].set_yticks(np.arange(len(groups)), [style.shortened(group, 28) for group in groups])
-    all_axes[0].set_ylim(len(groups) - 0.4, -0.6)
-    return style.framed(figure, title, f"{measure}\n{note}" if note else measure)
-
-
-def _dots(axes: Axes, lines: pd.DataFrame, middle: float) -> None:
-    height = np.arange(len(lines))
-    axes.axvline(middle, color="#AAAAAA", lw=1, zorder=0)
-    axes.hlines(height, lines["low"], lines["high"], color=style.KINDS[0], lw=1.6)
-    axes.scatter(lines["mean"], height, s=18, color=style.KINDS[0], zorder=2)
-    axes.tick_params(labelsize=8)
-    axes.grid(axis="x", color="#EEEEEE")
-    style.bare(axes)

@@ -1,4 +1,4 @@
-"""Maps: rows by their factors, and which columns go together."""
+"""Maps of rows by their factors."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,10 +9,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, Normalize, TwoSlopeNorm
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
-from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
-from scipy.spatial.distance import squareform
 
 from ordinalrbm.errors import DataError
 from ordinalrbm.plots.style import DEGREES, KINDS, UNKNOWN, framed, panels, plain_text, shades
@@ -115,52 +112,6 @@ def row_map(
     return framed(figure, title, note)
 
 
-@plain_text
-def similarity_map(
-    similarity: pd.DataFrame, *, n_groups: int = 6, title: str = "", note: str = "", ax: Axes | None = None
-) -> Figure:
-    """Which columns go together: their similarities as a heat map, like beside like.
-
-    Columns are ordered by hierarchical clustering (average linkage); frames mark the groups.
-
-    Parameters
-    ----------
-    similarity : DataFrame
-        Square and symmetric, −1 to 1, for instance from
-        :func:`ordinalrbm.words.column_similarity`.
-    n_groups : int, default=6
-        Into how many groups the tree is cut at most.
-    title, note, ax : str, str and Axes, optional
-
-    Examples
-    --------
-    >>> names = ["tea", "wine", "coffee", "beer"]
-    >>> values = [[1, 0, 0.9, 0], [0, 1, 0, 0.8], [0.9, 0, 1, 0], [0, 0.8, 0, 1]]
-    >>> figure = similarity_map(pd.DataFrame(values, names, names), n_groups=2)
-    >>> sorted(label.get_text() for label in figure.axes[0].get_yticklabels()[:2])
-    ['coffee', 'tea']
-    """
-    values = similarity.to_numpy(dtype=np.float64)
-    if values.ndim != 2 or values.shape[0] != values.shape[1] or len(values) < 2:
-        raise DataError(f"similarity must be square and at least 2 by 2, got {values.shape}.")
-    groups = tree(values)
-    order, group = leaves_list(groups), fcluster(groups, n_groups, criterion="maxclust")
-    names = [str(similarity.index[i]) for i in order]
-    side = max(4.0, 0.21 * len(names) + 2.2)
-    figure, (axes,) = panels(1, 1, side + 0.6, side, ax=ax)
-    image = axes.imshow(values[np.ix_(order, order)], cmap="RdBu_r", vmin=-1, vmax=1)
-    ticks = np.arange(len(names))
-    axes.set_yticks(ticks, names)
-    axes.set_xticks(ticks, names, rotation=90)
-    axes.tick_params(length=0, labelsize=9)
-    axes.spines[:].set_visible(False)
-    _mark_groups(axes, group[order])
-    bar = figure.colorbar(image, ax=axes, shrink=0.5, aspect=25, ticks=[-1, -0.5, 0, 0.5, 1])
-    bar.set_label("similarity (cosine of the weights)")
-    bar.outline.set_visible(False)
-    return framed(figure, title, note, ax)
-
-
 # Points
 
 
@@ -227,23 +178,3 @@ def _scatter_kinds(axes: Axes, points: np.ndarray, values: pd.Series, size: floa
         ncols=min(len(kinds) + len(labels), 4),
         **_POINT_LEGEND,
     )
-
-
-# Heat map
-
-
-def tree(similarity: np.ndarray, *, ordered: bool = True) -> np.ndarray:
-    """Hierarchical clustering of what is similar; if ``ordered``, neighbours are as alike as can be."""
-    distance = np.clip(1.0 - 0.5 * (similarity + similarity.T), 0.0, None)
-    np.fill_diagonal(distance, 0.0)
-    return linkage(squareform(distance, checks=False), "average", optimal_ordering=ordered)
-
-
-def _mark_groups(axes: Axes, group: np.ndarray) -> None:
-    """Frames around runs of the same group along the diagonal."""
-    starts = np.flatnonzero(np.r_[True, np.diff(group) != 0])
-    for start, stop in zip(starts, np.r_[starts[1:], group.size], strict=True):
-        corner, size = (start - 0.5, start - 0.5), stop - start
-        frame = Rectangle(corner, size, size, fill=False, edgecolor="black", lw=1.6)
-        frame.set_clip_on(False)  # else the outermost frame would lose half of its line
-        axes.add_patch(frame)

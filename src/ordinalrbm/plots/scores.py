@@ -1,6 +1,7 @@
-"""How learning went, how well hidden answers are predicted, and whether probabilities are calibrated."""
+"""How learning went, and how what a model predicts, draws or imputes differs from what was answered."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from ordinalrbm.errors import DataError
 from ordinalrbm.plots import style
 
+_PANELS_PER_ROW, _MOST_BARS = 4, 12  # of imputed questions, and of a number's classes
 # What a learning history calls them, and what they are.
 _CURVES = {
     "validation": "hidden from learning",
@@ -56,86 +58,6 @@ def learning_curve(
     style.unboxed(axes)
     if axes.get_legend_handles_labels()[0]:
         style.add_legend(axes, "left", inside=ax is not None)
-    return style.framed(figure, title, note, ax)
-
-
-@style.plain_text
-def hidden_answers(
-    scores: pd.DataFrame,
-    *,
-    measure: str = "mean absolute error",
-    title: str = "",
-    note: str = "",
-    ax: Axes | None = None,
-) -> Figure:
-    """Error of the model and of always giving the most common answer, question by question.
-
-    Parameters
-    ----------
-    scores : DataFrame
-        One line per question (the index names it): ``model`` and ``usual`` (the most common answer),
-        both errors, so that smaller is better. The question with the largest gain comes first.
-    measure : str
-        What the errors are.
-    title, note, ax : str, str and Axes, optional
-
-    Examples
-    --------
-    >>> scores = pd.DataFrame({"model": [0.6, 0.5], "usual": [0.7, 0.9]}, ["tea", "milk"])
-    >>> [label.get_text() for label in hidden_answers(scores).axes[0].get_yticklabels()]
-    ['milk', 'tea']
-    """
-    if scores.empty:
-        raise DataError("There is no score to draw; give at least one question.")
-    gain = (scores["usual"] - scores["model"]).to_numpy(dtype=np.float64)
-    lines = scores.iloc[np.argsort(-gain, kind="stable")]
-    height = np.arange(len(lines))
-    figure, (axes,) = style.panels(1, 1, 7.0, 0.21 * len(lines) + 1.1, ax=ax)
-    axes.hlines(height, lines["model"], lines["usual"], color="#CCCCCC", lw=2, zorder=1)
-    common = "most common answer"
-    axes.scatter(lines["usual"], height, 24, zorder=2, facecolor="white", edgecolor=style.QUIET, label=common)
-    axes.scatter(lines["model"], height, 24, zorder=2, color=style.KINDS[0], label="model")
-    axes.set_yticks(height, [style.wrapped(name, 34, max_lines=1) for name in lines.index])
-    axes.set_ylim(len(lines) - 0.4, -0.6)
-    axes.set_xlabel(f"{measure} (less is better)")
-    axes.tick_params(axis="y", labelsize=8)
-    axes.grid(axis="x", color="#EEEEEE")
-    axes.set_axisbelow(True)
-    style.bare(axes)
-    style.add_legend(axes, "right", inside=ax is not None, ncols=2)
-    return style.framed(figure, title, note, ax)
-
-
-@style.plain_text
-def level_shares(
-    levels: Sequence[str], counts: Sequence[int], *, title: str = "", note: str = "", ax: Axes | None = None
-) -> Figure:
-    """How often each level was given.
-
-    Parameters
-    ----------
-    levels : sequence of str
-        Names of the levels, from lowest to highest.
-    counts : sequence of int
-        How often each was given.
-    title, note, ax : str, str and Axes, optional
-
-    Examples
-    --------
-    >>> figure = level_shares(["bad", "good"], [1, 3])
-    >>> [text.get_text() for text in figure.axes[0].texts]
-    ['25%', '75%']
-    """
-    shares = np.asarray(counts, dtype=np.float64) / max(np.sum(counts), 1)
-    figure, (axes,) = style.panels(1, 1, 6.0, 0.26 * len(levels) + 0.5, ax=ax)
-    axes.barh(np.arange(len(levels)), shares, 0.75, color=style.shades(len(levels)))
-    for level, share in enumerate(shares):
-        axes.text(share + 0.01 * shares.max(), level, f"{share:.0%}", va="center", fontsize=8)
-    axes.set_yticks(np.arange(len(levels)), [style.shortened(level, 30) for level in levels])
-    axes.set(xticks=[], ylim=(len(levels) - 0.5, -0.5))
-    axes.tick_params(labelsize=9)
-    axes.spines["bottom"].set_visible(False)
-    style.bare(axes)
     return style.framed(figure, title, note, ax)
 
 
@@ -225,3 +147,63 @@ def predictive_check(check: pd.DataFrame, *, title: str = "", note: str = "") ->
     for axes in (shares, totals, correlations):
         style.unboxed(axes)
     return style.framed(figure, title, note)
+
+
+@style.plain_text
+def observed_and_imputed(X: Any, tables: Sequence[Any], *, title: str = "", note: str = "") -> Figure:
+    """Shares of levels among given answers and among imputed ones, one panel per question with gaps.
+
+    Both need not be alike: where people with certain other answers leave a question out more often, what they
+    would have said differs. A line shows how far the imputed tables differ. Numbers are put into ten classes.
+
+    Parameters
+    ----------
+    X : DataFrame or array
+        The table with its gaps.
+    tables : sequence of DataFrame or array
+        What ``impute(X, n_draws=20)`` returns.
+    title, note : str, optional
+
+    Examples
+    --------
+    >>> X = pd.DataFrame({"tea": [1, 2, 2, None]})
+    >>> figure = observed_and_imputed(X, [X.fillna(1), X.fillna(2)])
+    >>> [round(float(bar.get_height()), 2) for bar in figure.axes[0].patches]
+    [0.33, 0.67, 0.5, 0.5]
+    """
+    several = [] if isinstance(tables, pd.DataFrame) else tables
+    seen, filled = pd.DataFrame(X), [pd.DataFrame(table) for table in several]
+    if not filled or any(len(one) != len(seen) or set(seen) - set(one) for one in filled):
+        raise DataError(f"Give a list of imputed tables, with the {len(seen)} rows of X and its columns.")
+    gaps = [name for name in seen.columns if (seen[name].isna().to_numpy() & filled[0][name].notna()).any()]
+    if not gaps:
+        raise DataError("There is no imputed answer to draw; give the table with its gaps as X.")
+    figure, all_axes = style.panels(len(gaps), _PANELS_PER_ROW, 2.8, 2.2, (0.3, 0.4))
+    for axes, name in zip(all_axes, gaps, strict=True):
+        there = seen[name].isna().to_numpy()
+        labels, given, *imputed = _shares(seen[name].dropna(), [table[name][there] for table in filled])
+        mean, x = np.mean(imputed, axis=0), np.arange(len(labels))
+        ends = np.abs(np.array([np.min(imputed, axis=0), np.max(imputed, axis=0)]) - mean)
+        axes.bar(x - 0.2, given, 0.4, color=style.KINDS[0], label="observed")
+        axes.bar(x + 0.2, mean, 0.4, color=style.KINDS[1], label="imputed", yerr=ends, error_kw={"lw": 0.8})
+        axes.set_xticks(x, [style.wrapped(style.shortened(label, 20), 10) for label in labels], fontsize=7)
+        axes.set_title(style.wrapped(name, 34), fontsize="small", loc="left")
+        axes.set(xlabel="answer", ylabel="share of answers")
+        style.unboxed(axes)
+    all_axes[0].margins(y=0.4)  # room for the legend
+    style.add_legend(all_axes[0], "right", inside=True)
+    return style.framed(figure, title, note)
+
+
+def _shares(given: pd.Series, imputed: list[pd.Series]) -> list[Any]:
+    """Labels of the levels, and their shares among given answers and in each imputed table."""
+    every = [given, *(part.dropna() for part in imputed)]
+    if given.nunique() > _MOST_BARS and pd.api.types.is_numeric_dtype(given):
+        edges = np.unique(np.quantile(given.astype(float), np.linspace(0.1, 0.9, 9)))
+        every = [pd.Series(np.digitize(part.astype(float), edges)) for part in every]
+        labels = [f"< {edge:.4g}" for edge in edges] + [f"≥ {edges[-1]:.4g}"]
+        levels: list[Any] = list(range(len(labels)))
+    else:
+        levels = list(pd.concat(every).astype(given.dtype).drop_duplicates().sort_values())
+        labels = levels
+    return [labels, *([(part == level).mean() for level in levels] for part in every)]

@@ -57,8 +57,10 @@ def kinds(count: int) -> list[str]:
 
 def ink_on(colour: str) -> str:
     """Black or white, whichever can be read on a colour."""
-    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.55 else "black"
+    light = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in light)
+    # At this luminance both have the same contrast, by the definition of WCAG.
+    return "white" if 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.179 else "black"
 
 
 def printable(text: object) -> str:
@@ -125,9 +127,3 @@ def add_legend(axes: Axes, side: str, *, inside: bool, **options: Any) -> None:
 def unboxed(axes: Axes) -> None:
     """Leave the two axes that carry numbers."""
     axes.spines[["top", "right"]].set_visible(False)
-
-
-def bare(axes: Axes) -> None:
-    """Leave only the axis that carries numbers."""
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.tick_params(axis="y", length=0)

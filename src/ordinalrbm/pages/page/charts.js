@@ -26,16 +26,6 @@ const ordinalrbm = {};
     return found;
   };
 
-  function save(blob, name) {
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(blob);
-    link.download = name;
-    document.body.append(link);
-    link.click();
-    link.remove();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-  }
-
   function saveDrawing(button) {
     const svg = button.closest("figure").querySelector("svg");
     const copy = svg.cloneNode(true);
@@ -46,10 +36,11 @@ const ordinalrbm = {};
     copy.removeAttribute("style");
     copy.style.fontFamily = "sans-serif";
     const text = new XMLSerializer().serializeToString(copy);
-    save(new Blob([text], { type: "image/svg+xml" }), button.dataset.file + ".svg");
+    const link = Object.assign(document.createElement("a"), { download: `${button.dataset.file}.svg` });
+    link.href = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   }
-
-  ordinalrbm.saveDrawing = saveDrawing;
 
   function valueOf(row, column) {
     const cell = row.cells[column];
@@ -103,29 +94,31 @@ const ordinalrbm = {};
     for (const one of list.querySelectorAll(".battery")) one.hidden = !one.querySelector(".frequency:not([hidden])");
   }
 
-  const SVG = "http://www.w3.org/2000/svg";
-  ordinalrbm.draw = function (svg, tag, attributes, text = "") {
-    const made = document.createElementNS(SVG, tag);
+  function draw(svg, tag, attributes, text = "") {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
     for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
     made.textContent = text;
     svg.append(made);
     return made;
+  }
+
+  // The colour at a place from 0 to 1 between those of a list.
+  ordinalrbm.mixed = function (colours, place) {
+    const at = place * (colours.length - 1), low = Math.min(Math.floor(at), colours.length - 2);
+    const parts = [1, 3, 5].map((digits) => {
+      const [a, b] = [low, low + 1].map((k) => parseInt(colours[k].slice(digits, digits + 2), 16));
+      return Math.round(a + (b - a) * (at - low));
+    });
+    return `rgb(${parts.join(",")})`;
   };
 
   // From red over white to blue, as ColorBrewer has them: −1 to +1.
   const REDS_TO_BLUES = ["#8c0c25", "#bc2d35", "#da6955", "#f5aa89", "#fcdfcf", "#f7f6f6", "#d7e8f1", "#a2cde3", "#5ca3cb", "#2a71b2", "#0f437b"];
-  function colourOf(correlation) {
-    const place = (correlation + 1) * 5, low = Math.min(Math.floor(place), 9);
-    const parts = [1, 3, 5].map((at) => {
-      const [a, b] = [low, low + 1].map((k) => parseInt(REDS_TO_BLUES[k].slice(at, at + 2), 16));
-      return Math.round(a + (b - a) * (place - low));
-    });
-    return `rgb(${parts.join(",")})`;
-  }
+  const colourOf = (correlation) => ordinalrbm.mixed(REDS_TO_BLUES, (correlation + 1) / 2);
 
   // The heat map, which tells the pair of questions under the pointer, or under a mark that arrow keys move.
   function drawHeat(svg) {
-    const { labels, values } = ordinalrbm.read("heat"), { draw } = ordinalrbm;
+    const { labels, values } = ordinalrbm.read("heat");
     const left = 200, cell = Math.min(Math.max(Math.floor(520 / labels.length), 13), 30), size = cell * labels.length;
     svg.setAttribute("viewBox", `0 0 ${left + size} ${size}`);
     svg.style.width = `${left + size}px`;
