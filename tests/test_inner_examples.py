@@ -22,27 +22,6 @@ def example_of_candidates():
     """
 
 
-def example_of_needed():
-    r"""
-    >>> from ordinalrbm.engine.memory import *
-    >>> films = Size(6_000, 4_000, 10**6, levels=5, row_factors=50)
-    >>> 20 < needed("ordinal_mf", films) / 2**20 < 60
-    True
-    >>> survey = Size(100_000, 80, 8 * 10**6, levels=5, row_factors=50)
-    >>> 100 < needed("survey", survey) / 2**20 < 300
-    True
-    """
-
-
-def example_of_on_gpu():
-    r"""
-    >>> from ordinalrbm.engine.memory import *
-    >>> films = Size(480_189, 17_770, 100_000_000, levels=5, row_factors=100)
-    >>> 5.5e9 < on_gpu(films) < 6.5e9
-    True
-    """
-
-
 def example_of_format_bytes():
     r"""
     >>> from ordinalrbm.engine.memory import *

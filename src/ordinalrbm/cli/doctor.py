@@ -122,7 +122,7 @@ def _memory() -> str:
     from ordinalrbm.engine.memory import available, format_bytes
 
     free = available()
-    return "unknown; fits are not checked" if free is None else format_bytes(free)
+    return "unknown" if free is None else format_bytes(free)
 
 
 def _text() -> str:

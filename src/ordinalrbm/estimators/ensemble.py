@@ -13,7 +13,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.ratings import Catalogue, Ratings
-from ordinalrbm.engine import memory
 from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators.persistence import rating_parameters
 from ordinalrbm.estimators.ratings import Few, RatingModel
@@ -124,9 +123,6 @@ class RatingEnsemble(RatingModel):
         """Whether any model does; the others only learn of ids."""
         members = self.__dict__.get("_members") or self.estimators_
         return any(member._takes_features() for member in members)
-
-    def _fit_sizes(self) -> list[memory.Fit]:
-        return [size for member in self._members for size in member._fit_sizes()]
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         """Members and what they have learnt, in pairs; Ctrl-C ends learning and gives what there is."""
