@@ -6,7 +6,6 @@ the affirmative ones.
 
 from __future__ import annotations
 
-import json
 import re
 
 import numpy as np
@@ -135,43 +134,6 @@ def test_the_factors_command(folder):
     assert "highest answer" in shown and "… supermarket" in shown
     assert "disagree" in shown  # "Strongly…" alone could be either end
     assert max(map(len, shown.splitlines())) <= 80
-
-
-def test_labels_of_scores(folder):
-    about = found("scores", "s.orbm", "s.sav", "--out", "scores.sav", cwd=folder)
-    check_names(list(about["names"].values()))
-    labels = pyreadstat.read_sav(folder / "scores.sav")[1].column_names_to_labels
-    told = [re.fullmatch(r"Factor \d \((.*)\)", labels[f"factor_{k}"]) for k in (1, 2)]
-    check_names([one[1] for one in told])
-
-
-def test_the_report(folder):
-    succeed_here("report", "s.sav", "-k", 2, "--out", "r.html", cwd=folder)
-    page = (folder / "r.html").read_text(encoding="utf-8")
-    plain = re.sub(r"<[^>]+>", "", page)
-    headings = re.findall(r'<article class="factor"><h3><bdi>(.*?)</bdi>', page)
-    check_names(headings)
-    assert "People high on this factor answer" in plain
-    assert "more: " not in plain and "less: " not in plain
-    # Bars: at the high end, the answer in the question's name has most of the bar.
-    bars = re.findall(r'<p class="name"><bdi>([^<]*)</bdi>.*?<small>high</small>(.*?)</div>', page, re.DOTALL)
-    assert len(bars) == len(QUESTIONS)
-    for name, bar in bars:
-        shares = {a: int(n) for a, n in re.findall(r'title="([^":]*): (\d+)%"', bar)}
-        assert max(shares, key=lambda a: shares[a]) == name.rpartition(": ")[2]
-    # The map, and the groups: those in town are high on town.
-    script = re.search(r'<script type="application/json" id="people">(.*?)</script>', page)[1]
-    listed = [v["name"] for v in json.loads(script)["variables"] if v["section"] == "Factors"]
-    check_names([re.fullmatch(r"Factor \d \((.*)\)", one)[1] for one in listed])
-    (panel,) = re.findall(r"<figcaption><bdi>[^<]*supermarket.*?</figcaption>(.*?)</figure>", page, re.DOTALL)
-    town = re.search(r"Town.*?figures\">(.\d.\d\d)", panel, re.DOTALL)[1]
-    assert float(town.replace("−", "-")) > 0.2
-
-
-def test_the_page_of_a_model(folder):
-    succeed_here("report", "s.orbm", "--out", "m.html", cwd=folder)
-    page = (folder / "m.html").read_text(encoding="utf-8")
-    check_names(re.findall(r'<article class="factor"><h3><bdi>(.*?)</bdi>', page))
 
 
 def test_factors_in_words(fitted):
