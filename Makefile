@@ -38,7 +38,6 @@ test: $(READY) lint
 test-long: $(READY)
 	$(BIN)/python tests/warm_up.py
 	ORDINALRBM_LONG=1 $(BIN)/pytest -q -n auto --dist loadfile --durations=30
-	$(BIN)/python benchmarks/model_files.py
 	$(MAKE) test-clusters
 
 # The GPU engine, in Triton's interpreter where there is no GPU; and several processes. The file that
@@ -59,7 +58,6 @@ bench-gpu:
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/training.py
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/binary.py
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/inference.py
-	PYTHONPATH=src $(PYTHON) benchmarks/gpu/factor_draws.py
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/sampling.py --netflix
 
 # With the lowest versions that pyproject.toml declares: the demo, and what meets other libraries. What

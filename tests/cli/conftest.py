@@ -18,7 +18,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_all(folder)
     succeed_here("fit", "survey.sav", "--out", "survey.orbm", "--epochs", 3, cwd=folder)
     succeed_here("fit", "ratings.csv", "--out", "films.orbm", "--epochs", 4, cwd=folder)
-    succeed_here("fit", "survey.sav", "--write-schema", "schema.toml", cwd=folder)
+    succeed_here("schema", "survey.sav", "--out", "schema.toml", cwd=folder)
     return folder
 
 

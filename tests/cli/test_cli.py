@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import signal
 import subprocess
 import sys
@@ -25,27 +24,6 @@ def test_version():
     assert (result.exit_code, result.stdout) == (0, f"ordinalrbm {orbm.__version__}\n")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["demo", "--help"]])
-def test_help_has_examples(arguments):
-    result = runner.invoke(cli.app, arguments)
-    assert result.exit_code == 0
-    assert "Example" in result.stdout
-    assert "\n    ordinalrbm demo" in result.stdout
-    assert all(len(line) <= 80 for line in result.stdout.splitlines())
-
-
-def test_no_command_shows_help():
-    result = runner.invoke(cli.app, [])
-    assert "Usage: " in result.output and "demo" in result.output
-
-
-def test_unknown_command():
-    result = runner.invoke(cli.app, ["dmo"])
-    assert result.exit_code == 2
-    assert result.stderr.startswith("Error: No such command 'dmo'")
-    assert result.stderr.count("\n") == 1
-
-
 def test_python_m():
     done = subprocess.run(
         [sys.executable, "-m", "ordinalrbm", "--version"], capture_output=True, text=True, check=True
@@ -67,14 +45,6 @@ def test_a_folder_that_is_not_there(tmp_path):
     assert result.stderr == (
         f"Error: Folder '{tmp_path / 'new'}' does not exist; create it or write elsewhere.\n"
     )
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is forbidden to root")
-def test_a_folder_that_must_not_be_written_to(tmp_path):
-    tmp_path.chmod(0o500)
-    result = runner.invoke(cli.app, ["demo", "--out", str(tmp_path / "food.html")])
-    assert result.exit_code == 2
-    assert "Traceback" not in result.output
 
 
 def test_bad_data_is_one_line_and_exit_code_2(monkeypatch):

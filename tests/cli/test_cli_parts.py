@@ -12,9 +12,9 @@ from ordinalrbm.cli.demo_run import as_ratings
 from ordinalrbm.cli.options import written_scale
 from ordinalrbm.cli.output import counted
 from ordinalrbm.cli.process import is_out_of_memory
-from ordinalrbm.cli.schema_table import levels_in_words, proposal_table
+from ordinalrbm.cli.schema_table import levels_in_words
 from ordinalrbm.estimators.factor_analysis import readable_factors
-from ordinalrbm.schema.schema import Column, Schema
+from ordinalrbm.schema.schema import Column
 
 
 def test_as_ratings():
@@ -43,12 +43,6 @@ def test_counted():
 
 def test_is_out_of_memory():
     assert is_out_of_memory(ImportError("libfoo.so: failed to map segment from shared object"))
-
-
-def test_proposal_table():
-    columns = [Column(f"Q{k}", "ordinal", levels=(1, 2), names=("no", "yes")) for k in (1, 2)]
-    table = proposal_table(Schema(tuple(columns)))
-    assert table.row_count == 1
 
 
 def test_levels_in_words():

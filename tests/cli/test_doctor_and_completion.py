@@ -50,7 +50,7 @@ def test_completion_of_commands_and_options(tmp_path):
         return run(cwd=tmp_path, **asked).stdout.split()
 
     assert complete("ordinalrbm re", 1) == ["recommend", "report"]
-    assert "--write-schema" in complete("ordinalrbm fit --wr", 2)
+    assert "--schema" in complete("ordinalrbm fit --sc", 2)
 
 
 def test_a_terminal_without_unicode(files):

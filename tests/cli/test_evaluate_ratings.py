@@ -27,13 +27,6 @@ def test_of_a_file(files):
     assert "ratings to watch is no candidate" in done.stdout
 
 
-def test_same_seed_same_figures(files):
-    arguments = ["evaluate", "ratings.csv", "--epochs", 2, "--protocol", "random"]
-    scores = found(*arguments, "--min-ratings", 16, cwd=files)
-    assert scores["hidden"] == 450 and scores["learnt_before"] == 0
-    assert scores == found(*arguments, "--min-ratings", 16, cwd=files)
-
-
 def test_all_users_are_learnt_from(files):
     ratings = read(files / "ratings.csv")
     train, validation, test = split(ratings)
@@ -48,14 +41,6 @@ def test_all_users_are_learnt_from(files):
     assert lists["popularity"]["recall"] == pytest.approx(expected.ranking["popularity"].recall)
 
 
-def test_a_rating_that_is_only_among_the_hidden(files):
-    ratings = read(files / "ratings.csv")
-    ratings.loc[split(ratings)[2].index[:2], "rating"] = 7
-    ratings.to_csv(files / "rare.csv", index=False)
-    done = succeed_here("evaluate", "rare.csv", "--epochs", 2, "--liked", 7, cwd=files)
-    assert "Liked means rated 7 or more" in done.stdout
-
-
 def test_a_model_on_later_ratings(files):
     scores = found("evaluate", "films.orbm", "--data", "later.csv", cwd=files)
     assert scores["hidden"] == 90 and scores["learnt_before"] == 0
@@ -68,19 +53,6 @@ def test_a_model_on_later_ratings(files):
         assert lists[who] == pytest.approx({"ndcg": own.ndcg, "recall": own.recall, "coverage": own.coverage})
     assert (lists["top"], lists["liked"], lists["items"]) == (10, 4, 36)
     assert lists["users"] + lists["users_without_liked"] == 45
-
-
-def test_lists_as_asked_for(files):
-    test = ["evaluate", "films.orbm", "--data", "later.csv", "--top", 3, "--liked", 5]
-    lists = found(*test, cwd=files)["ranking"]
-    expected = score_model(orbm.load(files / "films.orbm"), read(files / "later.csv"), k=3, liked=5).ranking[
-        "model"
-    ]
-    assert (lists["top"], lists["liked"], lists["users"]) == (3, 5, expected.n_users)
-    assert lists["model"]["recall"] == pytest.approx(expected.recall)
-    shown = succeed_here(*test, cwd=files).stdout
-    assert "NDCG@3" in shown and "Liked means rated 5 or more" in shown
-    assert f"{expected.n_users_without_liked} who liked none are not counted" in shown
 
 
 def test_training_ratings_are_noticed(files):

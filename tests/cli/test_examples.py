@@ -31,11 +31,9 @@ COMMANDS = [
     "forget",
     "serve",
     "evaluate",
-    "compare",
     "report",
     "info",
     "doctor",
-    "help",
 ]
 
 
@@ -70,7 +68,7 @@ def _lines() -> list[str]:
     lines += [line for page in PAGES for line in _in_page(page)]
     commands = {" ".join(shlex.split(line, comments=True)[1:]): None for line in lines}
     del commands["demo"]  # the same as with --out, and the slowest
-    ordered = sorted(commands, key=lambda line: "--write-schema" not in line)
+    ordered = sorted(commands, key=lambda line: not line.startswith("schema "))
     return ordered if LONG else _distinct(ordered)
 
 

@@ -14,7 +14,7 @@ from small_files import ratings_frame
 import ordinalrbm as orbm
 from ordinalrbm.data.triples import NAMES
 
-N_USERS, N_ITEMS = 45, 36
+N_ITEMS = 36
 QUICK = ("--epochs", 1, "--factors", 2, "--out", "m.orbm")
 if not LONG:  # a process of its own takes seconds
     run, succeed = run_here, succeed_here
@@ -47,23 +47,6 @@ def refused(*arguments: object, cwd: Path) -> str:
 
 
 # ---- columns ----------------------------------------------------------------------------------
-
-
-def test_a_shop_needs_no_options(tmp_path):
-    write(tmp_path, named("customer_id", "product_id", "rating"))
-    done = succeed_here("fit", "r.csv", *QUICK, cwd=tmp_path)
-    assert f"{N_USERS} users of {N_ITEMS} items" in done.stderr
-    assert learnt(tmp_path).ratings_.n_ratings == len(ratings_frame())
-
-
-def test_columns_are_named_and_other_names_change_nothing(tmp_path):
-    write(tmp_path, named("userId", "movieId", "rating"))
-    succeed_here("fit", "r.csv", *QUICK, cwd=tmp_path)
-    one = learnt(tmp_path).predict_proba(1, [101, 102])
-    write(tmp_path, named("wer", "was genau", "wie").assign(rating=1, user=2, item=3))
-    columns = ["--user-column", "wer", "--item-column", "was genau", "--rating-column", "wie"]
-    succeed_here("fit", "r.csv", *QUICK, *columns, cwd=tmp_path)
-    assert (learnt(tmp_path).predict_proba(1, [101, 102]) == one).all()
 
 
 def test_named_columns_in_every_command_that_reads_ratings(tmp_path):
@@ -131,9 +114,6 @@ def test_one_may_insist_on_a_survey(tmp_path):
     write(tmp_path, named("kunde", "artikel", "note", "zeitpunkt"))
     done = succeed_here("fit", "r.csv", *QUICK, "--survey", cwd=tmp_path)
     assert "1 questions" in done.stderr
-    write(tmp_path, named("user", "item", "rating"))
-    done = succeed_here("fit", "r.csv", "--survey", "--write-schema", "s.toml", cwd=tmp_path)
-    assert (tmp_path / "s.toml").exists()
 
 
 def test_surveys_are_still_surveys(tmp_path):
@@ -167,40 +147,11 @@ def test_a_scale_in_words(tmp_path):
     assert scores["hidden"] == others["item"].nunique()
 
 
-@pytest.mark.parametrize(
-    ("scale", "labels"),
-    [
-        ("0..6", (0, 1, 2, 3, 4, 5, 6)),
-        ("0.5,1..5", tuple(k / 2 for k in range(1, 11))),
-        ("5,4,3,2,1", (5, 4, 3, 2, 1)),
-    ],
-)
-def test_scales_of_numbers(scale, labels, tmp_path):
-    write(tmp_path, named("user", "item", "rating"))
-    succeed_here("fit", "r.csv", *QUICK, "--scale", scale, cwd=tmp_path)
-    assert learnt(tmp_path).scales_.labels == labels
-
-
 @pytest.mark.parametrize("scale", ["1,1,2", "5..1", "1..", "a..c", "", "1,2.5..5", "0,0..5"])
 def test_no_scale(scale, tmp_path):
     write(tmp_path, named("user", "item", "rating"))
     done = run_here("fit", "r.csv", *QUICK, "--scale", scale, cwd=tmp_path)
     assert done.returncode == 2 and f"--scale '{scale}' is no scale" in done.stderr
-
-
-def test_a_rating_off_the_scale(tmp_path):
-    frame = named("user", "item", "rating")
-    row = int((frame["rating"] == 5).to_numpy().argmax())
-    write(tmp_path, frame)
-    sentence = refused("fit", "r.csv", *QUICK, "--scale", "1..4", cwd=tmp_path)
-    assert f"'r.csv', column 'rating', row {row} (counted from 0): the rating 5 is not" in sentence
-    frame["rating"] = frame["rating"].astype(object)
-    frame.loc[7, "rating"] = "five"
-    write(tmp_path, frame)
-    sentence = refused("fit", "r.csv", *QUICK, cwd=tmp_path)
-    assert "column 'rating', row 7 (counted from 0): the rating 'five' is no number" in sentence
-    sentence = refused("fit", "r.csv", *QUICK, "--scale", "1..5", cwd=tmp_path)
-    assert "row 7 (counted from 0): the rating 'five' is not on the scale" in sentence
 
 
 TWICE = """user,item,stars,date
@@ -242,44 +193,6 @@ def test_words_have_no_mean(tmp_path):
 # ---- times and ids ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "form", ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S+02:00", " %Y-%m-%dT%H:%M:%SZ "]
-)
-def test_dates_in_text_are_times(form, tmp_path):
-    frame = named("user", "item", "rating", "created_at")
-    days = frame["created_at"].rank().astype(int)
-    dates = pd.Timestamp("2001-01-01") + pd.to_timedelta(days, unit="D")
-    how = ["--epochs", 1, "--min-ratings", 16]
-    write(tmp_path, frame)
-    by_number = found("evaluate", "r.csv", *how, cwd=tmp_path)
-    write(tmp_path, frame.assign(created_at=dates.dt.strftime(form)))
-    done = succeed_here("evaluate", "r.csv", *how, "--json", cwd=tmp_path)
-    assert json.loads(done.stdout) == by_number
-
-
-def test_a_date_that_is_none(tmp_path):
-    frame = named("user", "item", "rating", "date").astype({"date": str})
-    frame["date"] = "2024-05-01"
-    frame.loc[4, "date"] = "May 3rd"
-    write(tmp_path, frame)
-    sentence = refused("evaluate", "r.csv", cwd=tmp_path)
-    assert "'r.csv', column 'date', row 4 (counted from 0): the timestamp 'May 3rd'" in sentence
-    succeed_here("fit", "r.csv", *QUICK, cwd=tmp_path)  # which asks for no times
-
-
-def test_ids_stay_as_they_are_written(tmp_path):
-    frame = named("user", "item", "rating")[["user", "item", "rating"]]
-    frame["user"] = frame["user"].map("{:03d}".format)
-    frame["item"] = [f'Tea, "{item}"' for item in frame["item"]]
-    write(tmp_path, frame)
-    succeed_here("fit", "r.csv", *QUICK, cwd=tmp_path)
-    model = learnt(tmp_path)
-    assert model.users_.labels[:2].tolist() == ["001", "002"]
-    assert model.items_.labels[0] == 'Tea, "101"'
-    best = succeed_here("recommend", "m.orbm", "--users", "007", "-n", 1, "--json", cwd=tmp_path)
-    assert json.loads(best.stdout)["recommendations"][0]["user"] == "007"
-
-
 def test_ids_that_look_like_numbers_in_one_file_only(tmp_path):
     frame = named("user", "item", "rating")[["user", "item", "rating"]]
     frame["user"] = frame["user"].astype(str).replace("1", "001")
@@ -289,15 +202,6 @@ def test_ids_that_look_like_numbers_in_one_file_only(tmp_path):
     succeed_here("predict", "m.orbm", "pairs.csv", "--out", "p.csv", "--rule", "mean", cwd=tmp_path)
     expected = learnt(tmp_path).predict(["2", "3"], [101, 102])
     assert pd.read_csv(tmp_path / "p.csv")["prediction"].to_numpy() == pytest.approx(expected)
-
-
-def test_gaps_are_named(tmp_path):
-    frame = named("customer_id", "sku", "stars")
-    for column, what in (("customer_id", "user"), ("sku", "item"), ("stars", "rating")):
-        write(tmp_path, frame.assign(**{column: frame[column].where(frame.index != 5)}))
-        sentence = refused("fit", "r.csv", *QUICK, cwd=tmp_path)
-        place = f"'r.csv', column '{column}', row 5 (counted from 0): the {what} is missing"
-        assert place in sentence
 
 
 # ---- what is known of users and items -----------------------------------------------------------
@@ -337,14 +241,6 @@ def test_side_tables(shop):
     succeed_here("report", "r.csv", "--epochs", 1, *tables, "--out", "p.html", cwd=shop)
 
 
-def test_side_tables_find_ids_by_the_name_that_ratings_have(shop):
-    for name in ("r.csv", "people.csv"):
-        write(shop, pd.read_csv(shop / name).rename(columns={"customer_id": "wer"}), name)
-    how = ["--users", "people.csv", "--user-column", "wer"]
-    succeed_here("fit", "r.csv", *QUICK, *how, cwd=shop)
-    assert len(learnt(shop).users_) == 60
-
-
 def test_wrong_side_tables(shop):
     def sentence(*options):
         return refused("fit", "r.csv", *QUICK, *options, cwd=shop)
@@ -374,17 +270,6 @@ def test_options_that_change_nothing_for_a_model(shop):
 
 
 # ---- many levels --------------------------------------------------------------------------------
-
-
-def test_scales_of_half_stars_and_of_hundreds(tmp_path):
-    frame = named("user", "item", "rating")
-    write(tmp_path, frame.assign(rating=frame["rating"] / 2))
-    succeed_here("fit", "r.csv", *QUICK, cwd=tmp_path)
-    assert learnt(tmp_path).scales_.labels == (0.5, 1.0, 1.5, 2.0, 2.5)
-    write(tmp_path, frame.assign(rating=(frame.index % 120 + 1) / 2))
-    done = succeed_here("fit", "r.csv", *QUICK, cwd=tmp_path)
-    assert "look continuous" in done.stderr
-    assert learnt(tmp_path).scales_.n_levels == 120
 
 
 def test_the_page_has_every_name_that_is_known():

@@ -105,11 +105,6 @@ def test_the_memory_that_is_asked_for_is_enough(command, files):
     assert (files / "new.orbm").exists()
 
 
-def test_help_needs_little_memory(files):
-    done = run("fit", "--help", cwd=files, prepare=_limited("ulimit -v", 400_000))
-    assert done.returncode == 0 and "--epochs" in done.stdout
-
-
 @pytest.mark.parametrize(
     "error",
     [

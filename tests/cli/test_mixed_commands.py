@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 import pyreadstat
 import pytest
-from mixed_files import ASKED, MISSING, PARTIES, N, mixed_frame, write_mixed
+from mixed_files import ASKED, MISSING, N, mixed_frame, write_mixed
 from program import found, names_in, run_here, succeed_here
 
 import ordinalrbm as orbm
-from ordinalrbm.data.questionnaire import Questionnaire
 from ordinalrbm.files.survey import read_survey
 
 WITH = ["--include", "party,income", "--include", "hours", "--background", "land,age"]
@@ -81,15 +80,6 @@ def test_numbers_that_are_codes_are_groups(mixed):
     assert background.names == ["land=1", "land=2", "land=3", "age"]
 
 
-def test_without_options_nothing_changes(mixed):
-    """The model of the ordinal questions alone, with the very bytes of one made in Python."""
-    succeed_here("fit", "mixed.sav", "--out", "plain.orbm", "--epochs", 1, cwd=mixed)
-    model = orbm.load(mixed / "plain.orbm")
-    assert model.questionnaire_ == Questionnaire.of_scales(model.scales_)
-    parameters = found("info", "plain.orbm", cwd=mixed)["parameters"]
-    assert not {"nominal", "numeric", "background", "background_decay"} & set(parameters)
-
-
 # ---- filling and predicting ----------------------------------------------------------------------
 
 
@@ -113,60 +103,6 @@ def test_gaps_of_all_kinds_are_filled(mixed, ending):
     income = after["income"][before["income"].isna()].astype(float)
     assert (income % 1 == 0).all() and income.between(0, 6000).all() and income.nunique() > 5
     assert after["party"].astype(float).isin([1, 2, 3]).all()  # those who refused, too
-
-
-def test_several_draws_below_each_other(mixed):
-    arguments = ["impute", "mixed.orbm", "mixed.sav", "--draws", 2, "--parameters", "fixed"]
-    succeed_here(*arguments, "--out", "all.sav", cwd=mixed)
-    table, said = pyreadstat.read_sav(mixed / "all.sav", user_missing=True)
-    assert said.variable_value_labels["party"] == PARTIES
-    original, *drawn = (part for _, part in table.groupby("Imputation_"))
-    assert original["party"].isna().any() and (original["party"] == 9).any()
-    for part in drawn:
-        assert part[ASKED].notna().all(axis=None)
-        assert part["party"].isin([1, 2, 3]).all() and (part["income"] < 99999).all()
-    gaps = original["hours"].isna().to_numpy()
-    first, second = (part["hours"].to_numpy()[gaps] for part in drawn)
-    assert (first != second).all()
-
-
-@pytest.mark.parametrize("rule", ["median", "mean"])
-def test_predictions_of_all_kinds(mixed, rule):
-    arguments = ["predict", "mixed.orbm", "mixed.sav", "--probabilities", "--rule", rule]
-    succeed_here(*arguments, "--out", "gaps.parquet", cwd=mixed)
-    table = pd.read_parquet(mixed / "gaps.parquet")
-    survey = read_survey(mixed / "mixed.sav").choosing(["party", "income", "hours"], ["land", "age"])
-    answers = survey.table.to_frame()
-    assert table["question"].value_counts().to_dict() == answers[ASKED].isna().sum().to_dict()
-    model = orbm.load(mixed / "mixed.orbm")
-    every = model.predict_proba(survey.table)
-    party = table[table["question"] == "party"]
-    chances = every[4][party["row"] - 1]
-    np.testing.assert_allclose(party[["p_1", "p_2", "p_3"]], chances)
-    assert party["prediction"].tolist() == [["Red", "Blue", "Green"][k] for k in chances.argmax(1)]
-    income = table[table["question"] == "income"]
-    np.testing.assert_allclose(income["prediction"].astype(float), every[5][income["row"] - 1, 0])
-    np.testing.assert_allclose(income["sd"], every[5][income["row"] - 1, 1])
-
-
-def test_new_files_have_the_same_columns(mixed):
-    frame = mixed_frame()
-    frame.assign(party=np.nan, land=np.nan).to_csv(mixed / "empty.csv", index=False)
-    about = found("impute", "mixed.orbm", "empty.csv", "--out", "o.csv", cwd=mixed)
-    assert about["empty_filled"] >= N
-    for changed, words in (
-        (frame.drop(columns="party"), "lacks the column 'party'"),
-        (frame.drop(columns="land"), "lacks the column 'land'"),
-        (frame.assign(party=frame["party"].where(frame.index != 5, 7)), "no category '7'"),
-        (
-            frame.assign(income=frame["income"].astype(object).where(frame.index != 5, "much")),
-            "'much' is no number",
-        ),
-    ):
-        changed.to_csv(mixed / "new.csv", index=False)
-        done = run_here("impute", "mixed.orbm", "new.csv", "--out", "o.csv", cwd=mixed)
-        assert done.returncode == 2 and words in done.stderr, done.stderr
-        assert done.stderr.count("\n") == 1
 
 
 # ---- judging and reading -------------------------------------------------------------------------

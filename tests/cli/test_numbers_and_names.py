@@ -38,18 +38,6 @@ def folder(tmp_path_factory):
     return top
 
 
-def test_means_of_numbers_are_on_their_scale(folder):
-    gaps = pd.read_csv(folder / "a.csv").astype({"q0": float})
-    gaps.loc[::2, "q0"] = np.nan
-    gaps.to_csv(folder / "gaps.csv", index=False)
-    for rule in ("mean", "median"):
-        given = ("--rule", rule, "-o", folder / f"{rule}.csv")
-        assert run("predict", folder / "a.orbm", folder / "gaps.csv", *given).exit_code == 0
-    mean, median = (pd.read_csv(folder / f"{rule}.csv")["prediction"] for rule in ("mean", "median"))
-    assert mean.size == 200
-    assert abs((mean - median).mean()) < 0.5
-
-
 def test_what_is_typed_is_what_is_on_the_screen(folder):
     """Levels that are numbers are not numbered again: 5 is the level 5, and not the fifth."""
     asked = run("ask", folder / "ends.orbm", "-k", 1, "--json", stdin="5\nno trust at all\nq\n")
@@ -63,21 +51,6 @@ def test_a_replicate_weight_that_is_not_there_is_named(folder):
     found = run("factors", folder / "a.csv", "-k", 1, *given)
     assert found.exit_code == 2
     assert "replicates 'repp2' matches no column" in found.stderr
-
-
-def test_no_more_factors_than_questions_are_advised(folder):
-    found = run("factors", folder / "a.csv", "--questions", "q0,q1", "--epochs", 2)
-    assert found.exit_code == 0
-    assert "raise --to" not in found.stdout + found.stderr
-
-
-def test_a_solution_without_answers_is_written_without_alpha(tmp_path):
-    food = orbm.datasets.load_food_world_cup().iloc[:200, :6]
-    found = orbm.CumulativeRBM(2, n_epochs=2, random_state=0).fit(food).factor_solution()
-    found.to_latex(tmp_path / "a.tex")
-    assert "α" not in (tmp_path / "a.tex").read_text().split("note")[0].split("h²")[0]
-    found.to_word(tmp_path / "a.docx")
-    assert (tmp_path / "a.docx").stat().st_size > 1000
 
 
 @pytest.mark.parametrize(

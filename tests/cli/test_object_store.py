@@ -1,14 +1,11 @@
 """Data and models in an object store: S3, by a server on this machine."""
 
-from collections import Counter
-
 import pandas as pd
 import pytest
 from program import found, run_here, succeed_here
 
 import ordinalrbm as orbm
 from ordinalrbm.files.formats import read
-from ordinalrbm.files.ratings import read_rating_file
 
 s3fs = pytest.importorskip("s3fs")
 servers = pytest.importorskip("moto.server")
@@ -61,36 +58,6 @@ def test_from_ratings_to_lists_and_back(store, files):
     assert store.cat("shop/copy.orbm") == store.cat("shop/in/ratings.orbm")
     there.forget(users=ids[:1]).save(model)
     assert len(orbm.load(model).users_) == 44, "a copy of the old file was loaded"
-
-
-def test_a_survey_is_filled_beside_itself(store, files):
-    store.put(str(files / "survey.sav"), "shop/survey.sav")
-    succeed_here("impute", "s3://shop/survey.sav", "-o", "s3://shop/full.sav", "--epochs", 2, cwd=files)
-    full, before = read("s3://shop/full.sav"), read(files / "survey.sav")
-    assert full.value_labels == before.value_labels
-    assert full.frame["q1"].isna().sum() < before.frame["q1"].isna().sum()
-
-
-def test_of_a_folder_only_what_is_needed_is_read(store, monkeypatch):
-    n = 20_000
-    comments = [f"{k:>99}" for k in range(n)]
-    frame = pd.DataFrame({"user": range(n), "comment": comments, "item": 1})
-    for year in (2023, 2024):
-        with store.open(f"shop/year={year}/a.parquet", "wb") as file:
-            frame.assign(rating=year - 2020).to_parquet(file, row_group_size=1000, compression=None)
-    read_of = Counter()
-    plain = s3fs.core.S3File._fetch_range
-
-    def counted(self, start, end):
-        read_of[self.path] += end - start
-        return plain(self, start, end)
-
-    monkeypatch.setattr(s3fs.core.S3File, "_fetch_range", counted)
-    found = read_rating_file("s3://shop/", where=[("year", ">=", 2024), ("user", "<", 10)])
-    assert found.to_dict("list") == {"user": list(range(10)), "item": [1] * 10, "rating": [4] * 10}
-    footers = 2 * 2**16 + 20_000  # each is read twice, and at first whatever stands in the last 64 KB
-    assert read_of["shop/year=2023/a.parquet"] < 2 * footers
-    assert read_of["shop/year=2024/a.parquet"] < 4 * footers < store.size("shop/year=2024/a.parquet") / 3
 
 
 @pytest.mark.parametrize(

@@ -26,16 +26,6 @@ def test_info_tells_the_release_and_the_notes(files):
     assert about["note, owner"] == "the films team"
 
 
-def test_stages_of_a_fit_are_told(files):
-    options = ("--out", "timed.orbm", "--epochs", "2", "--seed", "0", "--timings")
-    told = found("fit", "ratings.csv", *options, cwd=files)
-    stages = told["stages"]
-    first, *_, last, other = stages
-    assert (first, last, other) == ("reading the file", "writing the model", "other")
-    assert {"ids to positions", "epochs", "demand"} < set(stages)
-    assert all(took >= 0.0 for took in stages.values())
-
-
 def test_same_seed_same_bytes(files):
     arguments = ["fit", "ratings.csv", "--epochs", 2, "--seed", 7]
     found(*arguments, "--out", "a.orbm", cwd=files)

@@ -1,8 +1,5 @@
 """What engines share, without an engine."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -132,31 +129,6 @@ def test_types_are_known_where_the_first_user_has_rated_all():
     question = cluster.Question.of("recommend", few, ["user"], {})
     assert not pa.types.is_null(question.added["item"])
     assert question.answer(pa.table({"user": ["a"]}), "few", lambda: cluster.to_bytes(few)).num_rows == 0
-
-
-WITHOUT = """
-import sys
-class Nothing:
-    def find_spec(self, name, *more):
-        if name in ("pyspark", "ray", "mlflow"):
-            raise ModuleNotFoundError(name=name)
-sys.meta_path.insert(0, Nothing())
-from ordinalrbm import OrdinalMF, mlflow, ray, spark
-given = {spark.fit: (None, OrdinalMF(), 2), ray.fit: (None, OrdinalMF(), 2), mlflow.load_model: ("x",)}
-for call, some in given.items():
-    try:
-        call(*some)
-    except ValueError as error:
-        print(error)
-"""
-
-
-def test_a_missing_package_is_named():
-    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=600)
-    assert done.stdout.splitlines() == [
-        f'This needs {package}, which is not installed; pip install "ordinalrbm[{extra}]".'
-        for package, extra in [("pyspark", "spark"), ("ray", "ray"), ("mlflow", "mlflow")]
-    ], done.stderr
 
 
 def test_what_mlflow_serves_is_what_predict_gives():

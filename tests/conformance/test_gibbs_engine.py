@@ -1,21 +1,15 @@
 """The CPU engine against the plain NumPy reference, on the same random counters."""
 
 import itertools
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numba
 import numpy as np
 import plain_gibbs
 import pytest
-import random_sides
 from random_sides import in_double, random_side, side_of
 from scipy.special import expit
 from scipy.stats import binom
 
-import ordinalrbm
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import annealing, gibbs, normal_reference
 from ordinalrbm.engine.mean_field import fixed_point
@@ -305,44 +299,3 @@ def test_mean_field_iterations_equal_reference():
         expected = plain_gibbs.mean_field(in_double(side), theirs, 0.0, iterations)
         assert np.abs(ours - theirs).max() < 1e-5
         assert np.allclose(change, expected, rtol=0, atol=1e-5)
-
-
-PLAIN_PYTHON = """
-import numba, numpy as np, plain_gibbs
-from random_sides import in_double, random_side
-from ordinalrbm.engine import gibbs
-from ordinalrbm.engine.mean_field import fixed_point
-from ordinalrbm.engine.side import Batch
-
-assert numba.config.DISABLE_JIT
-side, factors = random_side(1, n_rows=15, n_columns=6, n_factors=3, offset=True, row_weight=True)
-batch = Batch(2, 15, 2**40 + 7, 1, 2)
-for phase in ("clamped_phase", "free_phase"):
-    ours, theirs = factors.copy(), factors.copy()
-    got = getattr(gibbs, phase)(side, ours, batch)
-    expected = getattr(plain_gibbs, phase)(in_double(side), theirs, batch)
-    assert np.array_equal(ours, theirs), phase
-    for part, truth in zip(got, expected):
-        assert np.allclose(part, truth, rtol=1e-4, atol=1e-4), phase
-ours, theirs = np.full(factors.shape, 0.5, np.float32), np.full(factors.shape, 0.5)
-fixed_point(side, ours, 1e-5, 30)
-plain_gibbs.mean_field(in_double(side), theirs, 1e-5, 30)
-assert np.abs(ours - theirs).max() < 1e-5
-print("equal")
-"""
-
-
-def test_without_compilation():
-    """The kernels are plain Python too; a debugger or a coverage tool can walk through them."""
-    source = Path(ordinalrbm.__file__).parents[1]
-    helpers = [str(Path(one.__file__).parent) for one in (random_sides, plain_gibbs)]
-    paths = os.pathsep.join([str(source), *helpers])
-    result = subprocess.run(
-        [sys.executable, "-W", "error", "-c", PLAIN_PYTHON],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.strip() == "equal"

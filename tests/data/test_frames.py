@@ -13,8 +13,7 @@ import ordinalrbm as orbm
 from ordinalrbm.data.features import read_features
 from ordinalrbm.data.frames import as_frame
 from ordinalrbm.data.ratings import read_ratings
-from ordinalrbm.data.tables import as_table, decode, encode, read_table
-from ordinalrbm.evaluate import split
+from ordinalrbm.data.tables import as_table, decode, read_table
 
 RNG = np.random.default_rng(0)
 USER, ITEM = np.divmod(np.arange(120), 6)
@@ -84,16 +83,6 @@ def test_ratings_in_and_lists_out(library):
     )
 
 
-def test_ids_in_a_column_of_any_library(library):
-    convert, _ = library
-    model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(RATINGS)
-    asked = RATINGS[["user", "item"]].head(7)
-    frame = as_frame(convert(asked))
-    users, items = frame.native["user"], frame.native["item"]
-    expected = model.predict(asked["user"].tolist(), asked["item"].tolist())
-    np.testing.assert_array_equal(model.predict(users, items), expected)
-
-
 def test_times_and_features_are_read_alike(library):
     convert, _ = library
     one, other = read_ratings(RATINGS), read_ratings(convert(RATINGS))
@@ -105,15 +94,6 @@ def test_times_and_features_are_read_alike(library):
     usual, found = read_features(told, "user"), read_features(convert(told), "user")
     assert found.coding == usual.coding
     assert (found.table != usual.table).nnz == 0
-
-
-def test_parts_of_a_split(library):
-    convert, kind = library
-    parts = split(convert(RATINGS), min_ratings=5, n_validation=1, n_test=2)
-    expected = split(RATINGS, min_ratings=5, n_validation=1, n_test=2)
-    for part, usual in zip(parts, expected, strict=True):
-        assert isinstance(part, kind)
-        assert plain(part) == plain(usual)
 
 
 def test_surveys_in_and_completed_tables_out(library):
@@ -171,15 +151,6 @@ def test_lazy_frames_are_collected_once_per_call():
     assert len(times) == 1
 
 
-def test_encoding_of_a_lazy_frame():
-    table = as_table(pl.LazyFrame({"a": [1, 2, None]}))
-    assert encode(table, read_table(pl.DataFrame({"a": [1, 2]})).scales).to_dense().tolist() == [
-        [0],
-        [1],
-        [-1],
-    ]
-
-
 # ---- datasets and batches ----------------------------------------------------------------------
 
 
@@ -209,17 +180,6 @@ def test_ratings_and_answers_in_batches(kind):
     usual = orbm.CumulativeRBM(**settings).fit(answers)
     assert np.array_equal(model.transform(answers), usual.transform(answers))
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
-
-
-@pytest.mark.parametrize("kind", BATCHES)
-def test_weights_of_ratings_in_batches(kind):
-    weighted = RATINGS.assign(weight=1.0 + np.arange(len(RATINGS)) % 3)
-    settings, found = dict(n_factors=2, n_epochs=2, random_state=0), []
-    for given in (BATCHES[kind], lambda frame: frame):
-        model = orbm.OrdinalMF(**settings)
-        model.fit(given(weighted), validation=given(weighted[::9]), sample_weight="weight")
-        found.append(model.history_["validation"].tolist())
-    assert found[0] == found[1]
 
 
 def test_of_a_dataset_only_what_is_needed_is_read(tmp_path):

@@ -71,23 +71,6 @@ def test_several_columns_of_groups_and_missing_groups():
     assert not cells[:, 1:].any()
 
 
-def test_arrays_and_codes():
-    X = answers().to_numpy(copy=True)
-    code = COUNTRY.map({"at": 1, "es": 2, "pt": 3, "is": 4}).to_numpy()
-    X[code == 2, 1] = np.nan
-    found = orbm.never_asked(X, code)
-    assert found.iloc[0][["column", "group", "question"]].tolist() == ["group", 2, 1]
-
-
-def test_polars():
-    polars = pytest.importorskip("polars")
-    X = answers()
-    X.loc[COUNTRY == "es", "q2"] = np.nan
-    table = polars.DataFrame(X.to_numpy(), schema=list(X.columns)).fill_nan(None)
-    found = orbm.never_asked(table, polars.DataFrame({"country": COUNTRY.tolist()}))
-    assert found[["group", "question"]].to_numpy().tolist() == [["es", "q2"]]
-
-
 def test_in_words():
     X = answers()
     X.loc[COUNTRY == "at", ["q1", "q2", "q3", "q4"]] = np.nan

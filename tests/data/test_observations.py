@@ -1,7 +1,5 @@
 """Observations against plain loops over the dense table."""
 
-import copy
-import pickle
 import tracemalloc
 
 import numpy as np
@@ -180,17 +178,6 @@ def test_no_answers_at_all():
     assert obs.transpose().to_dense().shape == (2, 3)
 
 
-def test_immutable_and_copyable():
-    dense, obs = example()
-    with pytest.raises(AttributeError):
-        obs.level = None
-    with pytest.raises((AttributeError, TypeError)):
-        obs.extra = 1
-    for twin in (pickle.loads(pickle.dumps(obs)), copy.deepcopy(obs)):
-        check_row_view(twin, dense)
-        check_column_view(twin, dense)
-
-
 # ---- what is refused ----
 
 
@@ -276,13 +263,3 @@ def test_building_is_lean(density):
 
     # 5 bytes for the row view, 8 for the column view, and columns in passing.
     assert bytes_per_answer(build) < 15
-
-
-def test_triples_are_lean():
-    rng = np.random.default_rng(1)
-    cells = rng.permutation(20_000 * 80)[:800_000].astype(np.int32)
-    rows, columns = cells // 80, cells % 80
-    levels = rng.integers(0, 5, size=len(cells)).astype(np.int8)
-    # 5 bytes for the row view, 4 for the order.
-    lean = bytes_per_answer(lambda: Observations.from_triples(rows, columns, levels, 20_000, 80, 5))
-    assert lean < 11

@@ -1,7 +1,5 @@
 """Rating matrices: every container gives the same, and bad input is named with its remedy."""
 
-import copy
-import pickle
 import tracemalloc
 import warnings
 from decimal import Decimal
@@ -94,19 +92,6 @@ def test_names_of_columns():
     assert encode(ratings, named, columns=columns).level.tolist() == [1, 0, 2, 0, 1, 0]
     back = ratings.to_frame(columns)
     assert back.columns.tolist() == list(columns)
-
-
-def test_labels_come_back():
-    back = read_ratings(frame()).to_frame()
-    expected = frame().sort_values(["user", "item"], ignore_index=True)
-    assert back.values.tolist() == expected.values.tolist()
-
-
-def test_a_single_user_and_a_single_rating():
-    ratings = read_ratings(([7, 7], ["b", "a"], [3, 3]))
-    assert ratings.observations.to_dense().tolist() == [[0, 0]]
-    assert ratings.scales == Scale((3,))
-    assert read_ratings(([-5], [0], [1.0])).users.labels.tolist() == [-5]
 
 
 # ---- against a slow reading -------------------------------------------------------------------
@@ -236,16 +221,6 @@ def test_stored_zeros_are_ratings_where_zero_is_on_the_scale():
         assert encode(dropped, stored_zeros()).level.tolist() == [1, 0]
 
 
-@pytest.mark.parametrize("form", ["bsr", "dia"])
-def test_zeros_that_only_fill_blocks_or_diagonals_are_told(form):
-    plain = sp.csr_array(np.array([[1, 2, 0], [0, 0, 3], [0, 0, 2]]))
-    matrix = plain.tobsr((3, 3)) if form == "bsr" else plain.todia()
-    n = matrix.nnz - 4
-    assert n > 0
-    with pytest.warns(UserWarning, match=f"{n} zeros .* '{form}' stores are taken as not rated"):
-        assert read_ratings(matrix).n_ratings == 4
-
-
 def test_sparse_input_that_is_refused():
     with pytest.raises(DataError, match="There is no rating"):
         read_ratings(sp.csr_array((3, 4)))
@@ -320,27 +295,6 @@ def test_items_with_scales_of_their_own():
         read_ratings(data, item_scales={"z": [1]})
     with pytest.raises(DataError, match="item_scales\\['b'\\] names the label 1 twice"):
         read_ratings(data, item_scales={"b": [1, 1]})
-
-
-def test_every_item_with_its_own_scale():
-    data = ([1, 1], ["a", "b"], [2, 7])
-    ratings = read_ratings(data, item_scales={"a": [1, 2], "b": [7, 8]})
-    assert ratings.default_scale is None
-    assert ratings.observations.to_dense().tolist() == [[1, 0]]
-    # Of an item that is not known there is no scale to read a rating on.
-    assert encode(ratings, ([2, 2], ["c", "b"], [5, 8])).level.tolist() == [-1, 1]
-    mixed = read_ratings(([1, 1], ["a", "b"], [2, "yes"]), item_scales={"a": [1, 2], "b": ["no", "yes"]})
-    assert mixed.to_frame()["rating"].tolist() == [2, "yes"]
-
-
-def test_long_scales():
-    values = np.arange(300)
-    with pytest.warns(UserWarning, match="300 distinct values and look continuous; bin"):
-        ratings = read_ratings((values, values, values))
-    assert ratings.observations.level.dtype == np.int16
-    assert ratings.to_frame()["rating"].tolist() == values.tolist()
-    with pytest.raises(DataError, match=r"40,000 distinct ratings or more, .* bin"):
-        read_ratings((np.arange(40_000), np.arange(40_000), np.linspace(0, 1, 40_000)))
 
 
 # ---- refusals ---------------------------------------------------------------------------------
@@ -484,13 +438,6 @@ def test_ids_of_another_kind_are_not_just_unknown():
 # ---- odds and ends ----------------------------------------------------------------------------
 
 
-def test_copies_and_pickles():
-    ratings = read_ratings(frame())
-    for other in (copy.deepcopy(ratings), pickle.loads(pickle.dumps(ratings))):
-        assert other.lookup(["v"], "user").tolist() == [1]
-        assert other.observations.to_dense().tolist() == DENSE
-
-
 def test_nothing_to_encode():
     known = read_ratings(frame())
     assert [part.size for part in encode(known, frame().iloc[:0])] == [0, 0, 0]
@@ -525,11 +472,3 @@ def test_memory_beside_the_input(kind):
 def test_item_scales_that_are_no_dictionary(bad):
     with pytest.raises(DataError, match="item_scales must be a dictionary from items to labels"):
         read_ratings((["u"], ["i"], [1]), item_scales=bad)
-
-
-def test_masked_values_are_missing():
-    hidden = np.ma.array([1, 2, 9], mask=[False, False, True])
-    with pytest.raises(DataError, match=r"Row 2 .*the rating is missing"):
-        read_ratings(([1, 2, 3], [1, 1, 1], hidden))
-    with pytest.raises(DataError, match=r"Row 2 .*the user is missing"):
-        read_ratings((hidden, [1, 1, 1], [1, 2, 1]))

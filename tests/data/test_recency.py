@@ -72,13 +72,6 @@ def test_times_in_any_form(form):
     assert read_ratings(given).age.tolist() == counted(frame)
 
 
-@pytest.mark.parametrize("times", [["yesterday"], [None], [[1]]])
-def test_times_that_make_no_sense_are_left_alone(times):
-    frame = made_up()
-    frame["timestamp"] = times * len(frame)
-    assert read_ratings(frame).age is None
-
-
 @pytest.mark.parametrize("form", ["dates", "numbers", "text", "polars"])
 def test_a_rating_without_a_time_leaves_the_others_theirs(form):
     """It is never recent, and later than none."""
@@ -110,14 +103,6 @@ def test_a_missing_time_may_be_text(missing):
     with pytest.warns(UserWarning, match=f"^1 of {len(frame)} ratings"):
         age = read_ratings(frame.assign(timestamp=times)).age
     assert (age == OLDEST).sum() == 1 and (age < OLDEST).sum() == len(frame) - 1
-
-
-def test_without_times_nothing_is_recent():
-    frame = made_up()
-    assert read_ratings(frame.drop(columns="timestamp")).age is None
-    assert read_ratings(frame.assign(date=1)).age.tolist() == counted(frame)
-    two = frame.rename(columns={"timestamp": "createdAt"}).assign(date=1)
-    assert read_ratings(two).age is None
 
 
 def test_new_ratings_make_the_others_older():

@@ -9,7 +9,6 @@ import pandas as pd
 import polars as pl
 import pytest
 
-import ordinalrbm as orbm
 from ordinalrbm.data.features import encode_features, read_features
 from ordinalrbm.data.ratings import encode, merged, read_ratings
 from ordinalrbm.data.recency import read_times
@@ -39,14 +38,6 @@ def test_usual_names_are_the_same_ratings(names):
         assert encode(read_ratings(TABLE), frame).row.tolist() == [0, 1, 0]
     new = named.assign(**{names[0]: ["x", "y", "x"]})
     assert merged(read_ratings(TABLE), new, "refuse")[0].n_ratings == 6
-
-
-def test_a_model_learns_the_same_from_usual_names():
-    users, items = np.divmod(np.arange(60), 6)
-    plain = pd.DataFrame({"user": users, "item": items, "rating": 1 + (users + items) % 3})
-    named = plain.set_axis(["customer_id", "product_id", "stars"], axis=1)
-    one, other = (orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(frame) for frame in (plain, named))
-    assert (one.predict_proba(1, [1, 2]) == other.predict_proba(1, [1, 2])).all()
 
 
 def test_no_name_has_two_roles_and_all_are_spelt_plainly():

@@ -193,25 +193,6 @@ def test_polars_categorical_has_no_order():
         resolve_scales(table.columns(), table.names, None)
 
 
-def test_polars_decimals_and_dates():
-    from decimal import Decimal
-
-    table = as_table(pl.DataFrame({"d": [Decimal("0.5"), None, Decimal("1.5")]}))
-    scales = resolve_scales(table.columns(), table.names, None)
-    assert scales[0].labels == (0.5, 1.5)
-    dates = as_table(pl.DataFrame({"when": ["2020-01-01"]}).with_columns(pl.col("when").str.to_date()))
-    with pytest.raises(DataTypeError, match=r"'when'.*drop"):
-        resolve_scales(dates.columns(), dates.names, None)
-
-
-def test_read_only_and_long_scales():
-    values = np.arange(200).reshape(-1, 1)
-    values.flags.writeable = False
-    obs = encode(as_table(values), [Scale(tuple(range(200)))])
-    assert obs.level.dtype == np.int16
-    assert obs.to_dense().ravel().tolist() == list(range(200))
-
-
 # ---- names ----
 
 
@@ -222,82 +203,7 @@ def test_names_only_when_all_are_text():
         as_table(pd.DataFrame([[1, 2]], columns=["a", 1]))
 
 
-def test_duplicated_names_are_named():
-    with pytest.raises(DataError, match="more than one column named 'a', 'c'; rename"):
-        as_table(pd.DataFrame([[1, 2, 3, 4, 5]], columns=list("abcac")))
-
-
 # ---- what is refused: the words are those of scikit-learn's estimator checks ----
-
-
-@pytest.mark.parametrize(
-    "one_dimensional", [np.array([1.0, 2.0]), [1, 2, 3], pd.Series([1, 2]), pl.Series([1, 2]), 5]
-)
-def test_two_dimensions_are_needed(one_dimensional):
-    with pytest.raises(ValueError, match=r"Expected 2D array, got .* array instead") as caught:
-        as_table(one_dimensional)
-    assert "Reshape your data either using array.reshape(-1, 1)" in str(caught.value)
-
-
-def test_the_name_of_a_file_is_no_table():
-    with pytest.raises(ValueError, match=r"to read a file, give ordinalrbm\.read_survey\('a\.sav'\)"):
-        as_table("a.sav")
-
-
-def test_other_shapes():
-    with pytest.raises(ValueError, match="Reshape your data"):
-        as_table(sp.coo_array(np.array([1, 2])))
-    with pytest.raises(ValueError, match="Found array with dim 3, while dim <= 2 is required"):
-        as_table(np.zeros((2, 2, 2)))
-    with pytest.raises(DataError, match="rows of equal length"):
-        as_table([[1, 2], [3]])
-
-
-@pytest.mark.parametrize("container", [np.asarray, sp.csr_array, pd.DataFrame, pl.DataFrame])
-def test_empty(container):
-    empty = container(np.empty((0, 3)))
-    with pytest.raises(
-        DataError,
-        match=r"Found array with 0 sample\(s\) \(shape=\(0, 3\)\) while "
-        r"a minimum of 1 is required; give a table with at least one row",
-    ):
-        as_table(empty)
-
-
-@pytest.mark.parametrize("container", [np.asarray, sp.csr_array, pd.DataFrame])
-def test_without_columns(container):
-    with pytest.raises(
-        DataError,
-        match=r"0 feature\(s\) \(shape=\(10, 0\)\) while a minimum of 1 "
-        r"is required; give a table with at least one column",
-    ):
-        as_table(container(np.empty((10, 0))))
-
-
-@pytest.mark.parametrize(
-    "container", [np.asarray, sp.csr_array, pd.DataFrame, lambda values: values.tolist()]
-)
-def test_complex(container):
-    with pytest.raises(ValueError, match="Complex data not supported"):
-        read_table(container(np.array([[1j], [2.0]])))
-
-
-@pytest.mark.parametrize("form", ["array", "pandas", "nullable", "polars", "sparse", "list"])
-def test_infinite_values_name_column_and_row(form):
-    values = np.ones((5, 3))
-    values[3, 1] = -np.inf
-    name = "'b'" if form in ("pandas", "nullable", "polars") else "1"
-    frame = pd.DataFrame(values, columns=list("abc"))
-    made = {
-        "array": values,
-        "pandas": frame,
-        "nullable": frame.astype("Float64"),
-        "polars": pl.DataFrame(values, schema=list("abc")),
-        "sparse": sp.csr_array(values),
-        "list": values.tolist(),
-    }[form]
-    with pytest.raises(DataError, match=f"Column {name}, row 3 .*infinity.*NaN"):
-        read_table(made)
 
 
 def test_off_scale_values_name_their_place():
@@ -338,13 +244,6 @@ def test_decode_pandas_restores_index_columns_and_types():
     assert fewer.dtypes.equals(frame.dtypes)
 
 
-def test_decode_pandas_missing_cells_stay_missing_whatever_the_type():
-    frame = pd.DataFrame({"i": [1, 2], "b": [True, False], "s": ["a", "b"], "n": ["a", "b"]})
-    frame["n"] = pd.Categorical(frame["n"], ordered=True)
-    scales = [Scale((1, 2)), Scale((False, True)), Scale(("a", "b")), Scale(("a", "b"))]
-    assert decode(np.full((2, 4), -1), scales, frame).isna().all(axis=None)
-
-
 def test_decode_keeps_labels_the_old_type_cannot_hold():
     frame = pd.DataFrame({"i": [1, 2], "c": pd.Categorical(["a", "a"], ["a"], ordered=True)})
     scales = [Scale((1.0, 1.5, 2.0)), Scale(("a", "b"))]
@@ -372,23 +271,6 @@ def test_decode_polars():
     back = decode(encode(table, scales).to_dense(), scales, frame)
     assert back.schema == frame.schema
     assert back.equals(frame)
-
-
-@pytest.mark.parametrize("form", ["array", "list", "csr", "objects"])
-def test_decode_to_arrays(form):
-    scales = [Scale(labels) for labels in LABELS]
-    back = decode(LEVELS, scales, FORMS[form])
-    assert back.dtype == np.float64
-    np.testing.assert_array_equal(back, VALUES)
-
-
-def test_decode_to_objects_and_from_booleans():
-    back = decode([[0, 1], [-1, -1]], [Scale(("a", "b")), Scale((3, 4))], [["a", 3]])
-    assert back.dtype == object
-    assert back[0].tolist() == ["a", 4]
-    assert pd.isna(back[1]).all()
-    flags = decode([[1], [-1], [0]], [Scale((False, True))], np.array([[True]]))
-    np.testing.assert_array_equal(flags, [[1.0], [np.nan], [0.0]])
 
 
 def test_decode_refuses_other_shapes():

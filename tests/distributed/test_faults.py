@@ -1,4 +1,4 @@
-"""Two processes of which one is lost, hangs or is slow, and a bad line between them.
+"""Two processes of which one is lost, hangs or is slow.
 
 What they learn is that of one process, or they end with one sentence and leave nothing half done.
 """
@@ -17,10 +17,6 @@ from ordinalrbm.cli.process import read_timeout
 from ordinalrbm.errors import DataError, LostError
 from ordinalrbm.runtime.process_group import with_others
 from ordinalrbm.storage.atomic import LEFT_OVER
-
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-sys.path.append(str(BENCHMARKS))
-from far_apart import can_be_far_apart  # noqa: E402
 
 FAULTY = str(Path(__file__).with_name("faulty.py"))
 FIT = ["fit", "small.csv", "-k", "2", "--seed", "3", "--epochs", "6"]
@@ -137,27 +133,6 @@ def test_a_slow_process_is_waited_for(folder):
         said = [process.communicate(timeout=PATIENCE)[1] for process in processes]
         assert [process.returncode for process in processes] == [0, 0], said
     assert_same_predictions(folder / "slow.orbm", folder / "one.orbm")
-
-
-@pytest.fixture(scope="module")
-def far_apart(folder):
-    """Lets both learn over a line that is late and loses packets."""
-    if not can_be_far_apart():
-        pytest.skip("networks of one's own need Linux, root, /dev/net/tun and ip")
-
-    def learn(out, *options):
-        command = [sys.executable, "-m", "ordinalrbm", *FIT, "--quiet", "--out", out]
-        line = [str(BENCHMARKS / "far_apart.py"), *options]
-        return started(*line, "--", *command, "--timeout", "20 s", cwd=folder)
-
-    return learn
-
-
-def test_a_bad_line_changes_nothing(far_apart, folder):
-    done = far_apart("far.orbm", "--delay", "3", "--loss", "2")
-    assert done.returncode == 0, done.stderr
-    assert " 0 lost" not in done.stderr
-    assert_same_predictions(folder / "far.orbm", folder / "one.orbm")
 
 
 @pytest.mark.parametrize(

@@ -367,15 +367,6 @@ def test_gaps_settle_at_the_most_likely(swapped):
         assert loss(found.cutpoints[d, 1:]) < best.fun + 1e-6
 
 
-def test_a_gap_moves_only_so_far_at_once():
-    case = setting(1, seed=13, gaps_move=True)
-    case.prior.cutpoints[:, 1:] += 30.0
-    found, _ = case.renewed()
-    moved = found.cutpoints - case.this.cutpoints
-    np.testing.assert_allclose(moved[0, 1:], LARGEST_MOVE)
-    assert np.abs(moved).max() <= LARGEST_MOVE + 1e-12
-
-
 def test_scales_of_two_levels_have_no_gaps():
     rng = np.random.default_rng(0)
     dense = rng.integers(-1, 2, (6, 8))
@@ -399,17 +390,6 @@ def test_scales_of_two_levels_have_no_gaps():
 
 
 # ---- the same computation in other ways ---------------------------------------------------------
-
-
-def test_the_transposed_table_is_a_table_like_any_other():
-    case = setting(3, seed=14, swapped=True, gaps_move=True)
-    transposed = Observations.from_dense(case.dense.T, case.this.n_levels).transpose()
-    direct, _ = case.renewed(3)
-    this = FactorPosterior(*map(np.copy, case.this))
-    for _ in range(3):
-        CPU_ENGINE.half_sweep(transposed, this, case.other, case.prior)
-    for one, other in zip(this, direct, strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 def test_rows_do_not_know_of_each_other():

@@ -39,12 +39,6 @@ def test_a_card_says_what_was_learnt_how_and_when():
     assert f"{model.history_['validation'].iloc[best - 1]:.3f}" in found["Held-out figures"][1]
 
 
-def test_a_card_is_the_same_after_loading(tmp_path):
-    model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings())
-    model.save(tmp_path / "films.orbm")
-    assert orbm.load(tmp_path / "films.orbm").card() == model.card()
-
-
 def test_labels_and_notes_are_text_on_their_line():
     model = orbm.OrdinalMF(2, n_epochs=2, scale=["<b>", "so so", "good\n# x"])
     model.fit(ratings(["<b>", "so so", "good\n# x"]))
@@ -52,10 +46,3 @@ def test_labels_and_notes_are_text_on_their_line():
     data = sections(model.card())["Data"]
     assert data[1] == "- Levels: &lt;b&gt; (33.3%), so so (33.3%), good # x (33.3%)"
     assert data[2] == "- note: a ## Limits none"
-
-
-def test_a_survey_has_a_card():
-    X = np.random.default_rng(0).integers(1, 5, (200, 3))
-    found = sections(orbm.CumulativeRBM(1, n_epochs=2, random_state=0).fit(X).card())
-    assert "- Levels of 3 questions: [1, 2, 3, 4]" in found["Data"]
-    assert found["Held-out figures"][1].startswith("- Mean log-likelihood of held-out answers")

@@ -4,7 +4,6 @@ from collections import Counter
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from small_surveys import assert_same_model
 from test_bad_input import assert_says, refusal
@@ -13,7 +12,6 @@ import ordinalrbm as orbm
 from ordinalrbm.data import questionnaire, tables
 from ordinalrbm.data.questionnaire import NumberScale, read_questionnaire
 from ordinalrbm.data.scales import Scale
-from ordinalrbm.storage import model_file
 
 KINDS = {"nominal": ["party"], "numeric": ["hours", "income"], "background": ["land", "age"]}
 SMALL = {"n_factors": 3, "n_epochs": 4, "batch_size": 50, "random_state": 0}
@@ -172,32 +170,6 @@ def test_skewed_numbers_stay_within_those_seen(table):
     assert (model.impute(far)["income"] == far["income"]).all()
 
 
-def test_polars_and_arrays(model, table):
-    numbers = table.assign(
-        party=table["party"].cat.codes.replace(-1, np.nan),
-        land=table["land"].map({"at": 1, "ch": 2, "de": 3}),
-    ).astype(float)
-    places = {"nominal": [1, 5], "numeric": [2, 4], "background": [5, 6]}
-    by_array = orbm.CumulativeRBM.binary(**SMALL, **places, unanswered="latent").fit(numbers.to_numpy())
-    filled = by_array.impute(numbers.to_numpy())
-    assert filled.dtype == np.float64 and not np.isnan(filled[:, :5]).any()
-    frame = pl.DataFrame(
-        {
-            "trust": numbers["trust"].to_list(),
-            "party": [None if pd.isna(x) else x for x in table["party"]],
-            "hours": [None if pd.isna(x) else int(x) for x in table["hours"]],
-            "mood": numbers["mood"].to_list(),
-            "income": numbers["income"].to_list(),
-            "land": [None if pd.isna(x) else x for x in table["land"]],
-            "age": numbers["age"].to_list(),
-        }
-    ).with_columns(pl.col(pl.Float64).fill_nan(None))
-    by_polars = orbm.CumulativeRBM.binary(**SMALL, **KINDS, unanswered="latent").fit(frame)
-    filled = by_polars.impute(frame)
-    assert isinstance(filled, pl.DataFrame) and filled.dtypes == frame.dtypes
-    assert filled.select(COLUMNS[:5]).null_count().sum_horizontal().item() == 0
-
-
 def test_codes_of_groups_are_categories(table):
     coded = table.assign(land=table["land"].map({"at": 1.0, "ch": 2.0, "de": 3.0}))
     kinds = {**KINDS, "nominal": ["party", "land"]}
@@ -228,23 +200,7 @@ def test_every_way_of_inference(table, unanswered, inference):
     assert np.isfinite(model.transform(table)).all()
 
 
-def test_made_up_rows(model):
-    rows = model.sample(50, random_state=0)
-    assert rows.columns.tolist() == COLUMNS
-    assert rows[COLUMNS[:5]].notna().all(axis=None) and rows[["land", "age"]].isna().all(axis=None)
-    assert set(rows["party"]) <= {"red", "blue", "none"}
-    assert 1000 < rows["income"].mean() < 4000
-
-
 # ---- the same bits, files, checkpoints -----------------------------------------------------------
-
-
-def test_threads_and_weights_of_one_change_nothing(model, table):
-    again = orbm.CumulativeRBM.binary(**SMALL, **KINDS, unanswered="latent", n_jobs=1).fit(table)
-    assert_same_model(again, model)
-    two = orbm.CumulativeRBM.binary(**SMALL, **KINDS, n_jobs=2).fit(table, sample_weight=np.ones(300))
-    one = orbm.CumulativeRBM.binary(**SMALL, **KINDS, n_jobs=1).fit(table, sample_weight=np.ones(300))
-    assert_same_model(one, two)
 
 
 def test_files_keep_everything(model, table, tmp_path):
@@ -257,43 +213,6 @@ def test_files_keep_everything(model, table, tmp_path):
     loaded.save(tmp_path / "again.orbm")
     assert path.read_bytes() == (tmp_path / "again.orbm").read_bytes()
     assert loaded.get_params()["background"] == ["land", "age"]
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda arrays, header: arrays.update(kind=np.zeros(5, dtype=np.int8)),
-        lambda arrays, header: arrays.update(slopes=arrays["slopes"][:, :2]),
-        lambda arrays, header: arrays.update(slopes=np.full_like(arrays["slopes"], np.nan)),
-        lambda arrays, header: arrays.pop("factor_slopes"),
-        lambda arrays, header: header["kinds"]["numbers"].pop(),
-        lambda arrays, header: header["kinds"]["numbers"][0].update(deviation=0.0),
-        lambda arrays, header: header["kinds"]["numbers"][0].update(mean="1"),
-        lambda arrays, header: header["kinds"]["numbers"][0].update(values=[1.0, 2.0]),
-        lambda arrays, header: header["kinds"]["numbers"][0].update(values=[1.0, 2.0], scores=[1.0, 1.0]),
-        lambda arrays, header: header["kinds"]["kinds"].__setitem__(0, "odd"),
-        lambda arrays, header: header["kinds"]["kinds"].__setitem__(0, "nominal"),
-        lambda arrays, header: header["kinds"].update(background=None),
-        lambda arrays, header: header["kinds"]["background"].update(means=[0.0]),
-        lambda arrays, header: header["kinds"]["background"].update(has_missing=[1, 2]),
-        lambda arrays, header: header["kinds"].update(kinds=["background"] * 7),
-        lambda arrays, header: header.update(kinds=None),
-        lambda arrays, header: header["scales"].__setitem__(0, None),
-    ],
-)
-def test_spoilt_files_are_refused(model, tmp_path, monkeypatch, spoil):
-    path = tmp_path / "mixed.orbm"
-    whole = model_file.save
-
-    def spoilt(path, arrays, header):
-        spoil(arrays, header)
-        whole(path, arrays, header)
-
-    monkeypatch.setattr(model_file, "save", spoilt)
-    # What could not be read again is not written, so that reading is tried here.
-    with pytest.raises(orbm.DataError, match="could not be read again"):
-        model.save(path)
-    assert not path.exists()
 
 
 def test_a_fit_goes_on_from_a_checkpoint(table, tmp_path):
@@ -429,21 +348,6 @@ def test_loadings_of_all_kinds():
     income = reading.curves("income")["median"]
     assert income.between(0, 4000).all() and income.nunique() > 50
     assert "party" in reading.information().columns
-
-
-def test_information_of_categories_is_that_of_their_curves(model):
-    """Fisher's, from the slopes of the curves themselves."""
-    curves = model.factor_solution().curves("party", "Factor 1", 601)
-    p = curves.drop(columns="information").to_numpy()
-    slope = np.gradient(p, curves.index.to_numpy(), axis=0)
-    np.testing.assert_allclose((slope**2 / p).sum(axis=1)[2:-2], curves["information"][2:-2], rtol=0.01)
-
-
-def test_means_of_ordered_categories_are_numbers(table):
-    ordered = table.assign(trust=pd.Categorical(table["trust"], ordered=True))
-    model = orbm.CumulativeRBM.binary(**SMALL, **KINDS).fit(ordered)
-    mean = model.predict(ordered, rule="mean")["trust"]
-    assert mean.between(1, 4).all() and (mean % 1 != 0).any()
 
 
 def test_groups_that_were_never_asked_where_there_is_background(model, table):

@@ -73,16 +73,6 @@ def test_a_pair_that_has_more_in_common_than_the_factors_is_outside(model, answe
     figure.canvas.draw()
 
 
-def test_missing_and_empty_answers_are_no_problem(model, answers):
-    few = answers[:60].astype(float)
-    few.iloc[:, 0], few.iloc[3], few.iloc[:, 1] = np.nan, np.nan, 2.0
-    found = model.item_fit(few)
-    assert np.isnan(found.loc["a", "rmsd"]) and found.loc["a", "n_answers"] == 0
-    check = model.predictive_check(few, n_draws=5)
-    assert "a" not in check.loc["share"].index
-    assert check.notna().all(axis=None)
-
-
 @pytest.mark.parametrize("groups", [[1, 2], [None] * 60])
 def test_groups_that_are_none_are_said(model, answers, groups):
     with pytest.raises(DataError, match="group of each of the 60 rows"):

@@ -2,14 +2,12 @@
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from scipy.stats import norm
 from small_surveys import NAMES, frame, small
 
 import ordinalrbm as orbm
 from ordinalrbm import DataError
-from ordinalrbm.matrix.predict import expected_utility
 
 WORDS = ["never", "sometimes", "often", "always"]
 HOSTILE = "<script>alert('x')</script>"
@@ -98,14 +96,6 @@ def test_columns_that_a_frame_lacks_are_unanswered(fitted):
     assert list(several) == ["Imputation_", "trust", "mood"]
 
 
-def test_columns_that_a_polars_frame_lacks_are_unanswered(fitted):
-    X = frame(seed=3)[["mood", "trust"]]
-    found = fitted.impute(pl.from_pandas(X))
-    assert found.columns == ["mood", "trust"]
-    np.testing.assert_array_equal(found.to_numpy(), fitted.impute(X).to_numpy())
-    assert fitted.predict(pl.from_pandas(X)).columns == NAMES
-
-
 def test_background_that_a_frame_lacks_is_missing_and_told():
     X = frame().assign(sex=np.tile(["f", "m"], 75), age=np.arange(150.0))
     model = small(background=["sex", "age"]).fit(X)
@@ -113,14 +103,6 @@ def test_background_that_a_frame_lacks_is_missing_and_told():
     with pytest.warns(UserWarning, match="lacks the background column 'sex'.*add it"):
         found = model.transform(frame())
     np.testing.assert_array_equal(found, model.transform(without))
-
-
-def test_answers_are_predicted_from_background_alone():
-    X = frame().assign(party=np.tile(["red", "green", "red"], 50), sex=np.tile(["f", "m"], 75))
-    model = orbm.CumulativeRBM(1, nominal=["party"], background=["sex"], n_epochs=2, random_state=0).fit(X)
-    found = model.predict(X[["sex"]])
-    assert list(found) == list(X) and found.notna().all(axis=None)
-    assert (found["party"] == "red").all()
 
 
 @pytest.mark.parametrize("columns", [["mood", "weather"], ["weather"], NAMES[::-1]], ids=str)
@@ -147,18 +129,6 @@ def test_components_and_thresholds_make_the_predictions(units, tmp_path):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_weights_and_biases_of_ratings_make_the_utilities():
-    users, items = np.divmod(np.arange(60), 6)
-    ratings = (users, items, 1 + (users + items) % 3)
-    model = orbm.MatrixCumulativeRBM(2, 3, n_epochs=2, calibrate=False, random_state=0).fit(ratings)
-    utility = model.item_biases_ + model.user_biases_[:, None]
-    utility = (
-        utility + model.user_factors_ @ model.item_weights_.T + model.user_weights_ @ model.item_factors_.T
-    )
-    expected = expected_utility(model.model_, model.ratings_.cells(users, items))
-    np.testing.assert_allclose(utility[users, items], expected, atol=1e-5)
-
-
 # ---- how results look -------------------------------------------------------------------------------
 
 
@@ -172,16 +142,6 @@ def test_the_summary_of_a_survey_compares_with_frequencies(fitted, tmp_path):
     assert "6 questions and 150 rows" in summary.lines[0]
     fitted.save(tmp_path / "model.orbm")
     assert repr(orbm.load(tmp_path / "model.orbm").summary()) == repr(summary)
-
-
-def test_the_summary_of_ratings_lists_the_items_with_most_ratings():
-    users = ["ann", "ann", "bob", "bob", "cy", "cy", "cy", "di"]
-    items = ["tea", "milk", "tea", "cake", HOSTILE, "cake", "tea", "tea"]
-    model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit((users, items, [5, 1, 4, 2, 3, 5, 1, 4]))
-    summary = model.summary()
-    assert summary.table.iloc[0].tolist() == ["tea", 4, 3.5]
-    assert "8 ratings of 4 items by 4 users" in repr(summary)
-    assert "&lt;script&gt;" in summary._repr_html_() and "<script>" not in summary._repr_html_()
 
 
 def test_results_are_readable_and_escaped(fitted):
@@ -199,36 +159,3 @@ def test_results_are_readable_and_escaped(fitted):
     for result in (reading, scores, model.explain(3, "b"), survey):
         page = result._repr_html_()
         assert "<table" in page and "<script>" not in page
-
-
-# ---- reports ------------------------------------------------------------------------------------
-
-
-def test_a_report_of_a_survey_file_of_a_table_and_of_a_model(tmp_path):
-    path = survey_file(tmp_path)
-    quick = orbm.CumulativeRBM(1, n_epochs=1, random_state=0)
-    out = orbm.report(path, quick, out=tmp_path / "one.html", title="Kitchen")
-    assert out == tmp_path / "one.html" and "Kitchen" in out.read_text(encoding="utf-8")
-    assert not hasattr(quick, "model_")
-    fitted = quick.fit(orbm.read_survey(path))
-    fitted.save(tmp_path / "kitchen.orbm")
-    for data, model in (
-        (path, fitted),
-        (orbm.read_survey(path), str(tmp_path / "kitchen.orbm")),
-        (fitted, None),
-    ):
-        assert orbm.report(data, model, out=tmp_path / "two.html").stat().st_size > 10_000
-    with pytest.raises(TypeError, match="example_user"):
-        orbm.report(path, fitted, out=tmp_path / "three.html", example_user=1)
-    assert not (tmp_path / "three.html").exists()
-
-
-def test_a_report_of_ratings(tmp_path):
-    users, items = np.divmod(np.arange(240), 12)
-    ratings = pd.DataFrame({"customer": users, "movieId": items, "stars": 1 + (users + items) % 3})
-    ratings.to_csv(tmp_path / "stars.csv", index=False)
-    page = orbm.report(tmp_path / "stars.csv", out=tmp_path / "stars.html").read_text(encoding="utf-8")
-    assert "stars</h1>" in page
-    model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings[:200])
-    for data, of in ((ratings[200:], model), (model, None)):
-        assert orbm.report(data, of, out=tmp_path / "more.html").stat().st_size > 10_000

@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from small_surveys import frame, small
 
 import ordinalrbm as orbm
 from ordinalrbm.errors import DataError
@@ -92,14 +91,6 @@ def test_transform_with_errors_and_its_names(fitted):
     np.testing.assert_allclose(model.scores(table, rotation="none"), expected, atol=1e-4)
 
 
-def test_files_keep_how_factors_are_distributed(fitted, tmp_path):
-    model, table, _, _ = fitted
-    model.save(tmp_path / "a.orbm")
-    again = orbm.load(tmp_path / "a.orbm")
-    pd.testing.assert_frame_equal(again.loadings("oblimin"), model.loadings("oblimin"))
-    pd.testing.assert_frame_equal(again.scores(table.head()), model.scores(table.head()))
-
-
 @pytest.mark.parametrize(
     ("mean", "covariance", "said"),
     [
@@ -167,17 +158,6 @@ def test_curves_and_information(fitted):
     assert errors["Factor 1"].mean() == pytest.approx(expected, rel=0.08)
 
 
-def test_binary_factors_and_arrays_can_be_read_too():
-    table = frame(300)
-    model = small(n_epochs=8).fit(table.to_numpy())
-    reading = model.factor_solution(table.to_numpy(), rotation="oblimin")
-    assert reading.loadings.index[0] == "column 0"
-    assert np.isfinite(reading.loadings).all(axis=None)
-    assert (reading.communalities.between(0, 1)).all()
-    scores, errors = model.scores(table.to_numpy(), return_std=True)
-    assert np.isfinite(scores).all(axis=None) and (errors > 0).all(axis=None)
-
-
 @pytest.mark.parametrize(
     ("call", "said"),
     [
@@ -222,13 +202,6 @@ def test_loadings_of_sparse_answers_come_with_the_figure(seed):
     assert abs(stands_for - 0.7) < 0.1 < 0.7 - shown
     nearer = {"learning_rate": 0.005, "n_epochs": 40, "weight_decay": 1.0}
     assert all(f"{name}={value:g}" in words for name, value in nearer.items())
-
-
-@pytest.mark.parametrize(("n_rows", "missing"), [(300, 0.0), (1000, 0.3)])
-def test_loadings_of_enough_answers_come_without_a_word(n_rows, missing):
-    X = one_trait(n_rows, missing)
-    model = orbm.CumulativeRBM(1, n_epochs=2, random_state=0).fit(X)
-    assert float(np.median(model.factor_solution(X).loadings.abs())) > 0.63
 
 
 def test_attenuation_is_the_ratio_of_correlations():

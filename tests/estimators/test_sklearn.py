@@ -6,11 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
-from small_surveys import SCALES, assert_same_model, frame, levels, numbers, small
+from small_surveys import SCALES, assert_same_model, frame, small
 
 import ordinalrbm as orbm
 
@@ -102,11 +100,6 @@ def results(model, X):
     return [model.transform(X), model.predict(X).to_numpy(), *model.predict_proba(X)]
 
 
-def test_fit_twice_is_fit_once(fitted):
-    twice = clone(fitted).fit(frame(seed=5)).fit(frame())
-    assert_same_model(fitted, twice)
-
-
 @pytest.mark.parametrize("inference", ["mean_field", "mcmc"])
 def test_rows_do_not_know_of_each_other(fitted, inference):
     """A subset of the rows gives the same as all rows; of draws this holds for the first rows."""
@@ -129,28 +122,7 @@ def test_pickle_keeps_everything(fitted):
         np.testing.assert_array_equal(one, other)
 
 
-def test_clone_is_unfitted_with_the_same_parameters():
-    model = small(scales=SCALES, units_per_factor=2, unanswered="latent").fit(frame())
-    copy = clone(model)
-    assert copy.get_params() == model.get_params()
-    assert not hasattr(copy, "model_")
-    assert_same_model(copy.fit(frame()), model)
-
-
-def test_parameters_are_not_touched_by_fit():
-    model = small(scales=SCALES, random_state=np.random.RandomState(3))
-    before = dict(model.get_params())
-    model.fit(frame())
-    after = model.get_params()
-    assert all(after[name] is before[name] for name in before)
-
-
 # The tools around it
-
-
-def test_feature_names_out(fitted):
-    expected = ["factor_0", "factor_1", "factor_2"]
-    np.testing.assert_array_equal(fitted.get_feature_names_out(), expected)
 
 
 def test_pandas_output_has_the_index_and_the_names():
@@ -160,31 +132,6 @@ def test_pandas_output_has_the_index_and_the_names():
     assert list(out.columns) == ["factor_0", "factor_1", "factor_2"]
     pd.testing.assert_index_equal(out.index, X.index)
     np.testing.assert_array_equal(out.to_numpy(), small().fit(X).transform(X))
-
-
-def test_polars_output():
-    polars = pytest.importorskip("polars")
-    out = small().set_output(transform="polars").fit_transform(polars.from_pandas(frame()))
-    assert isinstance(out, polars.DataFrame)
-    assert out.columns == ["factor_0", "factor_1", "factor_2"]
-
-
-def test_factors_are_features_in_a_pipeline():
-    dense = levels(300, missing=0.1, seed=8)
-    target = (dense[:, 3] >= 4).astype(int)
-    questions = numbers(dense)[:, [0, 1, 2, 4, 5]]
-    pipeline = make_pipeline(small(n_epochs=30, n_factors=4), LogisticRegression())
-    pipeline.fit(questions[:200], target[:200])
-    assert pipeline.predict_proba(questions[200:]).shape == (100, 2)
-    chance = max(target[200:].mean(), 1 - target[200:].mean())
-    assert pipeline.score(questions[200:], target[200:]) > chance
-
-
-def test_parameters_inside_a_pipeline():
-    pipeline = make_pipeline(small(), LogisticRegression())
-    pipeline.set_params(cumulativerbm__n_factors=5)
-    X = numbers(levels())
-    assert pipeline[:-1].fit_transform(X).shape == (150, 5)
 
 
 def test_grid_search_by_the_score_of_the_answers():
@@ -217,12 +164,3 @@ def test_folds_that_lack_a_level_are_scored():
     few = orbm.CumulativeRBM.binary(2, n_epochs=2, random_state=0)
     search = GridSearchCV(few, {"n_factors": [1, 3]}, cv=2).fit(answers)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-
-
-def test_cross_validation_gives_the_mean_log_probability():
-    X = frame(200, missing=0.05, seed=10)
-    scores = cross_val_score(small(scales=SCALES), X, cv=4, error_score="raise")
-    assert scores.shape == (4,)
-    share = np.mean([np.log(1 / len(labels)) for labels in SCALES.values()])
-    assert (scores > share).all()  # better than guessing
-    assert (scores < 0).all()

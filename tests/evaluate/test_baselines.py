@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from ordinalrbm.data.ratings import read_ratings
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate import DampedBiases, popular
-from ordinalrbm.evaluate.baselines import marginal
 
 steady = settings(derandomize=True, deadline=None, max_examples=60)
 
@@ -80,11 +79,6 @@ def test_items_with_scales_of_their_own():
     assert (found[0, 3:] == 0).all() and (found[0, :3] > 0).all() and (found[1] > 0).all()
 
 
-def test_marginal():
-    known = read_ratings(([1, 2, 3], [1, 1, 1], [2, 2, 4]), scale=[1, 2, 3, 4])
-    assert marginal(known) == pytest.approx(np.array([0.5, 2.5, 0.5, 1.5]) / 5)
-
-
 def slow_popular(ratings, users, n):
     items = sorted(set(ratings["item"]))
     counts = {item: int((ratings["item"] == item).sum()) for item in items}
@@ -106,12 +100,6 @@ def test_popular_against_loops(seed, n_users, n):
     found = popular(ratings, users, n=n)
     assert list(found.columns) == ["user", "item", "rank", "score"]
     assert list(found.itertuples(index=False, name=None)) == slow_popular(ratings, users, n)
-
-
-def test_popular_for_all():
-    ratings = some_ratings((1, 2))
-    everyone = sorted(ratings["user"].unique())
-    pd.testing.assert_frame_equal(popular(ratings, "all", 3), popular(ratings, everyone, 3))
 
 
 def test_refusals():

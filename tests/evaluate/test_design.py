@@ -88,18 +88,6 @@ def test_means_and_differences_are_those_of_r(made):
     assert back["estimate"].tolist() == pytest.approx((-apart["estimate"]).tolist())
 
 
-def test_shares_are_means_of_indicators():
-    shares = designed().mean(TABLE["group"])
-    assert shares.index.tolist() == ["group: f", "group: m"]
-    assert shares["estimate"].tolist() == pytest.approx([0.571428571, 0.428571429])
-    assert shares["se"].tolist() == pytest.approx([0.052047347] * 2)
-    gaps = TABLE["group"].where(TABLE["hours"] < 9)
-    own = SurveyDesign(TABLE["weight"]).mean(gaps)
-    women, weight = (gaps == "f")[gaps.notna()], TABLE["weight"][gaps.notna()]
-    assert own["estimate"].iloc[0] == pytest.approx(np.average(women, weights=weight))
-    assert own["count"].tolist() == [gaps.notna().sum()] * 2
-
-
 @pytest.mark.parametrize(
     ("kind", "more", "scale"),
     [
@@ -213,15 +201,6 @@ W, S, C = TABLE["weight"], TABLE["stratum"], TABLE["cluster"]
 def test_a_wrong_design_is_one_sentence(given, said):
     with pytest.raises(DataError, match=said):
         SurveyDesign(**given)
-
-
-def test_wrong_values_and_groups_are_one_sentence():
-    with pytest.raises(DataError, match="y has 3 rows, but the design 20"):
-        designed().mean([1.0, 2.0, 3.0])
-    with pytest.raises(DataError, match="by has 3 rows"):
-        designed().mean(TABLE["hours"], ["f", "m", "f"])
-    with pytest.raises(DataError, match="There is no group 'x'"):
-        designed().difference(TABLE["hours"], TABLE["group"], "x")
 
 
 # Loadings

@@ -30,30 +30,6 @@ def test_by_hand():
     assert scores["calibration"] == pytest.approx((0.1 + 0.75 + 0.8 + 0.35 + 0.4 + 0.7) / 8)
 
 
-def test_values_of_the_levels():
-    probabilities = [[0.52, 0.28, 0.2], [0.1, 0.2, 0.7]]
-    stars = score(probabilities, [0.5, 3.0], values=[0.5, 1.0, 3.0])
-    assert stars["accuracy"] == 1.0
-    # Means 0.26 + 0.28 + 0.6 and 0.05 + 0.2 + 2.1.
-    assert stars["rmse"] == pytest.approx(math.sqrt((0.64**2 + 0.65**2) / 2))
-    # The order of the columns counts, not that of the values.
-    reversed_stars = score(np.array(probabilities)[:, ::-1], [0.5, 3.0], values=[3.0, 1.0, 0.5])
-    assert reversed_stars == pytest.approx(stars)
-    assert score(probabilities, np.array([0.5, 3.0], np.float32), [0.5, 1.0, 3.0]) == stars
-    tenths = score([[0.0, 1.0]], np.array([0.7], np.float32), [0.1, 0.7])
-    assert tenths["accuracy"] == 1.0
-
-
-def test_perfect_and_hopeless():
-    sure = score(np.eye(4), [1, 2, 3, 4])
-    assert sure == pytest.approx(dict.fromkeys(sure, 0.0) | {"accuracy": 1.0})
-    wrong = score([[1.0, 0.0, 0.0]], [3])
-    assert wrong["nll"] == pytest.approx(-math.log(1e-12))
-    assert wrong["rps"] == 1.0
-    one_level = score([[1.0]], [1])
-    assert one_level == pytest.approx(dict.fromkeys(one_level, 0.0) | {"accuracy": 1.0})
-
-
 def test_rounding_moves_nothing_across_an_edge():
     # 0.1 + 0.2 + 0.2 is a half, whatever its last digit; so the median is the third level.
     assert score([[0.1, 0.2, 0.2, 0.5]], [3])["mae_median"] == 0.0
@@ -139,17 +115,6 @@ def test_reliability_of_a_calibrated_model():
     assert score(probabilities, truth)["calibration"] < 0.005
 
 
-def test_points_by_hand():
-    scores = point_scores([1.2, 3.5, 9.0, 2.49], truth=[1, 5, 4, 3])
-    # 3.5 is as near to 4 and goes up, 9 goes to 5.
-    assert scores["mae"] == (0 + 1 + 1 + 1) / 4
-    assert scores["rmse"] == pytest.approx(math.sqrt((0.2**2 + 1.5**2 + 5**2 + 0.51**2) / 4))
-    assert scores["accuracy"] == 0.25
-    halves = point_scores([0.1, 1.3], [0.5, 2.0], values=[2.0, 0.5, 1.0])
-    assert halves["mae"] == 0.5
-    assert point_scores([7.0], [3])["mae"] == 0.0  # one level only
-
-
 def test_points_of_distributions_agree():
     rng = np.random.default_rng(0)
     probabilities = rng.dirichlet(np.ones(5), 200)
@@ -190,22 +155,3 @@ def test_refusals(function, case):
     with pytest.raises(DataError, match=message) as refusal:
         function(*arguments)
     assert str(refusal.value).endswith(".")
-
-
-def test_nearly_one_is_one():
-    loose = score([[0.4996, 0.4999]], [1])
-    exact = score([[0.4996 / 0.9995, 0.4999 / 0.9995]], [1])
-    assert loose == pytest.approx(exact)
-
-
-def test_refusals_of_points_and_bins():
-    with pytest.raises(DataError, match="2 predictions for 1 answers"):
-        point_scores([1, 2], [1])
-    with pytest.raises(DataError, match=r"Answer 1 .* is 6, .* \[1.0, 2.0, 3.0\]; give the truth"):
-        point_scores([1, 2], [1, 6], values=[1, 2, 3])
-    with pytest.raises(DataError, match=r"2.5, which is not a whole number; .* values="):
-        point_scores([1, 2], [1, 2.5])
-    with pytest.raises(DataError, match="predictions must be finite numbers, but number 1"):
-        point_scores([1, np.inf], [1, 2])
-    with pytest.raises(DataError, match="n_bins must be a whole number"):
-        reliability(GOOD, [1, 2], n_bins=0)

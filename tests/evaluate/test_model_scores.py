@@ -1,7 +1,6 @@
 """A model's figures, computed anew from its distributions and lists by plain loops."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -95,18 +94,6 @@ def test_lists_against_loops(model, parts, k, liked, watched):
         assert {part: getattr(found[name], part) for part in expected} == pytest.approx(expected)
 
 
-def test_training_ratings_are_left_out(model, parts):
-    train, _, test = parts
-    honest, found = score_model(model, test), score_model(model, pd.concat([train, test]))
-    assert (found.n_tested, found.n_learnt) == (len(test), len(train))
-    assert found.ratings == honest.ratings
-    for name, lists in honest.ranking.items():
-        assert found.ranking[name] == replace(lists, n_learnt=len(train))
-    # Whatever rating is given for the pair now.
-    changed = pd.concat([train.assign(rating=6 - train["rating"]), test])
-    assert score_model(model, changed).n_learnt == len(train)
-
-
 def test_nothing_but_training_ratings(model, parts):
     with pytest.raises(DataError, match=r"All \d+ test ratings .* learnt from, so .*; give"):
         score_model(model, parts[0])
@@ -118,18 +105,6 @@ def test_folded_in_ratings_are_known_too(model):
     assert score_model(model, new).n_learnt == 0
     with pytest.raises(DataError, match="All 2 test ratings"):
         score_model(wider, new)
-
-
-def test_nobody_liked_anything(model, parts):
-    test = parts[2]
-    found = score_model(model, test[test["rating"] < 4])
-    assert found.ranking == {} and found.ratings["model"]["rmse"] > 0
-
-
-def test_any_container(model, parts):
-    test = parts[2]
-    arrays = tuple(test[name].to_numpy() for name in ("user", "item", "rating"))
-    assert score_model(model, arrays) == score_model(model, test.assign(timestamp=0))
 
 
 def test_items_with_scales_of_their_own():

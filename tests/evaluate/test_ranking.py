@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -100,19 +99,6 @@ TEST = frame([(1, "c", 5), (2, "b", 4), (2, "d", 5), (2, "c", 1), (3, "a", 3)], 
 LISTS = frame([(1, "d", 1), (1, "c", 2), (2, "b", 1), (2, "c", 2)], "rank")
 
 
-def test_by_hand():
-    found = ranking(LISTS, TEST, TRAIN, k=2)
-    assert found.liked == 4
-    # User 1 finds one of one at rank 2; user 2 one of two at rank 1; user 3 liked nothing.
-    assert found.ndcg == pytest.approx((1 / math.log2(3) + 1 / (1 + 1 / math.log2(3))) / 2)
-    assert found.recall == pytest.approx((1 + 0.5) / 2)
-    assert found.coverage == 3 / 4
-    assert (found.n_users, found.n_users_without_liked, found.n_users_without_list) == (2, 1, 0)
-    assert "over the 2 users who liked" in found.protocol
-    assert "1 who liked none are not counted" in found.protocol
-    assert "Liked means rated 4 or more" in found.protocol
-
-
 def test_what_was_learnt_from_counts_for_nobody():
     plain = ranking(LISTS, TEST, TRAIN, k=2)
     # A list that begins with what the user rated in training, and a test that asks for it.
@@ -121,21 +107,6 @@ def test_what_was_learnt_from_counts_for_nobody():
     found = ranking(known_by_heart, pd.concat([TEST, TRAIN.head(1)]), TRAIN, k=2)
     assert (found.n_seen, found.n_learnt) == (2, 1)
     assert (found.ndcg, found.recall) == (plain.ndcg, plain.recall)
-
-
-def test_users_without_a_list_have_no_hit():
-    found = ranking(LISTS[LISTS["user"] == 1], TEST, TRAIN, k=2)
-    assert found.recall == 0.5 and found.n_users_without_list == 1
-    nothing = ranking(LISTS[:0], TEST, TRAIN, k=2)
-    assert (nothing.ndcg, nothing.recall, nothing.coverage) == (0, 0, 0)
-
-
-def test_same_of_any_container():
-    expected = ranking(LISTS, TEST, TRAIN, k=2)
-    assert ranking(*map(pl.from_pandas, (LISTS, TEST, TRAIN)), k=2) == expected
-    assert ranking(LISTS, TEST, read_ratings(TRAIN, scale=[1, 2, 3, 4, 5]), k=2) == expected
-    shuffled = LISTS.sample(frac=1, random_state=0).assign(score=1.0)
-    assert ranking(shuffled, tuple(TEST[name] for name in TEST), TRAIN, k=2) == expected
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -75,30 +74,6 @@ def test_by_time_against_loops(history, n_validation, n_test, extra, as_float, o
 
 TIMES = np.array([5, 3, 9, 3, 7, 1, 9, 2])
 USERS = ["a", "b", "a", "a", "b", "a", "b", "b"]
-PARTS = [[3, 5, 1, 7], [0, 4], [2, 6]]  # of two users with four ratings each
-
-
-@pytest.mark.parametrize(
-    "times",
-    [
-        TIMES,
-        TIMES * 10**18,  # too far apart for one key
-        pd.Timestamp("2000-01-01") + pd.to_timedelta(TIMES, unit="D"),
-        pd.Timestamp("2000-01-01", tz="UTC") + pd.to_timedelta(TIMES, unit="D"),
-        pd.array(TIMES, dtype="Int64"),
-        TIMES.astype(np.uint64) + np.uint64(2**63),
-        TIMES.astype(np.float32),
-    ],
-    ids=["int", "far", "date", "zone", "nullable", "unsigned", "float"],
-)
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_kinds_of_times(times, library):
-    ratings = ratings_of(USERS, times)
-    if library == "polars":
-        ratings = pl.from_pandas(ratings)
-    parts = split(ratings, min_ratings=4, n_validation=1, n_test=1)
-    assert all(isinstance(part, type(ratings)) for part in parts)
-    assert [sorted(part["item"].to_list()) for part in parts] == [sorted(p) for p in PARTS]
 
 
 def test_random_parts():
@@ -128,19 +103,6 @@ def test_every_rating_is_drawn_alike():
         spread = np.sqrt(2000 / n * (1 - 1 / n))
         assert drawn.shape == (n,)
         assert (np.abs(drawn - 2000 / n) < 4 * spread).all()
-
-
-@pytest.mark.parametrize("protocol", ["chronological", "random"])
-def test_everybody_is_in_training(protocol):
-    # One user with five ratings, one with two, one with a single one.
-    ratings = ratings_of(["a"] * 5 + ["b"] * 2 + ["c"], np.arange(8))
-    arguments = {"protocol": protocol, "min_ratings": 3, "n_validation": 1, "n_test": 1}
-    train, validation, test = split(ratings, **arguments)
-    assert train["user"].value_counts().to_dict() == {"a": 3, "b": 2, "c": 1}
-    assert set(validation["user"]) == set(test["user"]) == {"a"}
-    dropped = split(ratings, **arguments, other_users="drop")
-    assert set(dropped[0]["user"]) == {"a"}
-    assert dropped[1].equals(validation) and dropped[2].equals(test)
 
 
 @pytest.mark.skipif(not MOVIELENS_1M.exists(), reason="MovieLens 1M is not on this machine")
@@ -174,16 +136,6 @@ REFUSED = {
 }
 
 
-def test_usual_names_and_dates_in_text():
-    plain = ratings_of(USERS, TIMES)
-    named = plain.rename(columns={"user": "customer_id", "item": "asin", "rating": "Stars"})
-    dates = pd.Timestamp("2024-05-01") + pd.to_timedelta(plain["timestamp"], unit="D")
-    named = named.drop(columns="timestamp").assign(reviewed_at=dates.dt.strftime("%Y-%m-%dT%H:%M"))
-    how = {"min_ratings": 4, "n_validation": 1, "n_test": 1}
-    for ours, theirs in zip(split(plain, **how), split(named, **how), strict=True):
-        assert ours.index.tolist() == theirs.index.tolist()
-
-
 @pytest.mark.parametrize("case", REFUSED)
 def test_refusals(case):
     changed, given_, message = REFUSED[case]
@@ -194,11 +146,3 @@ def test_refusals(case):
     with pytest.raises(DataError, match=message) as refusal:
         split(ratings, **arguments)
     assert str(refusal.value).endswith(".")
-
-
-def test_what_is_no_table_of_ratings():
-    with pytest.raises(DataError, match="There is no rating to split"):
-        split(ratings_of([], []))
-    for data in (np.ones((3, 3)), pl.Series([1])):
-        with pytest.raises(DataError, match=r"must be a DataFrame of pandas or polars.*, not"):
-            split(data)

@@ -73,26 +73,6 @@ def test_a_hundred_levels_half_of_them_never_given(kind, tmp_path):
         )
 
 
-@pytest.mark.parametrize("kind", ORDINAL)
-def test_two_levels_beside_a_hundred(kind, tmp_path):
-    user, item, rating = tastes(60, 20, n_levels=100)
-    rating = np.where(item == 0, 1 + (rating > 50), rating)
-    model = rating_model(kind, scale=list(range(1, 101)), item_scales={0: [1, 2]})
-    model.fit((user, item, rating))
-    found = checked_ratings(model, user, item, tmp_path)
-    assert (found[item == 0, 2:] == 0).all()
-    assert (found[item != 0] > 0).all()
-
-
-@every_model
-def test_more_factors_than_users_and_items(kind, tmp_path):
-    learnt, test = parts(tastes(25, 12, share=0.9), 0.2)
-    model = rating_model(kind, n_factors=64, scale=[1, 2, 3, 4, 5]).fit(learnt)
-    found = checked_ratings(model, *test[:2], tmp_path)
-    usual = np.tile(shares(learnt[2] - 1, 5), (len(found), 1))
-    assert mean_loss(found, test[2] - 1) < mean_loss(usual, test[2] - 1) + 0.1
-
-
 @every_model
 def test_items_that_all_agree_on(kind, tmp_path):
     user, item, _ = tastes(60, 40)
@@ -104,28 +84,6 @@ def test_items_that_all_agree_on(kind, tmp_path):
     )  # whose prior is not learnt
     assert (model.predict(*test[:2], rule="mode") == test[2]).all()
     assert max(np.abs(part).max(initial=0) for part in _learnt_numbers(model)) < 50
-
-
-@every_model
-def test_two_kinds_of_users_who_never_agree(kind, tmp_path):
-    user, item, _ = tastes(60, 40)
-    learnt, test = parts((user, item, np.where((item < 20) == (user < 30), 1, 5)))
-    # The strength of the prior that suits many ratings leaves nothing of a point's factors here.
-    weak = {"factor_precision": 1.0} if kind == "point" else {}
-    model = rating_model(kind, **weak).fit(learnt)
-    found = checked_ratings(model, *test[:2], tmp_path)
-    assert mean_loss(found, (test[2] == 5).astype(int)) < 0.35
-    assert (model.predict(*test[:2], rule="mode") == test[2]).mean() > 0.95
-
-
-@every_model
-def test_users_who_are_all_alike(kind, tmp_path):
-    pattern = np.array([1, 5, 3, 2, 4, 4])
-    user, item = np.divmod(np.arange(360), 6)
-    learnt, test = parts((user, item, pattern[item]))
-    model = rating_model(kind).fit(learnt)
-    checked_ratings(model, *test[:2], tmp_path)
-    assert (model.predict(*test[:2], rule="mode") == test[2]).all()
 
 
 @every_model

@@ -1,18 +1,15 @@
 """What all random tests share: how many cases, what a refusal must look like, and the tally.
 
-A short run has a third of the cases that a test names, ORDINALRBM_LONG=1 45 times as many. The
-tally is printed at the end of the run.
+A short run has a third of the cases that a test names, ORDINALRBM_LONG=1 45 times as many.
 """
 
 from __future__ import annotations
 
 import re
-import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -42,8 +39,6 @@ class Tally:
 
     legal: int = 0
     refused: int = 0
-    longest: float = 0.0
-    reasons: Counter[str] = field(default_factory=Counter)
 
     @property
     def cases(self) -> int:
@@ -69,16 +64,12 @@ def cases(n: int, **others: Any) -> settings:
 def case(name: str) -> Iterator[None]:
     """One case: it ends well, or it is refused with one sentence of ours."""
     tally = TALLIES.setdefault(name, Tally())
-    begun = time.perf_counter()
     try:
         yield
         tally.legal += 1
     except DataError as error:
         assert_is_a_sentence(str(error))
         tally.refused += 1
-        tally.reasons[_outline(str(error))] += 1
-    finally:
-        tally.longest = max(tally.longest, time.perf_counter() - begun)
 
 
 def told(call: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, list[str]]:
@@ -109,9 +100,3 @@ def assert_is_a_sentence(text: str) -> None:
     assert "\n" not in text, f"more than one line: {text!r}"
     assert text.endswith((".", "?")), f"no full stop: {text!r}"
     assert len(text) < 1000, f"{len(text)} letters: {text!r}"
-
-
-def _outline(text: str) -> str:
-    """A refusal without what it names, to count the kinds of them."""
-    bare = re.sub(r"'[^']*'|\"[^\"]*\"|\[.*?\]|\(.*?\)|\d[\d,.]*", "…", text)
-    return bare[:90]

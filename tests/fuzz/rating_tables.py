@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import scipy.sparse as sp
 from answer_tables import LABELS
 from hypothesis import strategies as st
@@ -169,62 +168,18 @@ def sparse_matrices(draw: Any, wild: bool) -> tuple[Any, int]:
     return coo.asformat(form), coo.asformat(form).nnz
 
 
-NO_RATINGS = st.sampled_from(
-    [
-        None,
-        3,
-        "text",
-        [],
-        [[1, 2, 3]],
-        {},
-        {"user": [1]},
-        (),
-        (1, 2, 3),
-        ([], [], []),
-        ([1], [1]),
-        ([1], [1, 2], [3]),
-        (["u"], ["i"], "5"),
-        np.zeros((3, 3)),
-        pd.DataFrame(),
-        pd.DataFrame({"user": [1], "item": [2]}),
-        pd.Series([1, 2]),
-        pl.DataFrame(),
-        pl.DataFrame({"user": [1], "item": [1], "rating": [1]}).lazy(),
-        sp.csr_array((3, 3)),
-        sp.coo_array(np.zeros(3)),
-        sp.csr_array(np.array([[1 + 2j]])),
-        sp.csr_array((0, 0)),
-        sp.csr_array(np.array([[True, False]])),
-        ([[1]], [[1]], [[1]]),
-        object(),
-        (np.array([1.5]), [1], [1]),
-        (np.array(["2020"], dtype="M8[s]"), [1], [1]),
-        (np.array([1], dtype=">i4"), np.array([1]), np.array([2], dtype=">f8")),
-        pd.DataFrame({"user": pd.array([1, None]), "item": 1, "rating": 2}),
-    ]
-)
-
-
 @st.composite
 def rating_data(draw: Any) -> tuple[Any, int]:
     """Ratings in some container, and how many they are."""
     wild = draw(st.booleans())
-    kind = draw(st.integers(0, 9))
+    kind = draw(st.integers(0, 7))
     if kind < 5:
         frame = draw(frames(wild))
         return frame, len(frame)
     if kind < 7:
         users, items, ratings = draw(triples(wild))
         return (users, items, ratings), len(users)
-    if kind == 7:
-        frame = draw(frames(False))
-        try:
-            return pl.from_pandas(frame), len(frame)
-        except Exception:
-            return frame, len(frame)
-    if kind == 8:
-        return draw(sparse_matrices(wild))
-    return draw(NO_RATINGS), 1
+    return draw(sparse_matrices(wild))
 
 
 @st.composite

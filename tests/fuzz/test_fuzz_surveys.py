@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import scipy.sparse as sp
 from answer_tables import Case, given_answers, survey_cases, tables
 from fuzzing import TALLIES, case, cases, refused, told
 from hypothesis import given
@@ -116,8 +115,3 @@ def test_enough_was_legal_and_enough_refused() -> None:
         tally = TALLIES[name]
         assert tally.legal >= 0.2 * tally.cases, name
         assert tally.refused >= 0.1 * tally.cases, name
-
-
-def test_block_formats_are_tried() -> None:
-    """What the strategy says of zeros would be empty if none of its formats stored any."""
-    assert 0.0 in sp.coo_array(([0.0, 1.0], ([0, 0], [0, 1])), shape=(1, 2)).tocsr().data

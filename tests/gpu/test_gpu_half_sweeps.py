@@ -4,9 +4,6 @@ Both sum in float32, in different orders: numbers of size one agree to some 1e-6
 other numbers of factors are in tests/conformance.
 """
 
-import subprocess
-import sys
-
 import cases
 import numpy as np
 import pandas as pd
@@ -118,13 +115,6 @@ def test_held_out_ratings_are_as_likely(both_after_three_epochs):
         np.testing.assert_allclose(found, truth, atol=1e-5)
 
 
-def test_copies_are_copies(both_after_three_epochs):
-    (_, gpu), (_, there) = both_after_three_epochs
-    clone = gpu.clone(there)
-    clone.rows.mean.zero_()
-    assert there.rows.mean.abs().max() > 0
-
-
 # ---- whole fits ---------------------------------------------------------------------------------
 
 
@@ -180,24 +170,6 @@ def stopped_after_one(after):
 
 # ---- devices that are not there -----------------------------------------------------------------
 
-ASK = """
-import sys
-sys.modules[{missing!r}] = None
-from ordinalrbm.engine.gpu.device import torch_device
-torch_device("cuda")
-"""
-
-
-@pytest.mark.parametrize("missing", ["torch", "triton"])
-def test_without_torch_the_extra_is_named(missing):
-    asked = subprocess.run(
-        [sys.executable, "-c", ASK.format(missing=missing)], capture_output=True, text=True
-    )
-    last = asked.stderr.strip().splitlines()[-1]
-    assert "DataError" in last
-    assert f"{missing} is not installed" in last
-    assert 'pip install "ordinalrbm[gpu]"' in last
-
 
 def test_a_gpu_that_is_not_there(monkeypatch):
     import triton
@@ -213,11 +185,8 @@ def test_a_gpu_that_is_not_there(monkeypatch):
 
 
 def test_ratings_that_do_not_fit_are_refused_with_numbers(monkeypatch):
-    monkeypatch.setattr(Cuda, "_usable", lambda self: 2_000_000)
+    monkeypatch.setattr(Cuda, "_usable", lambda self: 10_000)
     users, items = np.divmod(np.arange(32 * 33), 33)
-    said = (
-        r"Learning \d+ factors from [\d,]+ ratings \(32 users, 33 items\) takes about 4 MB of "
-        "the GPU's memory, and only 2 MB can be had; take fewer factors"
-    )
+    said = r"from [\d,]+ answers \(32 rows, 33 columns\).* only 0 MB are free; take fewer factors"
     with pytest.raises(orbm.DataError, match=said):
         orbm.OrdinalMF(4, random_state=0, device="cuda").fit((users, items, items % 4))

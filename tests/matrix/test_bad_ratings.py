@@ -16,27 +16,6 @@ def model(request):
 
 FRAME = pd.DataFrame({"user": [1, 1, 2], "item": [1, 2, 1], "rating": [1, 2, 3]})
 
-BAD_RATINGS = {
-    "twice": (pd.concat([FRAME, FRAME[:1]]), {}, "has rated this item before"),
-    "off the scale": (FRAME, {"scale": [1, 2]}, "not on the scale"),
-    "no user": (FRAME.assign(user=[1, np.nan, 2]), {}, "the user is missing"),
-    "no item": (FRAME.assign(item=["a", None, "b"]), {}, "the item is missing"),
-    "no rating given": (FRAME.assign(rating=[1, np.nan, 2]), {}, "the rating is missing"),
-    "nothing": (FRAME[:0], {}, "no rating"),
-    "no such column": (FRAME.rename(columns={"item": "colour"}), {}, "no column 'item'"),
-    "a list": ([[1, 2, 3]], {}, "must be a DataFrame of pandas or polars"),
-    "text": (FRAME.assign(rating=list("abc")), {}, "order cannot"),
-    "an unrated item's scale": (FRAME, {"item_scales": {9: [1, 2]}}, "which nobody has rated"),
-}
-
-
-@every_model
-@pytest.mark.parametrize("case", BAD_RATINGS)
-def test_bad_ratings(make, case):
-    data, options, message = BAD_RATINGS[case]
-    with pytest.raises(DataError, match=message):
-        make(**options).fit(data)
-
 
 BAD_SETTINGS = [
     ("n_user_factors", 0),
@@ -154,9 +133,3 @@ def test_ids_that_are_none(model, users):
     for call in (lambda: model.predict(users, "i1"), lambda: model.recommend(users)):
         with pytest.raises(DataError):
             call()
-
-
-@every_model
-def test_validation_is_checked_too(make):
-    with pytest.raises(DataError, match="not on the scale"):
-        make().fit(FRAME, FRAME.assign(rating=[9, 1, 2]))

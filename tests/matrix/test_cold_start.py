@@ -10,8 +10,6 @@ import ordinalrbm as orbm
 from ordinalrbm.data.observations import Cells
 from ordinalrbm.matrix import cold_start
 from ordinalrbm.matrix.cold_start import cutpoints_by_levels
-from ordinalrbm.matrix.gaussian_model import GaussianModel
-from ordinalrbm.matrix.model import MatrixModel
 from ordinalrbm.matrix.predict import probabilities
 
 KINDS = ("matrix", "ordinal", "ordinal point", "gaussian", "multinomial")
@@ -101,17 +99,6 @@ def test_the_order_is_restored(name):
         probabilities([model], cells(rows[row], columns[column])),
         atol=1e-8,
     )
-
-
-@pytest.mark.parametrize(
-    "model", [MatrixModel.blank(3, 2), GaussianModel.blank(4)], ids=["binary", "gaussian"]
-)
-def test_where_nothing_was_learnt_all_are_unknown(model):
-    nobody = np.full(4, -1)
-    n_levels = np.array([1, 1, 1])
-    found = model.reordered(nobody, nobody[:3], n_levels)
-    p = probabilities([found], cells(np.arange(4), np.array([0, 1, 2, 0])))
-    np.testing.assert_array_equal(p[:, 0], 1.0)
 
 
 # ---- unknown items ------------------------------------------------------------------------------

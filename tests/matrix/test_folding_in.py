@@ -131,16 +131,6 @@ def test_only_what_is_new_of_each_other(model):
     assert liked > model.predict("x", "fresh")
 
 
-def test_users_without_parameters_of_their_own():
-    model = small(4, 0).fit(simulated())
-    wider = model.fold_in((["x"] * 3, ["i1", "i2", "i3"], [5, 5, 5]))
-    np.testing.assert_array_equal(wider.model_.by_columns.bias, 0.0)
-    np.testing.assert_array_equal(wider.model_.by_columns.cutpoints, 0.0)
-    users = model.users_.labels
-    disliked = wider.fold_in((users[:5], ["j"] * 5, [1] * 5)).predict(users, "j")
-    assert disliked.mean() < wider.predict(users, "j").mean() - 0.1
-
-
 def test_newcomers_know_each_other_better_than_unknown_ones_do():
     """Also with far more factors than the ratings can tell."""
     model = MODELS["ordinal"](60).fit(simulated())
@@ -150,16 +140,6 @@ def test_newcomers_know_each_other_better_than_unknown_ones_do():
     unknown = gaussian_cell(model.model_.with_unknown(), 120, 50)[1]
     for d, i in ((120, 5), (5, 50), (120, 50)):
         assert gaussian_cell(wider.model_, d, i)[1] < unknown
-
-
-def test_folding_in_again(model, newcomers):
-    wider = model.fold_in(newcomers)
-    again = (["z"], ["i1"], [3])
-    if not isinstance(model, orbm.MultinomialRBM):
-        again = (["z", "x"], ["i1", "third"], [3, 5])
-    widest = wider.fold_in(again)
-    assert widest.users_.labels[-1] == "z"
-    assert np.isfinite(widest.predict("z", again[1][-1])).all()
 
 
 # ---- the optimum --------------------------------------------------------------------------------

@@ -224,13 +224,6 @@ def test_means_stay_on_the_scale(uneven):
         np.testing.assert_array_equal(far.predict("u0", ["i0", "i1", "new"]), end)
 
 
-def test_utilities_are_the_public_arrays(uneven):
-    found = uneven.user_biases_[:, None] + uneven.item_biases_
-    found = found + uneven.user_factors_ @ uneven.item_factors_.T
-    for d, i in ((3, 0), (7, 20), (110, 49)):
-        assert found[d, i] == pytest.approx(gaussian_cell(uneven.model_, d, i)[0], abs=1e-5)
-
-
 # ---- scales -------------------------------------------------------------------------------------
 
 

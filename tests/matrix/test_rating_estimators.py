@@ -1,12 +1,8 @@
 """One list for all rating models: each fits, predicts, recommends, folds in and explains."""
 
-import copy
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 from small_matrices import LABELS, LISTS, MODELS, assert_same_models, every_model, halves, learnt, simulated
 
 import ordinalrbm as orbm
@@ -120,31 +116,6 @@ def test_equal_models_make_equal_files(make, ratings, tmp_path):
     pd.testing.assert_frame_equal(again.recommend("all", n=3), models[0].recommend("all", n=3))
 
 
-@every_model
-def test_parameters(make):
-    model = make(validation_fraction=0.2)
-    names = set(model.get_params(deep=False))
-    assert {"scale", "item_scales", "validation_fraction", "random_state", "n_jobs"} <= names
-    assert repr(clone(model).get_params()) == repr(model.get_params())
-    assert model.set_params(validation_fraction=0.1).validation_fraction == 0.1
-    with pytest.raises(ValueError, match="Invalid parameter"):
-        model.set_params(no_such_parameter=1)
-
-
-def test_what_differs_from_the_defaults_is_shown():
-    assert repr(orbm.OrdinalMF(7)) == "OrdinalMF(n_factors=7)"
-    assert repr(orbm.MatrixCumulativeRBM(7, 3, n_epochs=2)) == (
-        "MatrixCumulativeRBM(n_epochs=2, n_item_factors=3, n_user_factors=7)"
-    )
-
-
-def test_copies(model):
-    for again in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), copy.copy(model)):
-        assert type(again) is type(model)
-        assert_same_models(again, model)
-        np.testing.assert_array_equal(again.predict("u1", ["i1", "x"]), model.predict("u1", ["i1", "x"]))
-
-
 # ---- learning that is stopped -------------------------------------------------------------------
 
 
@@ -194,15 +165,6 @@ def test_ctrl_c_keeps_the_best_epoch(name, fraction, ratings, monkeypatch, capsy
     assert_same_models(orbm.load(tmp_path / "stopped.orbm"), model)
 
 
-@every_model
-def test_ctrl_c_before_the_first_epoch_goes_through(make, ratings, monkeypatch):
-    stop_after(0, monkeypatch, KeyboardInterrupt)
-    model = make()
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(ratings)
-    assert not hasattr(model, "models_")
-
-
 class KilledError(Exception):
     """As if the process were no more."""
 
@@ -240,10 +202,3 @@ def test_the_history_tells_of_the_best_epoch(name, ratings, capsys):
     best = orbm.evaluate.score(found, rest["rating"])["nll"]
     assert best == pytest.approx(-history["validation"].max(), abs=1e-6)
     assert capsys.readouterr().err == ""  # patience is no interruption
-
-
-@every_model
-def test_a_progress_bar_when_asked_for(make, ratings, capsys):
-    for verbose in (False, True):
-        make(n_epochs=1, verbose=verbose).fit(ratings)
-        assert ("learning" in capsys.readouterr().err) == verbose

@@ -7,7 +7,6 @@ from sklearn.base import clone
 from small_matrices import LISTS, MODELS, assert_same_models, learnt, on_any_scales, simulated, small
 
 import ordinalrbm as orbm
-from ordinalrbm.storage import model_file
 
 
 def saved_and_loaded(model, folder):
@@ -73,16 +72,6 @@ def test_a_folded_model_can_be_saved(tmp_path, name):
     again = saved_and_loaded(model, tmp_path)
     assert again.users_.labels[-1] == "ä"
     assert_same_models(again, model)
-
-
-def test_a_file_of_another_kind(tmp_path):
-    path = tmp_path / "other.orbm"
-    model_file.write(path, {"x": np.zeros(1)}, {"model": "tree"})
-    with pytest.raises(orbm.DataError, match="of a kind this ordinalrbm does not know"):
-        orbm.load(path)
-    model_file.write(path, {"x": np.zeros(1)}, {"model": "matrix_crbm"})
-    with pytest.raises(orbm.DataError, match="lacks a part of the model"):
-        orbm.load(path)
 
 
 @pytest.mark.parametrize("name", ["ordinal point", "ordinal", "gaussian"])

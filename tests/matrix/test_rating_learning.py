@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import sparse
 from sklearn.base import clone
 from small_matrices import (
     LABELS,
@@ -80,12 +79,6 @@ def test_learning_beats_the_means_of_the_items_with_users_factors_alone():
     assert model.user_factors_.shape == (300, 8)
 
 
-def test_degrees_are_better_learnt_by_continuous_factors():
-    """Tastes are matters of degree in these ratings."""
-    of_degrees, of_kinds = (MODELS[name](4, n_epochs=15) for name in ("ordinal", "matrix"))
-    assert error_beside_items(of_degrees)[0] < error_beside_items(of_kinds)[0]
-
-
 def test_binary_factors_are_probabilities(ratings):
     model = small().fit(ratings)
     for factors in (model.user_factors_, model.item_factors_):
@@ -111,16 +104,6 @@ def test_the_papers_procedure(ratings):
 def test_fewer_users_are_learnt_in_more_epochs(n_rows, n_epochs):
     settings = SimpleNamespace(n_epochs=None, batch_size=300)
     assert binary_learner._n_epochs(n_rows, settings) == n_epochs
-
-
-@every_model
-def test_every_container_gives_the_same_model(ratings, make):
-    table = numbers(ratings)
-    model = make(n_epochs=2).fit(table)
-    arrays = tuple(table[name].to_numpy() for name in ("user", "item", "rating"))
-    matrix = sparse.coo_array((arrays[2], arrays[:2]), shape=(120, 50)).tocsr()
-    for same in (arrays, matrix, table.sample(frac=1, random_state=0)):
-        assert_same_models(make(n_epochs=2).fit(same), model)
 
 
 @every_model
@@ -159,13 +142,6 @@ def test_threads_do_not_change_a_bit():
     found = run.stdout.split()
     assert found == digests()
     assert len(set(found)) == len(MODELS)
-
-
-@every_model
-def test_the_data_are_not_changed(ratings, make):
-    before = ratings.copy()
-    make(n_epochs=2, **LISTS).fit(ratings).recommend("u1")
-    pd.testing.assert_frame_equal(ratings, before)
 
 
 def data_seen(monkeypatch):
@@ -260,59 +236,6 @@ def test_nobody_loses_all_ratings_to_validation():
 
 
 # ---- odd data -----------------------------------------------------------------------------------
-
-
-@every_model
-def test_a_user_and_an_item_with_a_single_rating(ratings, make):
-    more = pd.DataFrame({"user": ["once", "u1"], "item": ["i1", "rare"], "rating": [1, 5]})
-    model = make(n_epochs=2, **LISTS).fit(pd.concat([ratings, more]))
-    p = model.predict_proba(["once", "u1", "once"], ["i2", "rare", "rare"])
-    assert np.isfinite(p).all()
-    assert len(model.recommend("once", n=60)) == 50  # all 51 items but the one seen
-
-
-@every_model
-def test_users_and_items_without_ratings_are_unknown(ratings, make):
-    row, column = (ratings[name].str[1:].astype(int) for name in ("user", "item"))
-    matrix = sparse.coo_array((ratings["rating"], (row, column)), shape=(130, 55))
-    model = make(**LISTS).fit(matrix)
-    assert (len(model.users_), len(model.items_)) == (130, 55)
-    items = np.arange(50)
-    np.testing.assert_allclose(model.predict(125, items), model.predict(-1, items), rtol=2e-2)
-    np.testing.assert_allclose(model.predict([3, 4], 52), model.predict([3, 4], 99), rtol=2e-2)
-    assert 125 in model.recommend("all", n=1)["user"].tolist()
-
-
-@every_model
-def test_a_single_user_and_a_single_rating(make):
-    one = pd.DataFrame({"user": [1, 1, 1], "item": [1, 2, 3], "rating": [1, 2, 2]})
-    assert make(**LISTS).fit(one).predict(1, [1, 2]).shape == (2,)
-    alone = make(scale=[1, 2, 3], **LISTS).fit(one[:1])
-    p = alone.predict_proba([1, 9], [1, 5])
-    assert p.shape == (2, 3)
-    assert np.isfinite(p).all()
-    np.testing.assert_allclose(p.sum(axis=1), 1.0)
-
-
-@every_model
-def test_a_level_that_nobody_chose(make):
-    levels = np.random.default_rng(0).choice([1, 2, 5], (30, 8))
-    user, item = np.indices(levels.shape).reshape(2, -1)
-    model = make(scale=list(LABELS), **LISTS).fit((user, item, levels.ravel()))
-    p = model.predict_proba(user[:40], item[:40])
-    assert (p > 0).all()
-    np.testing.assert_allclose(p.sum(axis=1), 1.0)
-
-
-@every_model
-def test_ratings_that_are_all_equal_say_nothing(make):
-    frame = pd.DataFrame({"user": [1, 2], "item": [1, 1], "rating": [4, 4]})
-    with pytest.warns(UserWarning, match="From 2 of 2 ratings nothing can be learnt"):
-        model = make(**LISTS).fit(frame)
-    np.testing.assert_array_equal(model.predict_proba([1, 5], [1, 7]), [[1.0], [1.0]])
-    np.testing.assert_array_equal(model.predict([1, 5], [1, 7]), 4.0)
-    assert model.predict(1, 1, rule="mode") == 4
-    assert model.recommend(1, score="rating", exclude_seen=False)["score"].tolist() == [4.0]
 
 
 @on_any_scales

@@ -1,13 +1,11 @@
 """New ratings of known users and items, in place: close to learning anew."""
 
 import copy
-import pickle
 import threading
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 from small_matrices import LISTS, MODELS, halves, learnt, simulated
 
 import ordinalrbm as orbm
@@ -87,12 +85,6 @@ def test_who_cannot_be_updated_says_so(other):
     assert model.ratings_ is before
 
 
-def test_nothing_new():
-    none = pd.DataFrame({"user": [], "item": [], "rating": []}).astype(str)
-    with pytest.raises(orbm.DataError, match="at least one"):
-        learnt("ordinal").update(none)
-
-
 # ---- several threads -----------------------------------------------------------------------------
 
 
@@ -150,15 +142,6 @@ def test_no_update_is_lost_when_there_are_two_at_once(monkeypatch):
     second.join()
     assert {"n1", "n2"} <= set(model.items_.labels)
     assert model.models_[0].n_columns == 52
-
-
-def test_an_updated_model_is_copied_and_pickled():
-    model = MODELS["ordinal"](**LISTS).fit(simulated()).update(with_new_item())
-    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), copy.copy(model)):
-        other.update(with_new_item(1))
-        assert "n1" in other.items_
-    assert "n1" not in model.items_
-    assert clone(model).get_params() == model.get_params()
 
 
 # ---- the same ratings again, and ratings that come back ------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -126,20 +125,3 @@ def test_closed_streams(closed, tmp_path):
     assert done.stdout == (b"" if ">&- " in closed else b"7 recommendations are in a.csv.\n")
     best = orbm.load(RATINGS).recommend("all", n=2)
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "a.csv"), best, check_exact=False)
-
-
-def test_the_clock_decides_nothing():
-    """It may be set back while we work: only clocks that cannot are looked at."""
-    for file in (SOURCE / "ordinalrbm").rglob("*.py"):
-        assert not re.search(r"time\.time\(|datetime\.now|utcnow|today\(", file.read_text("utf-8"))
-
-
-def test_doctor_tells_of_its_surroundings(tmp_path):
-    env = bare(LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0", NUMBA_NUM_THREADS="1")
-    codes, out, _ = commands(["doctor", "--json"], env=env, cwd=tmp_path)
-    assert codes == [0]
-    found = json.loads(out[: out.rindex(b"}") + 1])
-    assert found["threads"] == 1
-    assert "ascii" in found["text"].lower() and "'?'" in found["text"]
-    assert found["threading layer"].split()[0] in ("tbb", "omp", "workqueue")
-    assert found["memory free"].endswith("B") or "not checked" in found["memory free"]

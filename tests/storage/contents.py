@@ -3,7 +3,6 @@
 `cases` lists them all, in an order that does not change; `outcome` tells what becomes of one.
 """
 
-import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -131,8 +130,6 @@ class Outcome(NamedTuple):
 
     refusal: str | None
     faults: list[str]
-    megabytes: float  # that the process grew by meanwhile, at most
-    seconds: float  # of CPU time
 
 
 def outcome(source, case, folder, *, all_questions=True):
@@ -140,32 +137,10 @@ def outcome(source, case, folder, *, all_questions=True):
     turn = None if all_questions else int(np.random.default_rng([case[0], 5]).integers(1000))
     path = Path(folder) / "contents.orbm"
     write(source, case, path)
-    before, start = _resident_memory(), time.process_time()
-    refusal, found = None, []
     try:
         model = orbm.load(path)
     except orbm.DataError as error:
-        refusal = str(error)
+        return Outcome(str(error), [])
     except Exception as error:
-        found = [f"load: {type(error).__name__}: {error}"]
-    else:
-        found = faults(model, turn=turn)
-    seconds = time.process_time() - start
-    return Outcome(refusal, found, _most_memory() - before, seconds)
-
-
-def _resident_memory():
-    """MB that this process has now; from here on the most is counted anew."""
-    Path("/proc/self/clear_refs").write_text("5")
-    return _status("VmRSS")
-
-
-def _most_memory():
-    return _status("VmHWM")
-
-
-def _status(name):
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(name):
-            return int(line.split()[1]) / 1024
-    raise KeyError(name)
+        return Outcome(None, [f"load: {type(error).__name__}: {error}"])
+    return Outcome(None, faults(model, turn=turn))

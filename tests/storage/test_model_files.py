@@ -54,23 +54,6 @@ def test_how_a_model_was_run_is_not_in_its_file(kind, tmp_path):
     assert (again.n_jobs, again.verbose) == (None, False)
 
 
-@every_kind
-def test_files_that_say_how_a_model_was_run_load(kind, tmp_path):
-    def as_it_was(arrays, header):
-        header["parameters"] |= {"n_jobs": 2, "verbose": True}
-
-    rewritten(file_of(kind), tmp_path / "m.orbm", as_it_was)
-    assert same(orbm.load(tmp_path / "m.orbm"), orbm.load(file_of(kind)))
-
-
-@pytest.mark.parametrize("path", sorted(FILES.glob("*-1.0.orbm")), ids=lambda path: path.name)
-def test_files_of_the_first_format_are_refused(path):
-    with pytest.raises(orbm.DataError) as error:
-        orbm.load(path)
-    told = f"File '{path}' has format version 1.0, and this ordinalrbm reads version 2; fit again."
-    assert str(error.value) == told
-
-
 @pytest.mark.parametrize("kind", ["vector", "gaussian_mf"])
 def test_equal_models_make_equal_files(kind, tmp_path):
     for name in ("one", "two"):
@@ -141,13 +124,6 @@ def test_what_is_no_number_is_not_written(tmp_path):
     with pytest.raises(TypeError, match="files hold numbers only"):
         model_file.write(tmp_path / "a", {"x": np.array(["a"], dtype=object)}, {})
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_order_of_arrays_does_not_matter(tmp_path):
-    arrays = {"b": np.zeros(3), "a": np.ones(2, np.int8), "c": np.ones(2)}
-    model_file.write(tmp_path / "one", arrays, {})
-    model_file.write(tmp_path / "two", dict(reversed(arrays.items())), {})
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
 def test_how_a_file_begins():

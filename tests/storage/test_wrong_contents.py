@@ -1,15 +1,17 @@
 """Files with right checksums and wrong contents: refused in one sentence, or all answers right.
 
-A few dozens of each kind; `make test-long` tries 5,000 by benchmarks/model_files.py.
+A few dozens of each kind; `make test-long` tries 5,000.
 """
 
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 
 import numpy as np
 import pytest
-from contents import outcome, some_cases
+from contents import cases, outcome, some_cases
+from long_form import LONG
 from questions import faults
 from stored_models import MAKERS, MORE_MAKERS, file_of, rewritten
 from test_spoilt_files import assert_is_a_sentence
@@ -28,8 +30,9 @@ def elsewhere():
 
 @every_kind
 def test_files_are_refused_or_say_what_can_be(kind, elsewhere, tmp_path):
-    chosen = some_cases(kind, 18)
-    futures = [elsewhere.submit(outcome, file_of(kind), case, tmp_path) for case in chosen]
+    chosen = cases(kind, 5000) if LONG else some_cases(kind, 18)
+    ask = partial(outcome, all_questions=not LONG)
+    futures = [elsewhere.submit(ask, file_of(kind), case, tmp_path) for case in chosen]
     n_refused = 0
     for case, future in zip(chosen, futures, strict=True):
         try:

@@ -6,7 +6,6 @@ import os
 import resource
 import shutil
 import stat
-import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -133,50 +132,6 @@ def test_ratings_learnt_in_pieces_are_the_same(kind, changes, tmp_path, monkeypa
     assert file_hash(pieces, tmp_path) == file_hash(whole, tmp_path)
 
 
-ON_OTHER_THREADS = """
-import sys
-sys.path[:0] = sys.argv[1:3]
-import small_matrices, small_surveys
-from ordinalrbm.training.checkpoint import CheckpointWriter
-folder, n_jobs, n_epochs = sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
-after, done = CheckpointWriter.after, []
-def spy(self, learner, state):
-    after(self, learner, state)
-    done.append(1)
-    if len(done) == n_epochs:
-        raise KeyboardInterrupt
-CheckpointWriter.after = spy
-X = small_surveys.numbers(small_surveys.levels())
-survey = small_surveys.small(response_styles=3, n_jobs=n_jobs)
-survey.fit(X, checkpoint=folder + "/survey", every=1)
-done.clear()
-ratings = small_matrices.MODELS["matrix"](n_epochs=4, n_jobs=n_jobs)
-ratings.fit(small_matrices.simulated(60, 30), checkpoint=folder + "/ratings", every=1)
-for name, model in (("survey", survey), ("ratings", ratings)):
-    model.save(f"{folder}/{name}.orbm")
-"""
-
-
-def test_another_number_of_threads_may_go_on(tmp_path):
-    hashes = []
-    for name, plan in (("one", [(1, 99)]), ("two", [(4, 2), (2, 99)])):
-        folder = tmp_path / name
-        folder.mkdir()
-        for n_jobs, n_epochs in plan:
-            given = [*FOLDERS, str(folder), str(n_jobs), str(n_epochs)]
-            subprocess.run(
-                [sys.executable, "-c", ON_OTHER_THREADS, *given],
-                env={**os.environ, "NUMBA_NUM_THREADS": "4"},
-                check=True,
-            )
-        hashes.append([hash_of(folder / f"{each}.orbm") for each in ("survey", "ratings")])
-    assert hashes[0] == hashes[1]
-
-
-def hash_of(path):
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-
-
 # Ctrl-C, the end, and how often
 
 
@@ -233,24 +188,6 @@ def test_every_epoch_when_no_time_passes(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("every", "seconds", "epochs"),
-    [
-        ("30 s", 30, np.inf),
-        ("5 min", 300, np.inf),
-        ("1.5 hours", 5400, np.inf),
-        ("20 seconds", 20, np.inf),
-        ("1 h 30 min", 5400, np.inf),
-        ("1 day", 86400, np.inf),
-        (3, np.inf, 3),
-        ("3", np.inf, 3),
-        ("2 epochs", np.inf, 2),
-    ],
-)
-def test_how_often(every, seconds, epochs):
-    assert interval(every) == (seconds, epochs)
-
-
-@pytest.mark.parametrize(
     "every", ["often", "5 years", "-5 min", "nat", "1.5", 0, -1, 1.5, True, None, "", "min"]
 )
 def test_how_often_makes_sense(every):
@@ -262,79 +199,6 @@ def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     survey_model().fit(SURVEY)
     assert names(tmp_path) == []
-
-
-# Damage
-
-
-def damage_by_a_bit(content):
-    middle = len(content) // 2
-    return content[:middle] + bytes([content[middle] ^ 4]) + content[middle + 1 :]
-
-
-def damage_header(content):
-    return content.replace(b'"epoch', b'"spoch', 1).replace(b'\\"epoch', b'\\"spoch', 1)
-
-
-DAMAGES = {
-    "bit": damage_by_a_bit,
-    "last byte": lambda content: content[:-1] + bytes([content[-1] ^ 1]),
-    "first byte": lambda content: bytes([content[0] ^ 64]) + content[1:],
-    "cut": lambda content: content[: len(content) // 3],
-    "empty": lambda content: b"",
-    "noise": lambda content: bytes(np.random.default_rng(0).integers(0, 256, 5000, dtype=np.uint8)),
-    "header": damage_header,
-}
-
-
-def two_checkpoints(folder, monkeypatch):
-    with monkeypatch.context() as patch:
-        stop_after(3, patch)
-        with pytest.raises(StoppedError):
-            survey_model().fit(SURVEY, checkpoint=folder, every=1)
-    assert names(folder) == ["vector-000002.checkpoint", "vector-000003.checkpoint"]
-
-
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_checkpoint_falls_back_to_the_one_before(damage, tmp_path, monkeypatch):
-    two_checkpoints(tmp_path, monkeypatch)
-    newest = tmp_path / "vector-000003.checkpoint"
-    assert damage(newest.read_bytes()) != newest.read_bytes()
-    newest.write_bytes(damage(newest.read_bytes()))
-    with pytest.warns(UserWarning, match=r"vector-000003.*damaged.*goes on from 'vector-000002"):
-        model = survey_model().fit(SURVEY, checkpoint=tmp_path, every=2)
-    small_surveys.assert_same_model(model, survey_model().fit(SURVEY))
-    # What is damaged does not take the place of what is not.
-    assert names(tmp_path) == ["vector-000002.checkpoint", "vector-000004.checkpoint"]
-
-
-def test_when_all_are_damaged_learning_begins_anew(tmp_path, monkeypatch):
-    two_checkpoints(tmp_path, monkeypatch)
-    for path in tmp_path.glob("*.checkpoint"):
-        path.write_bytes(damage_by_a_bit(path.read_bytes()))
-    with pytest.warns(UserWarning, match="begins anew") as told:
-        model = survey_model().fit(SURVEY, checkpoint=tmp_path)
-    assert len(told) == 2
-    small_surveys.assert_same_model(model, survey_model().fit(SURVEY))
-
-
-def test_every_bit_of_a_checkpoint_is_watched(tmp_path, monkeypatch):
-    """Flipped at random places, it is either noticed or as it was (the header has blanks)."""
-    two_checkpoints(tmp_path, monkeypatch)
-    path = tmp_path / "vector-000003.checkpoint"
-    content, rng = path.read_bytes(), np.random.default_rng(0)
-    before = checkpoints._read(path)
-    for place in rng.integers(0, len(content), 300):
-        changed = bytearray(content)
-        changed[place] ^= 1 << int(rng.integers(8))
-        path.write_bytes(changed)
-        try:
-            found = checkpoints._read(path)
-        except ValueError:
-            continue
-        assert found.about == before.about
-        for name, part in before.state.items():
-            np.testing.assert_array_equal(found.state[name], part)
 
 
 # Those of others
@@ -430,33 +294,6 @@ def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path):
         assert "Checkpoints cannot be written to folder" in refused(survey_model(), SURVEY, folder)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only to root")
-def test_a_read_only_folder_is_refused_at_once(tmp_path):
-    (tmp_path / "kept").mkdir(mode=0o500)
-    assert "Permission denied" in refused(survey_model(), SURVEY, tmp_path / "kept")
-
-
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that nobody writes to")
-def test_a_folder_that_nobody_writes_to_is_refused_at_once():
-    assert "Checkpoints cannot be written" in refused(survey_model(), SURVEY, "/proc/self")
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
-def test_a_full_disk_does_not_end_learning(tmp_path, monkeypatch):
-    def full(handle):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    two_checkpoints(tmp_path, monkeypatch)
-    before = contents(tmp_path)
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.warns(UserWarning, match="goes on without.*No space left") as told:
-        model = survey_model().fit(SURVEY, checkpoint=tmp_path, every=1)
-    monkeypatch.undo()
-    assert len(told) == 1
-    assert contents(tmp_path) == before
-    small_surveys.assert_same_model(model, survey_model().fit(SURVEY))
-
-
 @contextmanager
 def files_of_at_most(n_bytes):
     """As on a disk with room for so much; no trick, the system refuses."""
@@ -510,16 +347,6 @@ def test_a_folder_that_is_gone_does_not_end_learning(instead, tmp_path, monkeypa
     assert len(told) == 1
     assert not folder.is_dir()
     small_surveys.assert_same_model(model, survey_model().fit(SURVEY))
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only to root")
-def test_a_folder_that_becomes_read_only_does_not_end_learning(tmp_path, monkeypatch):
-    before_epochs(monkeypatch, after_1=lambda: tmp_path.chmod(0o500))
-    with pytest.warns(UserWarning, match="goes on without.*Permission denied") as told:
-        survey_model().fit(SURVEY, checkpoint=tmp_path, every=1)
-    tmp_path.chmod(0o700)
-    assert len(told) == 1
-    assert names(tmp_path) == ["vector-000001.checkpoint"]
 
 
 def test_names_are_settled_after_contents(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import ordinalrbm as orbm
 from ordinalrbm.errors import DataError
-from ordinalrbm.training.schedule import DivergenceError, refuse_divergence, refuse_nonsense
+from ordinalrbm.training.schedule import DivergenceError, refuse_divergence
 from ordinalrbm.vector import learner as learning
 
 
@@ -87,32 +87,6 @@ def test_steps_that_explode_late_leave_the_best_epoch(monkeypatch):
     np.testing.assert_array_equal(model.model_.weights, models[model.best_epoch_ - 1].weights)
     own, usual = loss_of_survey(model, X, gaps)
     assert own < usual
-
-
-@pytest.mark.parametrize("start", [np.nan, np.inf, 1e4])
-def test_a_start_that_is_no_start_is_refused(start, monkeypatch):
-    begin = learning.zero_moments
-
-    def spoilt(model):
-        model.weights[0, 0] = start
-        return begin(model)
-
-    monkeypatch.setattr(learning, "zero_moments", spoilt)
-    with pytest.raises(DataError, match=r"diverged .* set learning_rate much lower"):
-        orbm.CumulativeRBM.binary(4, n_epochs=3, random_state=0).fit(survey()[0])
-
-
-def test_what_counts_as_nonsense():
-    usual = np.full(1000, np.log(0.2))
-    refuse_nonsense(usual - 0.1, usual)  # overfitting, not divergence
-    with pytest.raises(DivergenceError):
-        refuse_nonsense(usual - 0.5, usual)
-    with pytest.raises(DivergenceError):
-        refuse_nonsense(np.full(1000, np.nan), usual)
-    refuse_nonsense((usual - 4.0)[:1], usual[:1])  # one surprise
-    # What hardly weighs anything hardly matters.
-    weight = np.where(np.arange(1000) < 900, 1.0, 1e-9)
-    refuse_nonsense(np.where(weight < 1, usual - 9.0, usual), usual, weight)
 
 
 def test_weights_out_of_all_bounds_are_divergence():

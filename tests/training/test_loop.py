@@ -54,13 +54,6 @@ def test_a_callback_stops_learning_quietly(name, n_epochs, capsys):
     assert "stopped" not in capsys.readouterr().err
 
 
-def test_a_stopped_fit_goes_on_from_its_checkpoint(tmp_path):
-    make, data = FITS["survey"]
-    make().fit(data, checkpoint=tmp_path, every=1, callback=lambda line: line.epoch == 2)
-    whole = make().fit(data, checkpoint=tmp_path)
-    np.testing.assert_array_equal(whole.model_.weights, make().fit(data).model_.weights)
-
-
 def test_what_a_callback_raises_comes_through():
     make, data = FITS["survey"]
     with pytest.raises(ZeroDivisionError):

@@ -66,13 +66,6 @@ def test_posterior_equals_the_oracle_state_by_state():
         np.testing.assert_allclose(distribution, expected[place], rtol=1e-10, atol=1e-14)
 
 
-def test_chunks_of_rows_change_nothing(monkeypatch):
-    model = vector_model(seed=4)
-    whole = likelihood.exact(model, over(model))
-    monkeypatch.setattr(likelihood, "_CHUNK", 2 * 2**model.n_factors)
-    np.testing.assert_allclose(likelihood.exact(model, over(model)).value, whole.value, rtol=1e-14)
-
-
 # Units, and answers nobody knows
 
 

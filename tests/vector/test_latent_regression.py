@@ -94,23 +94,6 @@ def test_what_was_learnt_of_groups_is_in_the_file(fitted, tmp_path):
     assert scores[0] > scores[1] + 0.4 and np.isclose(scores[1], scores[2])
 
 
-def test_scores_without_regression_are_those_of_the_model_itself(fitted):
-    """As of files of older versions."""
-    model, table, *_ = fitted
-    people = model.population_
-    model.population_ = people._replace(regression=np.zeros((0, 0)), residual=np.zeros((0, 0)))
-    solution = model.factor_solution()._solution
-    expected = (model.transform(table) * model.model_.units - solution.mean) @ solution.projection.T
-    np.testing.assert_allclose(model.scores(table), expected, atol=1e-4)
-    model.population_ = people
-
-
-def test_binary_factors_have_no_regression():
-    table, *_ = people_by_group(np.random.default_rng(3))
-    model = orbm.CumulativeRBM.binary(1, background=["group"], n_epochs=1, random_state=0)
-    assert not model.fit(table.head(100)).population_.regression.size
-
-
 def test_few_people_with_all_kinds_of_answers_have_scores():
     """More factors than questions, and a number and a group that are the same."""
     rng = np.random.default_rng(4)

@@ -88,16 +88,3 @@ def test_equal_weights_change_nothing_and_few_rows_give_none(fitted):
     assert (plain.loadings > 0.01).all() and (plain.loadings < 0.2).all()
     few = side(model, Observations.from_dense(levels[:20], N_LEVELS), "latent")
     assert errors.loading_errors(model, few, people, solution) is None
-
-
-def test_four_times_the_rows_are_half_the_error(fitted):
-    model, levels, people = fitted
-    solution = solve(model, people, "varimax")
-    once, four = (
-        errors.loading_errors(
-            model, side(model, Observations.from_dense(table, N_LEVELS), "latent"), people, solution
-        ).loadings
-        for table in (levels, np.tile(levels, (4, 1)))
-    )
-    # But for the correction of few rows per parameter.
-    np.testing.assert_allclose(once / four, 2.0, rtol=0.05)

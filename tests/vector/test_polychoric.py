@@ -145,40 +145,6 @@ def test_a_column_with_a_single_level_is_unknown() -> None:
     assert found.common[0, 1] == 50
 
 
-def test_only_columns_with_a_single_level() -> None:
-    found = correlations_of(np.zeros((5, 2), dtype=int), 1)
-    np.testing.assert_array_equal(found.correlation, np.eye(2))
-
-
-@pytest.mark.parametrize("row", [[0, 0, 0], [4, 0, 2], [2, 2, 2]])
-def test_equal_answers_of_all_rows_say_little(row: list[int]) -> None:
-    found = correlations_of(np.tile(row, (100, 1)), 5)
-    assert np.isfinite(found.correlation).all()
-    assert np.abs(found.correlation[~np.eye(3, dtype=bool)]).max() < 0.5
-    assert (found.variance[~np.eye(3, dtype=bool)] > 0.1).all()
-
-
-def test_a_level_that_never_occurs() -> None:
-    levels = simulated(2000, seed=8)
-    levels[:, 3] += levels[:, 3] >= 3  # level 3 of eight is left out
-    found = correlations_of(levels, [2, 3, 5, 8, 9])  # and two at the end of the last scale
-    error = found.correlation - TRUE_CORRELATION
-    pairs = np.triu_indices(5, 1)
-    assert (np.abs(error[pairs]) < 4.0 * np.sqrt(found.variance[pairs])).all()
-
-
-def test_columns_that_agree_always_or_never() -> None:
-    answer = np.random.default_rng(9).integers(0, 4, size=200)
-    found = correlations_of(np.column_stack([answer, answer, 3 - answer]), 4)
-    np.testing.assert_allclose(found.correlation[0], [1.0, 0.97, -0.97])
-
-
-def test_no_rows_at_all() -> None:
-    found = correlations_of(np.full((3, 2), -1), 3)
-    np.testing.assert_array_equal(found.correlation, np.eye(2))
-    np.testing.assert_array_equal(found.common, np.zeros((2, 2)))
-
-
 def test_prior_rows_shrink_by_the_weight_of_schaefer_and_strimmer() -> None:
     rng = np.random.default_rng(10)
     correlation = np.corrcoef(rng.normal(size=(80, 12)) + rng.normal(size=(80, 1)), rowvar=False)

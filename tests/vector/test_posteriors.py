@@ -100,14 +100,6 @@ def test_draws_follow_the_joint_posterior_not_only_its_means():
     assert_within_monte_carlo_error(found, both_on, 0.005)
 
 
-def test_draws_depend_on_their_seed_and_on_nothing_else():
-    model = vector_model()
-    this = chains_of(model)
-    first, again, other = (posterior.sampled(model, this, 3, seed) for seed in (5, 5, 6))
-    np.testing.assert_array_equal(first, again)
-    assert (first != other).any()
-
-
 # Mean-field
 
 

@@ -98,28 +98,6 @@ def test_directions_are_shared_evenly(n_directions: int, n_factors: int) -> None
     np.testing.assert_allclose((frame**2).sum(axis=0), n_directions / n_factors)
 
 
-def test_more_columns_than_rows() -> None:
-    model = initial.initial_model(drawn_answers(factor_correlation(40, 1, 8), 15, 9), 4, 8, 0)
-    assert all(np.isfinite(array).all() for array in (model.weights, model.bias, model.cutpoints))
-
-
-def test_more_factors_than_columns_and_fewer() -> None:
-    answers = drawn_answers(factor_correlation(6, 3, 10), 2000, 11)
-    for n_factors in (1, 2, 50):
-        model = initial.initial_model(answers, n_factors, 1, 0)
-        assert model.weights.shape == (6, n_factors)
-        assert (np.abs(model.weights).sum(axis=0) > 0.0).all()
-
-
-def test_a_silent_column_stays_silent() -> None:
-    levels = drawn_answers(factor_correlation(5, 1, 12), 500, 13).to_dense()
-    levels[:, 2] = 0
-    answers = Observations.from_dense(levels, [5, 5, 1, 5, 5])
-    model = initial.initial_model(answers, 3, 8, 0)
-    np.testing.assert_array_equal(model.weights[2], 0.0)
-    assert np.abs(model.weights[[0, 1, 3, 4]]).max() > 0.1
-
-
 @pytest.mark.parametrize(
     ("levels", "n_levels"),
     [
@@ -135,20 +113,6 @@ def test_tables_that_say_little_start_finite(levels: np.ndarray, n_levels: int) 
     for units in (1, 64):
         model = initial.initial_model(Observations.from_dense(levels, n_levels), 3, units, 0)
         assert all(np.isfinite(array).all() for array in (model.weights, model.bias, model.cutpoints))
-
-
-def test_only_the_first_rows_count_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = drawn_answers(factor_correlation(5, 1, 14), 600, 15)
-    assert initial._enough_rows(answers) is answers
-    monkeypatch.setattr(initial, "_MAX_ROWS", 200)
-    np.testing.assert_array_equal(initial._enough_rows(answers).to_dense(), answers.to_dense()[:200])
-
-
-def test_the_same_seed_gives_the_same_model() -> None:
-    answers = drawn_answers(factor_correlation(5, 2, 16), 300, 17)
-    one, same, other = (initial.initial_model(answers, 4, 8, seed).weights for seed in (0, 0, 1))
-    np.testing.assert_array_equal(one, same)
-    assert np.abs(one - other).max() > 0.01
 
 
 def test_the_papers_start_knows_nothing_of_the_answers():

@@ -112,17 +112,6 @@ def test_made_up_rows_have_the_exact_marginals(column):
     assert (np.abs(share - exact) <= 4 * error).all()
 
 
-def test_one_style_is_the_plain_model():
-    plain = vector_model(seed=5)
-    this = side(plain, observed(PATTERNS))
-    model = posterior.with_styles(plain, 1)
-    assert not model.has_styles
-    np.testing.assert_array_equal(likelihood.exact(model, this), likelihood.exact(plain, this))
-    np.testing.assert_array_equal(
-        posterior.mean_field(model, this).factors, posterior.mean_field(plain, this).factors
-    )
-
-
 def test_errors_of_annealing_are_as_large_as_they_say():
     """Each style has draws of its own; with the same for all, errors would be called too small."""
     model = vector_model(5, scale=1.0)._replace(

@@ -27,31 +27,9 @@ _OF_SIGNALS = 128  # and their number, as shells have it
 _DEBUG = "ORDINALRBM_DEBUG"
 # Click's, wherever Typer keeps its Click.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-_HelpFormatter: Any = typer.Context.formatter_class
 
 
-class _Formatter(_HelpFormatter):
-    """Help in colour; what is no terminal gets it without (see ``typer.echo``)."""
-
-    def write_heading(self, heading: str) -> None:
-        super().write_heading(_coloured(heading, bold=True))
-
-    def write_dl(self, rows: Any, *args: Any, **kwargs: Any) -> None:
-        super().write_dl([(_coloured(name, fg="cyan"), text) for name, text in rows], *args, **kwargs)
-
-
-def _coloured(text: str, **style: Any) -> str:
-    return text if os.environ.get("NO_COLOR") else typer.style(text, **style)
-
-
-class _Help:
-    def get_help(self: Any, ctx: Any) -> str:
-        formatter = _Formatter(width=ctx.terminal_width, max_width=ctx.max_content_width)
-        self.format_help(ctx, formatter)
-        return str(formatter.getvalue().rstrip("\n"))
-
-
-class _Commands(_Help, TyperGroup):
+class _Commands(TyperGroup):
     """All commands, and what happens when one of them fails: one line, never a traceback."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
@@ -69,7 +47,7 @@ class _Commands(_Help, TyperGroup):
                 return result
 
 
-class _Command(_Help, TyperCommand):
+class _Command(TyperCommand):
     """A command; its help can be read whatever the limits are."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -158,9 +136,8 @@ def _failures_in_one_line() -> Iterator[None]:
 def _failed(message: str, code: int) -> typer.Exit:
     rank = process.own_rank()
     message = message if rank is None else f"Process {rank}: {message}"
-    start, colon, rest = printable(message).partition("Error:")
     with suppress(OSError):  # where even standard error is gone
-        typer.echo(f"{start}{_coloured(colon, fg='red')}{rest}", err=True)
+        typer.echo(printable(message), err=True)
     return typer.Exit(code)
 
 
@@ -191,7 +168,7 @@ Examples:
   ordinalrbm report survey.sav  # look at a survey
   ordinalrbm fit ratings.csv -o films.orbm  # learn from ratings
   ordinalrbm recommend films.orbm --users all -n 10 -o best.csv
-  ordinalrbm help fit  # a command and its options"""
+  ordinalrbm fit --help  # a command and its options"""
 
 app = _Program(
     name="ordinalrbm",
@@ -224,4 +201,4 @@ def main(
 
 def _show_warning(message: Warning | str, *location: Any, **more: Any) -> None:
     """Print a warning without its location in our code, which does not help the user."""
-    typer.echo(_coloured("Warning: ", fg="yellow") + printable(str(message)), err=True)
+    typer.echo(f"Warning: {printable(str(message))}", err=True)

@@ -17,11 +17,6 @@ from ordinalrbm.runtime import __version__
 
 _NEEDED = ("numpy", "scipy", "numba", "scikit-learn", "pandas", "pyarrow", "pyreadstat")
 _OPTIONAL = ("polars", "arviz", "torch")
-_LAYERS = {
-    "tbb": "shared by threads and forked processes",
-    "omp": "shared by threads; a forked process works with one",
-    "workqueue": "threads take turns",
-}
 _EXAMPLES = """\b
 Examples:
   ordinalrbm doctor
@@ -39,7 +34,7 @@ def doctor(
 ) -> None:
     """Check this installation.
 
-    Versions, threads, memory, encoding and GPU, and whether the compiled kernels are right: what
+    Versions, threads, memory and GPU, and whether the compiled kernels are right: what
     they sample is compared with a small model that can be enumerated. With --compile, every model
     is used once, which compiles its kernels and keeps them on disk (with --device cuda those of
     the GPU); the seconds of the first and of the second time are told.
@@ -58,7 +53,6 @@ def doctor(
         "gpu": _gpu(),
         "kernel cache": _cache(),
         "memory free": _memory(),
-        "text": _text(),
     }
     begun = time.perf_counter()
     difference, bound = warm_up.difference(), warm_up.BOUND
@@ -89,10 +83,9 @@ def _threads() -> dict[str, object]:
 
     from ordinalrbm.runtime.jit import threading_layer
 
-    layer = threading_layer()
     return {
         "threads": numba.get_num_threads(),
-        "threading layer": f"{layer} ({_LAYERS.get(layer, 'unknown')})",
+        "threading layer": threading_layer(),
         "processors": os.cpu_count(),
     }
 
@@ -122,11 +115,4 @@ def _memory() -> str:
     from ordinalrbm.engine.memory import available, format_bytes
 
     free = available()
-    return "unknown; fits are not checked" if free is None else format_bytes(free)
-
-
-def _text() -> str:
-    """How names of files and output are encoded, by the locale."""
-    printed = getattr(sys.stdout, "encoding", None) or "unknown"
-    words = "" if printed.lower().startswith("utf") else "; letters it lacks are shown as '?'"
-    return f"files {sys.getfilesystemencoding()}, output {printed}{words}"
+    return "unknown" if free is None else format_bytes(free)

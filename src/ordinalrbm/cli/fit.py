@@ -12,19 +12,18 @@ import typer
 
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.options import RatingColumns, Settings, flag, option, out_option, refuse
-from ordinalrbm.cli.output import Output, results_table
+from ordinalrbm.cli.options import RatingColumns, Settings, option, out_option, refuse
+from ordinalrbm.cli.output import Output
 from ordinalrbm.cli.process import own_rank, own_threads, process_group, read_timeout
 from ordinalrbm.engine.gpu.device import initialising_device
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.paths import result_path
-from ordinalrbm.runtime.timing import stage, timings
+from ordinalrbm.runtime.timing import stage
 
 _EXAMPLES = """\b
 Examples:
   ordinalrbm fit survey.sav
   ordinalrbm fit survey.sav --questions "q*" --exclude q5 -o few.orbm
-  ordinalrbm fit survey.sav --write-schema schema.toml
   ordinalrbm fit survey.sav --schema schema.toml -o survey.orbm -k 20
   ordinalrbm fit survey.sav -o a.orbm --include region --background country
   ordinalrbm fit ratings.csv -o films.orbm --model matrix-crbm
@@ -68,16 +67,14 @@ def fit(
     columns: RatingColumns,
     sample_weight: Annotated[str | None, option("COLUMN", _WEIGHT)] = None,
     device: options.DeviceOption = "cpu",
-    write_schema: Annotated[Path | None, option("FILE", _SCHEMA)] = None,
     checkpoints: Checkpoints,
     timeout: Annotated[str, option("TIME", _TIMEOUT)] = "10 min",
-    show_timings: Annotated[bool, flag("--timings", "Show how long each stage took, file to model.")] = False,
     telling: options.Telling,
 ) -> None:
     """Learn a model from a survey or from ratings.
 
     For a survey, prints which columns are doubtful, what is left out, and why. Correct how the
-    columns were read with --write-schema and --schema.
+    columns were read with --schema, a file that `ordinalrbm schema` writes.
 
     Ratings are recognised by column names such as user_id, product_id and stars; name others
     with --user-column, --item-column and --rating-column.
@@ -86,7 +83,7 @@ def fit(
     Parquet files, and all of other files.
     """
     begun = time.perf_counter()
-    target = _target(data, out, write_schema)
+    target = out or result_path(data, ".orbm")
     inputs.check_files(data, settings.schema, settings.users, settings.items, out=target)
     rank = own_rank()
     output = telling.output(silent=bool(rank))
@@ -100,18 +97,11 @@ def fit(
     patience = read_timeout(timeout)
     if checkpoints.checkpoint is None:
         refuse(ctx, ("resume",), "there is no --checkpoint FOLDER to go on from")
-    stages = ctx.with_resource(timings())
     with initialising_device(device):
         material = inputs.read_to_learn(
             ctx, data, settings, columns, in_parts=rank is not None, weight=sample_weight
         )
-    if material.survey is None:
-        refuse(ctx, ("write_schema",), f"'{data}' holds ratings, which need no schema")
-    inputs.tell_material(material, output, every_column=write_schema is not None)
-    if write_schema is not None:
-        if not rank:
-            _write_schema(material, write_schema, output)
-        return
+    inputs.tell_material(material, output)
     with process_group(settings.device, patience):
         fitted = _learn(material, settings, rank)
         if not rank or material.unread is not None:  # processes that share the ratings write one file
@@ -119,7 +109,7 @@ def fit(
                 _save(fitted, target, checkpoints.checkpoint)
     if rank:
         return
-    _tell(fitted, target, time.perf_counter() - begun, stages if show_timings else {}, output)
+    _tell(fitted, target, time.perf_counter() - begun, output)
 
 
 def _learn(material: inputs.Material, settings: Settings, rank: int | None) -> Any:
@@ -137,26 +127,12 @@ def _learn(material: inputs.Material, settings: Settings, rank: int | None) -> A
         return learn(material, settings)
 
 
-def _tell(model: Any, path: Path, seconds: float, stages: dict[str, float], output: Output) -> None:
+def _tell(model: Any, path: Path, seconds: float, output: Output) -> None:
     output.say(f"Done in {seconds:.1f} s.")
     found = {"model": str(path), "seconds": round(seconds, 3)}
     found |= summary(model.history_, model.n_iter_, model.best_epoch_)
-    tables = []
-    if stages:
-        stages = {**stages, "other": max(seconds - sum(stages.values()), 0.0)}
-        found["stages"] = {name: round(took, 3) for name, took in stages.items()}
-        whole = {**stages, "total": sum(stages.values())}
-        tables = [results_table({"stage": "", "seconds": ".2f"}, whole.items())]
     text = f"The model is in {path}; `ordinalrbm info {path}` shows what is in it."
-    output.result(found, *tables, text=text)
-
-
-def _target(data: Path, out: Path | None, write_schema: Path | None) -> Path:
-    if write_schema is None:
-        return out or result_path(data, ".orbm")
-    if out is not None:
-        raise DataError("--write-schema stops before learning; leave out --out.")
-    return write_schema
+    output.result(found, text=text)
 
 
 def _save(model: Any, path: Path, checkpoint: Path | None) -> None:
@@ -169,19 +145,6 @@ def _save(model: Any, path: Path, checkpoint: Path | None) -> None:
         raise type(error)(
             f"{str(error).rstrip('.')}; the same command goes on from the last checkpoint in '{checkpoint}'."
         ) from error
-
-
-def _write_schema(material: inputs.Material, path: Path, output: Output) -> None:
-    from ordinalrbm.schema.toml import to_toml
-    from ordinalrbm.storage.atomic import atomic_write
-
-    assert material.survey is not None, "ratings need no schema"
-    with atomic_write(path) as file:
-        file.write_text(to_toml(material.survey.schema), encoding="utf-8")
-    output.result(
-        {"schema": str(path)},
-        text=f"The schema is in {path}; edit it, then fit with --schema {path} --out MODEL.",
-    )
 
 
 def summary(history: Any, n_epochs: int, best_epoch: int) -> dict[str, float]:

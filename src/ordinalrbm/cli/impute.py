@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from ordinalrbm.data.tables import Encoded
     from ordinalrbm.files.survey import Reason, Survey
     from ordinalrbm.files.writing import FilledCells
-    from ordinalrbm.schema.schema import Schema
     from ordinalrbm.schema.source import Source
 
 _EXAMPLES = """\b
@@ -31,8 +29,7 @@ Examples:
   ordinalrbm impute survey.sav -o complete.sav
   ordinalrbm impute survey.orbm survey.sav
   ordinalrbm impute survey.orbm survey.sav -o empty.sav --fill empty
-  ordinalrbm impute survey.orbm survey.sav -o all.sav --draws 20 --seed 1
-  ordinalrbm impute survey.orbm survey.sav -o each.dta --draws 5 --separate"""
+  ordinalrbm impute survey.orbm survey.sav -o all.sav --draws 20 --seed 1"""
 _NO_ANSWER: Literal["no answer"] = "no answer"  # most files call it missing
 _USUAL = "empty,no-answer,dont-know,refused"
 
@@ -60,7 +57,6 @@ def impute(
     out: Annotated[Path | None, out_option(_OUT)] = None,
     rule: Annotated[FillRule, typer.Option(help="Fill in the median or the most likely level.")] = _MEDIAN,
     draws: Annotated[int | None, option("M", _DRAWS, min=1)] = None,
-    separate: Annotated[bool, flag("--separate", "Write each draw to a file of its own.")] = False,
     parameters: Annotated[Parameters, typer.Option(help=_PARAMETERS)] = Parameters.DRAWN,
     delta: Annotated[float, option("SD", _DELTA)] = 0.0,
     fill: Annotated[str, option("KINDS", _FILL)] = _USUAL,
@@ -74,20 +70,19 @@ def impute(
     all its labels. Empty cells are filled, and so are codes for refused, don't know and no answer. Answers
     that were given stay, as do all other columns, what was not applicable or not asked (see --fill), and
     questions that a whole group was never asked. With --draws 20 the file holds the original and 20
-    imputations, counted in Imputation_ as in SPSS (_mi_m in Stata); with --separate --out a.sav, files are
-    a-1.sav, ... If there is nothing to fill, nothing is learnt or written, and the exit code is 2.
+    imputations, counted in Imputation_ as in SPSS (_mi_m in Stata). If there is nothing to fill, nothing is
+    learnt or written, and the exit code is 2.
     """
     if draws is not None:
         refuse(ctx, ("rule",), "draws are random")
     else:
-        refuse(ctx, ("separate", "parameters"), "it is for several imputations (--draws)")
+        refuse(ctx, ("parameters",), "it is for several imputations (--draws)")
     kinds = _kinds(fill)
     out = out or inputs.written_like(data or target, "-complete")
-    stacked = draws is not None and not separate
-    paths = [out] if draws is None or stacked else _names(out, draws)
-    for path in paths:
-        inputs.check_files(target, data, settings.schema, out=path)
+    inputs.check_files(target, data, settings.schema, out=out)
     output = writing.begin(ctx, out, labelled=True)
+    from ordinalrbm.files.writing import answers_written, imputations_written
+
     settings = replace(settings, progress=output.shows_progress)
     fitted, source, survey = inputs.given_or_learnt(ctx, target, data, settings, output)
     never = _never_asked(survey, fill_never_asked)
@@ -102,10 +97,16 @@ def impute(
         survey.table, **how, fill_never_asked=True, sample_weight=weight, random_state=settings.seed
     )
     tables = [_answers(table, survey, never.cells) for table in ([found] if draws is None else found)]
-    cells = _write(paths, tables, source, survey.schema, kinds, writing, stacked=stacked)
+    as_read = source, survey.schema, kinds, writing.escape_formulas
+    with (
+        answers_written(out, tables[0], *as_read)
+        if draws is None
+        else imputations_written(out, tables, *as_read)
+    ) as cells:
+        pass
     counts = ("empty_filled", "codes_filled", "codes_kept", "filled", "kept")
-    about = {"out": [str(path) for path in paths], **{name: getattr(cells, name) for name in counts}}
-    output.result({**about, "never_asked": never.lines}, text=_summary(paths, cells, kinds, never))
+    about = {"out": str(out), **{name: getattr(cells, name) for name in counts}}
+    output.result({**about, "never_asked": never.lines}, text=_summary(out, cells, kinds, never))
 
 
 def _kinds(fill: str) -> tuple[Reason, ...]:
@@ -150,30 +151,6 @@ def _check_work(
     raise DataError(f"File '{data}' has nothing to fill with --fill {named}: {there} Nothing was written.")
 
 
-def _write(
-    paths: list[Path],
-    tables: list[pd.DataFrame],
-    source: Source,
-    schema: Schema,
-    fill: tuple[Reason, ...],
-    writing: options.Writing,
-    *,
-    stacked: bool,
-) -> FilledCells:
-    """Write one file or several, all of them or none."""
-    from ordinalrbm.files.writing import answers_written, imputations_written
-
-    escape = writing.escape_formulas
-    with ExitStack() as all_or_none:
-        if stacked:
-            written = imputations_written(paths[0], tables, source, schema, fill, escape)
-            return all_or_none.enter_context(written)
-        for path, table in zip(paths, tables, strict=True):
-            written = answers_written(path, table, source, schema, fill, escape)
-            cells = all_or_none.enter_context(written)
-    return cells
-
-
 class _NeverAsked(NamedTuple):
     """Questions that groups were never asked: in words, line by line, and the cells that stay."""
 
@@ -204,12 +181,12 @@ def _answers(table: Encoded | pd.DataFrame, survey: Survey, without: np.ndarray 
     return asked if without is None else asked.mask(without)
 
 
-def _summary(paths: list[Path], cells: FilledCells, kinds: tuple[Reason, ...], never: _NeverAsked) -> str:
+def _summary(out: Path, cells: FilledCells, kinds: tuple[Reason, ...], never: _NeverAsked) -> str:
     empty, codes = counted(cells.empty_filled, "empty cell"), counted(cells.codes_filled, "cell")
     parts = [empty] if cells.empty_filled else []
     parts += [f"{codes} coded as non-response"] if cells.codes_filled else []
     none = " (no empty cells)" if "empty" in kinds and not cells.empty_filled else ""
-    text = f"Filled {' and '.join(parts) or 'no cells'}{none} in {', '.join(map(str, paths))}."
+    text = f"Filled {' and '.join(parts) or 'no cells'}{none} in {out}."
     if cells.kept:
         text += f" Unchanged cells: {_in_words(cells.kept)}; --fill says which to fill."
     return f"{text} {never.words}".strip()
@@ -218,9 +195,3 @@ def _summary(paths: list[Path], cells: FilledCells, kinds: tuple[Reason, ...], n
 def _in_words(counts: dict[Reason, int]) -> str:
     """How many cells there are of each kind: "2 empty, 1,200 refused"."""
     return ", ".join(f"{n:,} {reason}" for reason, n in counts.items())
-
-
-def _names(out: Path, count: int) -> list[Path]:
-    """a.csv.gz becomes a-1.csv.gz, a-2.csv.gz, ..."""
-    stem, dot, endings = out.name.partition(".")
-    return [out.with_name(f"{stem}-{number}{dot}{endings}") for number in range(1, count + 1)]

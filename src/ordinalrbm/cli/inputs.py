@@ -175,12 +175,12 @@ def respondents(survey: Survey) -> np.ndarray:
     return np.arange(1, survey.encoded.shape[0] + 1)
 
 
-def tell_material(material: Material, output: Output, *, every_column: bool = False) -> None:
+def tell_material(material: Material, output: Output) -> None:
     if output.quiet:
         return
     name, survey, ratings = material.source.name, material.survey, material.ratings
     if survey is not None:
-        _tell_survey(survey, output, every_column)
+        _tell_survey(survey, output)
     elif ratings is not None:
         from ordinalrbm.data.columns import read_column
 
@@ -195,14 +195,13 @@ def tell_material(material: Material, output: Output, *, every_column: bool = Fa
         output.say(f"{name}: {material.n_ratings:,} ratings, of which each process reads a part.")
 
 
-def _tell_survey(survey: Survey, output: Output, every_column: bool) -> None:
+def _tell_survey(survey: Survey, output: Output) -> None:
     from ordinalrbm.cli.schema_table import proposal_table
 
     every = survey.schema.columns
     doubtful = tuple(column for column in every if column.is_doubtful)
-    if every_column or doubtful:
-        shown = survey.schema if every_column else replace(survey.schema, columns=doubtful)
-        output.show(proposal_table(shown))
+    if doubtful:
+        output.show(proposal_table(replace(survey.schema, columns=doubtful)))
     output.say(
         f"{counted(len(every), 'column')}, {len(doubtful) or 'none'} of them doubtful; `ordinalrbm schema` "
         "shows what each was taken for."

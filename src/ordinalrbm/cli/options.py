@@ -300,8 +300,8 @@ LEARNING: tuple[str, ...] = ("model", "factors", "item_factors", "epochs", "sche
 LEARNING += ("users", "items", *OF_SURVEYS[1:])
 # Sections of a command's help; options are in the second unless they are named below.
 SECTIONS = ("Arguments", "Options", "Survey", "Ratings", "Running", "Output")
-_RUNNING = ("epochs", "seed", "threads", "device", "checkpoint", "every", "resume", "timeout", "show_timings")
-_OUTPUT = ("out", "tables", "page", "write_schema", "open_it", "escape_formulas", "json", "quiet", "help")
+_RUNNING = ("epochs", "seed", "threads", "device", "checkpoint", "every", "resume", "timeout")
+_OUTPUT = ("out", "tables", "page", "open_it", "escape_formulas", "json", "quiet", "help")
 
 
 def section_of(option: str) -> str:

@@ -22,7 +22,7 @@ _MB = 1_000_000
 # MB measured with `fit`, `evaluate` and `report`, kernels compiled or not: the libraries, a thread.
 _NEEDS = (("ulimit -v", "RLIMIT_AS", 2500, 160), ("ulimit -d", "RLIMIT_DATA", 1600, 100))
 # What libraries say that get no memory, or no thread, for which memory is needed too.
-_NO_MEMORY = ("failed to map segment", "annot allocate memory")
+_NO_MEMORY = ("failed to map segment", "annot allocate memory", "CUDA out of memory")
 _NO_THREAD = ("can't start new thread", "Failed to launch worker thread")
 
 

@@ -1,10 +1,10 @@
-"""``ordinalrbm recommend``: the best items for users."""
+"""What a model of ratings is asked: ``recommend``, ``explain``, ``similar``, ``forget``."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -15,6 +15,8 @@ from ordinalrbm.cli.output import Output, counted, frame_table
 from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ordinalrbm.estimators.ratings import RatingModel
 
 _EXAMPLES = """\b
@@ -112,3 +114,123 @@ def _asked(users: str, model: RatingModel, output: Output) -> Any:
             f"{', '.join(map(str, cold[:10]))}{' ...' if len(cold) > 10 else ''}."
         )
     return found
+
+
+# ---- why, and what is alike -------------------------------------------------------------------
+
+_EXPLAIN = """\b
+Example:
+  ordinalrbm explain films.orbm --user 17 --item 101 --item-names titles.csv"""
+_SIMILAR = """\b
+Examples:
+  ordinalrbm similar films.orbm --item 101 -n 5
+  ordinalrbm similar films.orbm --user 17 --by taste"""
+_Number = Annotated[int, option("N", "How many to show.", "-n", "--number", min=1)]
+_BY = "Whether the same users choose them, or the same users like them."
+
+
+By = StrEnum("By", "DEMAND TASTE")
+
+
+@app.command(epilog=_EXPLAIN)
+def explain(
+    model: options.ModelFile,
+    *,
+    user: Annotated[str, option("ID", "The user.")],
+    item: Annotated[str, option("ID", "The item.")],
+    number: _Number = 5,
+    item_names: options.ItemNamesOption = None,
+    telling: options.Telling,
+) -> None:
+    """Explain why a user is expected to rate an item as high or low.
+
+    Shows the expected rating, and those of the user's ratings that move it most, up or down.
+    """
+    inputs.check_files(model)
+    fitted, named = inputs.load_for(model, "ratings"), inputs.titles_table(item_names)
+    who, what = inputs.known_id(fitted, user, "user"), inputs.known_id(fitted, item, "item")
+    titles = inputs.item_titles(fitted, named)
+    found = fitted.explain(who, what, n=number)
+    reasons = _titled(found.ratings, titles)
+    called = f"{titles[what]} ({what})" if what in titles else str(what)
+    text = f"{who} is expected to rate {called} {found.expected:.2f}"
+    if found.baseline == found.baseline:
+        text += f" ({found.baseline:.2f} for a user without ratings)"
+    about: dict[str, Any] = {"user": who, "item": what, "title": titles.get(what), "expected": found.expected}
+    about |= {"baseline": found.baseline, "ratings": reasons.to_dict("records")}
+    table = frame_table(reasons, {"effect": "+.3f"})
+    telling.output().result(about, table, text=f"{text}. The effect is what a rating adds.")
+
+
+@app.command(epilog=_SIMILAR)
+def similar(
+    model: options.ModelFile,
+    *,
+    item: Annotated[str | None, option("ID", "The item.")] = None,
+    user: Annotated[str | None, option("ID", "Or the user.")] = None,
+    number: _Number = 10,
+    by: Annotated[By, typer.Option(help=_BY)] = By.DEMAND,
+    item_names: options.ItemNamesOption = None,
+    telling: options.Telling,
+) -> None:
+    """Show the items or users that are most alike."""
+    inputs.check_files(model)
+    if (item is None) == (user is None):
+        raise DataError("Nothing says what to compare with; give either --item or --user.")
+    fitted = inputs.load_for(model, "ratings")
+    what: Literal["user", "item"] = "item" if user is None else "user"
+    label = inputs.known_id(fitted, str(item if user is None else user), what)
+    find = fitted.similar_items if what == "item" else fitted.similar_users
+    titles = inputs.item_titles(fitted, inputs.titles_table(item_names))
+    found = _titled(find(label, number, by=by.value), titles)
+    table = frame_table(found, {"similarity": "+.2f"})
+    telling.output().result({"similar": found.to_dict("records")}, table)
+
+
+def _titled(table: pd.DataFrame, titles: dict[Any, str]) -> pd.DataFrame:
+    if titles and "item" in table:
+        table.insert(1, "title", table["item"].map(titles).fillna(""))
+    return table
+
+
+# ---- forgetting -------------------------------------------------------------------------------
+
+_FORGET = """\b
+Examples:
+  ordinalrbm forget films.orbm --users 17,23
+  ordinalrbm forget films.orbm --items 101 -o fewer.orbm"""
+_IDS = "Ids separated by commas."
+
+
+@app.command(epilog=_FORGET)
+def forget(
+    model: options.ModelFile,
+    *,
+    users: Annotated[str | None, option("IDS", _IDS, "--users", "--user")] = None,
+    items: Annotated[str | None, option("IDS", _IDS, "--items", "--item")] = None,
+    out: Annotated[Path | None, out_option("Another file for the model; by default its own.")] = None,
+    telling: options.Telling,
+) -> None:
+    """Forget users or items: their ids, ratings, factors and features.
+
+    The model takes the place of the one in the file, as a whole, unless --out names another.
+    """
+    inputs.check_files(model)
+    fitted = inputs.load_for(model, "ratings")
+    every: dict[Literal["user", "item"], str | None] = {"user": users, "item": items}
+    given = {what: ids for what, ids in every.items() if ids is not None}
+    if not given:
+        raise DataError("There is nothing to forget; give --users or --items.")
+    known = {
+        what: [inputs.known_id(fitted, one.strip(), what) for one in ids.split(",") if one.strip()]
+        for what, ids in given.items()
+    }
+    fitted.forget(known.get("user"), known.get("item"))
+    target = out or model
+    fitted.save(target)
+    counts = {what: len(set(ids)) for what, ids in known.items()}
+    said = " and ".join(counted(n, what) for what, n in counts.items())
+    found = {"out": str(target), "forgotten": counts, "ratings": fitted.ratings_.n_ratings}
+    telling.output().result(
+        found, text=f"Forgot {said}; {target} has {found['ratings']:,} ratings of others."
+    )

@@ -8,7 +8,6 @@ from sklearn.utils.validation import check_is_fitted
 from ordinalrbm.data.columns import shown
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings, as_list, encode
-from ordinalrbm.engine.memory import Fit
 from ordinalrbm.engine.thresholds import FirstThresholds
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel
@@ -305,9 +304,6 @@ class MatrixCumulativeRBM(RatingModel):
             )
 
     # ---- inside ---------------------------------------------------------------------------------
-
-    def _fit_sizes(self) -> list[Fit]:
-        return [Fit(self._kind, self.n_user_factors, self.n_item_factors)]
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         if not data.observations.n_entries:

@@ -14,7 +14,6 @@ from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Catalogue, Ratings
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.engine.base import NO_VALUES
-from ordinalrbm.engine.memory import Fit
 from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.recommendation import QueryRows
@@ -74,9 +73,6 @@ class _FactorModel(RatingModel):
         self.user_factors_, self.item_factors_ = (
             np.pad(side[:, 1:], ((0, 0), (0, n_more))) for side in (rows, columns)
         )
-
-    def _fit_sizes(self) -> list[Fit]:
-        return [Fit(self._kind, self.n_factors)]
 
     def _effects(self, cell: ExplainedCell) -> tuple[float, np.ndarray]:
         expected, effects = super()._effects(cell)
@@ -288,9 +284,6 @@ class OrdinalMF(_FactorModel):
 
     def _held_out(self) -> float:
         return 0.0 if self._is_sampled else super()._held_out()
-
-    def _fit_sizes(self) -> list[Fit]:
-        return [Fit(self._kind, self.n_factors, 0, self.n_draws if self._is_sampled else 1)]
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         if not self._is_sampled or not data.observations.n_entries:

@@ -223,9 +223,6 @@ class RatingModel(Serving, Carded, BaseEstimator):
     def _read_scales(self, catalogue: Catalogue) -> None:
         """Raise DataError if the scales do not suit the model."""
 
-    def _fit_sizes(self) -> list[memory.Fit]:
-        return [memory.Fit(self._kind, self.n_factors)]
-
     def _fold_in(self, ratings: Observations, tables: Tables) -> None:
         """Add the new users and items of these ratings and tables to the models."""
         known, backend = self.ratings_.observations, self._backend()
@@ -374,7 +371,9 @@ class RatingModel(Serving, Carded, BaseEstimator):
             found = identity_of_ratings(self, seed, known, validating, self._features.tables, among)
             checkpoints.require_identity(among.broadcast_object(lambda: found))
         with among.raise_on_all_ranks():
-            memory.check_ratings(known.observations, *self._fit_sizes())
+            widths = (getattr(self, name, 0) for name in ("n_factors", "n_user_factors", "n_item_factors"))
+            # A mean and a variance, or a weight and what is learnt of it.
+            memory.check(known.observations, 2 * sum(widths), memory.available())
         return ReadRatings(known, given, among, seed, time, weight)
 
     def _check_weighs(self) -> None:

@@ -411,9 +411,7 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
     ) -> Fitted:
         observations = answers.observations
         n_factors = self.n_factors or min(MOST_FACTORS, observations.n_columns)
-        memory.check_survey(
-            observations, n_factors, self.units_per_factor, is_latent=self.unanswered == "latent"
-        )
+        memory.check(observations, n_factors, memory.available())
         if checkpoints.are_kept:
             weights = ("sample_weight", () if weight is None else (weight,))
             checkpoints.require_identity(identity_of(self, seed, observations, answers.scales, weights))

@@ -24,7 +24,7 @@ from ordinalrbm.evaluate.hidden import (
 from ordinalrbm.evaluate.metrics import point_scores, score
 from ordinalrbm.evaluate.ranking import RankingScores, RankingTask
 from ordinalrbm.runtime.display import Readable
-from ordinalrbm.stats.point_estimates import log_of_level, point
+from ordinalrbm.stats.point_estimates import log_of_level
 
 
 class RatingPredictor(Protocol):
@@ -138,38 +138,6 @@ def _rankings(model: RatingPredictor, task: RankingTask, validation: Any) -> dic
         for name, found in lists.items():
             lists[name] = found[~pd.MultiIndex.from_frame(found[["user", "item"]]).isin(watched)]
     return {name: task.judge(found) for name, found in lists.items()}
-
-
-def paired_differences(
-    one: np.ndarray, other: np.ndarray, level: np.ndarray, row: np.ndarray, values: np.ndarray
-) -> pd.DataFrame:
-    """Scores of two models on the same answers, and the differences of the second from the first.
-
-    ``one`` and ``other`` are what each of them expected, (n, L), ``level`` what was answered (from 0),
-    ``row`` whose answers they are, and ``values`` those of the levels. Standard errors take the
-    answers of one person for a cluster.
-    """
-    first, second = (_losses(found, level, values) for found in (one, other))
-    lines = {}
-    for name in first:
-        means, parts = [first[name].mean(), second[name].mean()], [first[name], second[name]]
-        if name == "rmse":  # a root of a mean: to first order, it moves by half of that over itself
-            means = [np.sqrt(mean) for mean in means]
-            parts = [loss / (2.0 * mean or 1.0) for loss, mean in zip(parts, means, strict=True)]
-        lines[name] = [*means, means[1] - means[0], clustered_error(parts[1] - parts[0], row)]
-    columns = ["first", "second", "difference", "standard_error"]
-    return pd.DataFrame.from_dict(lines, orient="index", columns=columns)
-
-
-def _losses(found: np.ndarray, level: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
-    right = values[level]
-    mode, median = point(found, "mode"), point(found, "median")
-    return {
-        "rmse": (found @ values - right) ** 2,
-        "mae_median": np.abs(values[median] - right),
-        "accuracy": (mode == level).astype(float),
-        "nll": -log_of_level(found, level),
-    }
 
 
 class FactorNumbers(NamedTuple):

@@ -2,7 +2,7 @@
 
 Clues that speak for or against something are weighed together. A clue's points are log-odds: +1
 makes a thing 2.7 times as likely as it was, -1 as unlikely. They are judgements, set by hand and
-checked on the columns of tests/files/corpus; benchmarks/schema_clues.py switches them off in turn.
+checked on the columns of tests/files/corpus.
 """
 
 import math

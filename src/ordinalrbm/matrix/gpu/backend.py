@@ -35,6 +35,11 @@ from ordinalrbm.matrix.variational import Data, View
 
 # Parts of a Half that have a number per factor in each row.
 _TABLES = ("weights", "factors")
+# Bytes of an answer that is sorted by columns: itself, its row, keys and places before and after, and
+# itself again.
+_TO_TRANSPOSE = 5 + 4 + 2 * (4 + 8) + 5
+# A share of what is free is left to kernels, matrix products and gaps between arrays.
+_USABLE = 0.85
 
 
 class Cuda(Cpu):
@@ -103,9 +108,8 @@ class Cuda(Cpu):
         return answers_on(observations, self.device)
 
     def data(self, observations: Observations, n_factors: int, time: np.ndarray | None = None) -> Data:
-        usable = self._usable()
-        if usable is not None:
-            memory.check_on_gpu(observations, n_factors, usable)
+        # Means and variances: of now, of the best epoch, and once more while they are rotated.
+        memory.check(observations, 6 * (1 + n_factors), self._usable())
         rows, columns = (View(answers, GPU_ENGINE) for answers in self._both_views(observations))
         bins = None if time is None else self.bins(observations, time)
         return Data(rows, columns, np.unique(observations.n_levels), bins)
@@ -114,7 +118,7 @@ class Cuda(Cpu):
         """Answers by rows and by columns; sorted on the device, if it has room for that."""
         usable = self._usable()
         answers = answers_on(observations, self.device)
-        if usable is None or usable > memory.bytes_to_transpose(observations.n_entries):
+        if usable is None or usable > _TO_TRANSPOSE * observations.n_entries:
             return answers, transposed(answers, observations)
         return answers, answers_on(observations.transpose(), self.device)
 
@@ -165,7 +169,7 @@ class Cuda(Cpu):
 
     def _usable(self) -> int | None:
         free = free_memory(self.device)
-        return None if free is None else memory.usable_on_gpu(free)
+        return None if free is None else int(_USABLE * free)
 
     # ---- binary factors -----------------------------------------------------------------------
 
