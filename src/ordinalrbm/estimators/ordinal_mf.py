@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import pandas as pd
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Catalogue, Ratings
@@ -18,7 +17,6 @@ from ordinalrbm.engine.memory import Fit
 from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.recommendation import QueryRows
-from ordinalrbm.estimators.selection import Selection, learnt_selection
 from ordinalrbm.estimators.side_features import check_weights
 from ordinalrbm.estimators.validation import keep_parameters, settings_of
 from ordinalrbm.matrix import gibbs_learner, variational_learner
@@ -332,39 +330,6 @@ class OrdinalMF(_FactorModel):
         drift = self._posteriors[-1].drift
         return drift if drift.is_any else None
 
-    def learn_selection(self) -> Self:
-        """Learn how ratings of those who choose an item differ from what everybody would think.
-
-        Then ``predict`` and ``predict_proba`` have ``population="everyone"``: ratings of items that
-        users were given without having chosen them. For this, the model is learnt again without a
-        fifth of the ratings, up to five times where there are fewer than 100,000.
-
-        Returns
-        -------
-        self, with ``selection_``, which files keep
-
-        Examples
-        --------
-        >>> import numpy as np, ordinalrbm as orbm
-        >>> users, items = np.divmod(np.arange(600), 20)
-        >>> rated = (users * items) % 7 < 4
-        >>> ratings = (users[rated], items[rated], 1 + (users + items)[rated] % 3)
-        >>> model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings).learn_selection()
-        >>> model.predict([3, 4], [1, 2], population="everyone").shape
-        (2,)
-        """
-        check_is_fitted(self, "models_")
-        self.selection_ = learnt_selection(self)
-        return self
-
-    def _of_everyone(self, cells: Cells, time: np.ndarray | None) -> np.ndarray:
-        if not hasattr(self, "selection_"):
-            raise DataError(
-                "What everybody would think has not been learnt; call learn_selection() before you "
-                "predict with population='everyone'."
-            )
-        return self.selection_.of_everyone(self, cells, self._distribution(cells, time))
-
     @property
     def draws_(self) -> Draws:
         """What is kept of each draw, where there are draws."""
@@ -391,7 +356,6 @@ class OrdinalMF(_FactorModel):
 
     def _keep(self, known: Ratings, data: TrainingData, fitted: Fitted) -> None:
         super()._keep(known, data, fitted)
-        self.__dict__.pop("selection_", None)
         if self._is_sampled and fitted.history:
             self._warn_unless_mixed()
 
@@ -407,17 +371,11 @@ class OrdinalMF(_FactorModel):
             stacklevel=user_stacklevel(),
         )
 
-    def _model_arrays(self) -> dict[str, np.ndarray]:
-        learnt = self.selection_.to_arrays() if hasattr(self, "selection_") else {}
-        return super()._model_arrays() | learnt
-
     def _name_in_file(self, number: int) -> str:
         # Where there was nothing to draw, there is a model as any other.
         return "draws" if self.model_.is_draw else super()._name_in_file(number)
 
     def _read_models(self, stored: Stored, n_users: int, n_levels: np.ndarray) -> None:
-        if "selection.numbers" in stored:
-            self.selection_ = Selection.from_stored(stored.under("selection."))
         if not self._is_sampled or "0.rows.mean" in stored:
             return super()._read_models(stored, n_users, n_levels)
         draws = Draws.from_stored(stored.under("draws."), n_users, n_levels)

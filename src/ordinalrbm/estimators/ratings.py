@@ -78,8 +78,6 @@ from ordinalrbm.training.checkpoint import Checkpoints
 from ordinalrbm.training.identity import identity_of_ratings
 from ordinalrbm.training.loop import Callback, Calls
 
-Population = Literal["choosers", "everyone"]  # whose ratings are predicted
-
 _ROUNDING = 1e-3
 # Cells that are predicted together for other times than now, where each has a row of its own.
 _CELLS_AT_A_TIME = 20_000
@@ -509,9 +507,7 @@ class RatingModel(Serving, Carded, BaseEstimator):
     # ---- predictions ----------------------------------------------------------------------------
 
     @reading
-    def predict_proba(
-        self, users: Any, items: Any, times: Any = None, *, population: Population = "choosers"
-    ) -> np.ndarray:
+    def predict_proba(self, users: Any, items: Any, times: Any = None) -> np.ndarray:
         """Distribution of the rating that each user would give to each item, pair by pair.
 
         Parameters
@@ -523,10 +519,6 @@ class RatingModel(Serving, Carded, BaseEstimator):
             When each rating would be given, as numbers or dates like the timestamps that were
             learnt from. By default now, after the user's last rating. Only models whose biases
             drift (:class:`OrdinalMF`) make a difference.
-        population : {"choosers", "everyone"}, default="choosers"
-            Whose rating it is: that of the user who has chosen the item, as in the ratings that
-            were learnt from, or that of the user who was given the item without having chosen it.
-            For the second, see :meth:`OrdinalMF.learn_selection`.
 
         Returns
         -------
@@ -545,26 +537,16 @@ class RatingModel(Serving, Carded, BaseEstimator):
         [1.0, 1.0, 1.0]
         """
         check_is_fitted(self, "models_")
-        check_choice("population", population, get_args(Population))
         cells = self.ratings_.cells(users, items)
-        of_population = self._of_everyone if population == "everyone" else self._distribution
-        return of_population(cells, self._read_times(times, cells))
+        return self._distribution(cells, self._read_times(times, cells))
 
     @reading
-    def predict(
-        self,
-        users: Any,
-        items: Any,
-        rule: Rule = "mean",
-        *,
-        times: Any = None,
-        population: Population = "choosers",
-    ) -> Any:
+    def predict(self, users: Any, items: Any, rule: Rule = "mean", *, times: Any = None) -> Any:
         """One predicted rating per pair; of a single user and a single item the rating itself.
 
         Parameters
         ----------
-        users, items, times, population : as in :meth:`predict_proba`
+        users, items, times : as in :meth:`predict_proba`
         rule : {"mean", "mode", "median"}
             The mean has the smallest squared error and is a number: of the labels when these are
             numbers, otherwise of their positions 1..L. The median has the smallest absolute error,
@@ -583,14 +565,9 @@ class RatingModel(Serving, Carded, BaseEstimator):
         """
         check_is_fitted(self, "models_")
         check_choice("rule", rule, get_args(Rule))
-        check_choice("population", population, get_args(Population))
         cells = self.ratings_.cells(users, items)
-        time = self._read_times(times, cells)
-        if population == "everyone":
-            found = self._decided(self._of_everyone(cells, time), cells, rule)
-        else:
-            found = self._point(cells, rule, time)
-        return found[0] if is_single(users) and is_single(items) else found
+        ratings = self._point(cells, rule, self._read_times(times, cells))
+        return ratings[0] if is_single(users) and is_single(items) else ratings
 
     @reading
     def score(self, ratings: Any, y: Any = None) -> float:
@@ -641,15 +618,7 @@ class RatingModel(Serving, Carded, BaseEstimator):
         return np.broadcast_to(found.value, cells.row.shape)
 
     def _point(self, cells: Cells, rule: Rule, time: np.ndarray | None = None) -> np.ndarray:
-        return self._decided(self._distribution(cells, time), cells, rule)
-
-    def _of_everyone(self, cells: Cells, time: np.ndarray | None) -> np.ndarray:
-        raise DataError(
-            f"{type(self).__name__} predicts ratings of those who choose an item; for "
-            "population='everyone' use OrdinalMF and its learn_selection()."
-        )
-
-    def _decided(self, distribution: np.ndarray, cells: Cells, rule: Rule) -> np.ndarray:
+        distribution = self._distribution(cells, time)
         if rule == "mean":
             return self.ratings_.expected(distribution, cells.column)
         return self.ratings_.decode(point(distribution, rule), cells.column)
