@@ -22,7 +22,7 @@ from ordinalrbm.estimators.reranking import Reordering, categories_of, drawn_lis
 from ordinalrbm.estimators.side_features import SideFeatures, lines_or_none
 from ordinalrbm.estimators.validation import check_choice, check_whole
 from ordinalrbm.evaluate.ranking import lowest_liked
-from ordinalrbm.matrix import asking, newcomers
+from ordinalrbm.matrix import newcomers
 from ordinalrbm.matrix import top_n as recommending
 from ordinalrbm.matrix.blend import LEAST_DEMAND
 from ordinalrbm.matrix.cpu import CPU
@@ -497,69 +497,6 @@ class Serving:
             raise DataError("at= is a time of known users; leave it out, or call without ratings=.")
         found = self._read_times(at, Cells(*np.zeros((3, 1), dtype=np.int64)), "at")
         return None if found is None else int(found[0])
-
-    @reading
-    def interview(
-        self, n: int = 10, ratings: Mapping[Any, Any] | None = None, items: IdsLike = None
-    ) -> pd.DataFrame:
-        """The items to show a new user first, whose ratings are expected to tell most.
-
-        An item counts by how often it has been rated: as likely the newcomer can tell, and so much it
-        matters what the newcomer thinks of it. Only models with Gaussian factors and levels
-        (:class:`OrdinalMF`) can; :meth:`recommend` and :meth:`fold_in` make use of the ratings.
-
-        Parameters
-        ----------
-        n : int, default=10
-            How many items, each as if those before it had been shown. With 1, and what has been
-            rated so far, an interview goes by the answers.
-        ratings : dict from item to rating, optional
-            The new user's ratings so far; None for an item that the user does not know.
-        items : array-like of ids, optional
-            Only these are shown, which the user knows; by default all, as likely as others know them.
-
-        Returns
-        -------
-        DataFrame, the best item first
-            ``item``; ``known``, the share of users who have rated it; ``information``, the share of
-            what is not known yet of the user's ratings that the item is expected to explain.
-
-        Examples
-        --------
-        >>> import numpy as np, ordinalrbm as orbm
-        >>> users, items = np.divmod(np.arange(60), 6)
-        >>> ratings = (users, items, 1 + (users + items) % 3)
-        >>> model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings)
-        >>> shown = model.interview(2)["item"].tolist()
-        >>> model.interview(1, {shown[0]: 3, shown[1]: None})["item"][0] in shown
-        False
-        """
-        check_is_fitted(self, "models_")
-        check_whole("n", n, 1)
-        place = [k for k, model in enumerate(self.models_) if asking.can_ask(model)][-1:]
-        if not place and self.ratings_.level_counts().max() == 1:
-            raise DataError("There is nothing to rate, on scales of one level; interview() asks for ratings.")
-        if not place:
-            raise DataError(f"{type(self).__name__} does not say what it does not know; use OrdinalMF.")
-        known, given = self.ratings_, dict(ratings or {})
-        column, level = _read_person(known, given)
-        if (column < 0).any():
-            unknown = list(given)[int((column < 0).argmax())]
-            raise DataError(f"The item {unknown!r} is not known; give ratings of items that were learnt.")
-        rated, model, n_items = level >= 0, self.models_[place[0]], len(known.items)
-        row = np.zeros(int(rated.sum()), dtype=int)
-        answers = Observations.from_triples(row, column[rated], level[rated], 1, n_items, model.n_levels)
-        with single_threaded():
-            person = self._models_with_users(answers, None)[place[0]].rows if row.size else None
-        seen, candidates = known.observations, self._mask(known.items.labels if items is None else items)
-        share = seen.column_counts / max(int((seen.row_counts > 0).sum()), 1)
-        candidates[column] = False
-        chance = share if items is None else np.ones(n_items)
-        worth = asking.Worth(share, chance, self._level_utility("rating"))
-        best, information = asking.best_items(model, person, answers, worth, candidates, n)
-        return pd.DataFrame(
-            {"item": known.items.take(best), "known": share[best], "information": information}
-        )
 
     @reading
     def vectors(self, score: Literal["rating", "demand"] = "rating") -> Vectors:
