@@ -106,9 +106,8 @@ def test_a_new_user_is_folded_in(model):
 def test_an_explanation(model, ratings):
     reasons = model.explain("u3", "i7", n=4)
     given = ratings[ratings["user"] == "u3"].set_index("item")["rating"]
-    assert len(reasons.ratings) == len(reasons.factors) == 4
+    assert len(reasons.ratings) == 4
     assert (given[reasons.ratings["item"]].to_numpy() == reasons.ratings["rating"]).all()
-    assert np.isfinite(reasons.factors["contribution"]).all()
     assert abs(reasons.expected - model.predict("u3", "i7")) < 0.5
 
 

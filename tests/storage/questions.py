@@ -186,7 +186,7 @@ def reasons(model, found):
     said = model.explain(model.users_.labels[0], model.items_.labels[1])
     values = model.ratings_.scale_of(1).values
     found.between("explain", said.expected, min(values), max(values))
-    found.finite("explain", said.ratings["effect"], said.factors["contribution"])
+    found.finite("explain", said.ratings["effect"])
 
 
 def newcomers(model, found):

@@ -61,7 +61,7 @@ from ordinalrbm.matrix.cold_start import (
 from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.demand_choice import TO_CHOOSE, TO_LEARN, Settings, chosen, some_rows
 from ordinalrbm.matrix.drift import PlacedCells, RowDrift
-from ordinalrbm.matrix.explain import Explanation, largest
+from ordinalrbm.matrix.explain import Explanation
 from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.matrix.item_weights import Past
@@ -844,27 +844,24 @@ class RatingModel(Serving, Carded, BaseEstimator):
 
     @reading
     def explain(self, user: Any, item: Any, n: int = 5) -> Explanation:
-        """Why this user should like this item, or not: ratings and factors that speak for it.
+        """Why this user should like this item, or not: the ratings that speak for it or against it.
 
         A rating's effect is what it adds to the expected rating of the item. Where factors are
         Gaussian, effects of all ratings add up from ``baseline``, the prediction for a user without
         ratings (and with the same features), to ``expected``. Elsewhere an effect is what the
-        expected rating loses without that rating, and effects need not add up. A
-        factor's contribution is what it adds to the mean utility, compared to a user (or item) with
-        the average factor.
+        expected rating loses without that rating, and effects need not add up.
 
         Parameters
         ----------
         user, item : id
             Both known. If the user has rated the item, that rating is left out throughout.
         n : int, default=5
-            How many ratings and how many factors to name, those with the largest effect first.
+            How many ratings to name, those with the largest effect first.
 
         Returns
         -------
         Explanation
-            With ``expected``, ``baseline``, ``ratings`` (DataFrame: item, rating, effect) and
-            ``factors`` (DataFrame: factor, value, contribution).
+            With ``expected``, ``baseline`` and ``ratings`` (DataFrame: item, rating, effect).
 
         Examples
         --------
@@ -873,8 +870,8 @@ class RatingModel(Serving, Carded, BaseEstimator):
         >>> ratings = (users, items, 1 + (users + items) % 3)
         >>> model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings)
         >>> reasons = model.explain(3, 5)
-        >>> list(reasons.ratings.columns), len(reasons.factors)
-        (['item', 'rating', 'effect'], 2)
+        >>> list(reasons.ratings.columns)
+        ['item', 'rating', 'effect']
         """
         check_is_fitted(self, "models_")
         check_whole("n", n, 1)
@@ -898,8 +895,7 @@ class RatingModel(Serving, Carded, BaseEstimator):
                 "effect": effect[first],
             }
         )
-        factors = largest(self.model_.factor_contributions(row, column), n)
-        return Explanation(expected, ratings, factors, baseline)
+        return Explanation(expected, ratings, baseline)
 
     def _known(self, label: Any, what: str) -> int:
         position = self.ratings_.lookup([label], what)[0]

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 from scipy import linalg
 from scipy.sparse import csr_array
 
@@ -20,7 +19,7 @@ from ordinalrbm.engine.side import Array
 from ordinalrbm.matrix import calibration, cold_start, predict, protocol, top_n, update
 from ordinalrbm.matrix.calibration import NO_SHIFTS, read_shifts, shift_of
 from ordinalrbm.matrix.drift import NO_DRIFT, PlacedCells, RowDrift
-from ordinalrbm.matrix.explain import NEXT_TO, cells_of, contributions, repeated
+from ordinalrbm.matrix.explain import NEXT_TO, cells_of, repeated
 from ordinalrbm.matrix.feature_priors import NO_WEIGHTS, FactorPrior, Tables, TrainedRows, Weights
 from ordinalrbm.matrix.top_n import Curves, mean_deviation
 from ordinalrbm.matrix.update import InferOptions, infer_rows
@@ -466,9 +465,6 @@ class GaussianModel(NamedTuple):
         rows.mean[:, 0] += (means - now).astype(np.float32)
         found = predict.probabilities([self._replace(rows=rows)], cells_of(cell.column, means.size))
         return found[:, : cell.worth.size] @ cell.worth
-
-    def factor_contributions(self, row: int, column: int) -> pd.DataFrame:
-        return contributions(self.rows.mean[:, 1:], row, self.columns.mean[column, 1:])
 
 
 def _with_average(

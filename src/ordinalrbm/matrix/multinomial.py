@@ -15,7 +15,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 from numba import prange
 from scipy.sparse import csr_array
 from scipy.special import expit
@@ -24,9 +23,8 @@ from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.normal import single
 from ordinalrbm.engine.thresholds import dot
 from ordinalrbm.errors import DataError
-from ordinalrbm.matrix.explain import cells_of, effects_of_copies
+from ordinalrbm.matrix.explain import effects_of_copies
 from ordinalrbm.matrix.feature_priors import Tables
-from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.protocol import AddScores, Backend, ExplainedCell, UtilityModel
 from ordinalrbm.runtime.jit import compiled, inlined
 from ordinalrbm.storage.reader import Stored
@@ -167,16 +165,6 @@ class MultinomialModel(NamedTuple):
         activation = self.factor_bias + added.sum(axis=0)
         factors = expit(np.vstack([activation, activation - added]))
         return effects_of_copies(self._replace(factors=factors.astype(f32)), cell)
-
-    def factor_contributions(self, row: int, column: int) -> pd.DataFrame:
-        """What each factor adds to the expected level, the others as they are."""
-        own, usual = self.factors[row], self.factors.mean(axis=0)
-        each = np.where(np.eye(own.size, dtype=bool), usual, own)
-        these = self._replace(factors=np.vstack([own, each]).astype(f32))
-        distribution = probabilities([these], cells_of(column, own.size + 1))
-        expected = distribution @ np.arange(distribution.shape[1])
-        added = expected[0] - expected[1:]
-        return pd.DataFrame({"factor": np.arange(own.size), "value": own, "contribution": added})
 
     def with_utilities(self) -> UtilityModel:
         raise DataError("MultinomialRBM predicts on the cores only; set device='cpu'.")

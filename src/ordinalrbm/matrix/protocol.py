@@ -23,7 +23,6 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
-import pandas as pd
 from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Cells, Counted, Counts, Observations
@@ -215,9 +214,6 @@ class Model(Posterior, Protocol):
 
         ``lowest`` are the lowest levels that are liked.
         """
-
-    def factor_contributions(self, row: int, column: int) -> pd.DataFrame:
-        """What each factor adds to a cell's utility, compared to average factors."""
 
     def with_utilities(self) -> UtilityModel:
         """The model itself, for a GPU; raises DataError if it has no utilities."""

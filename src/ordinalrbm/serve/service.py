@@ -160,8 +160,8 @@ class RatingService:
         if ratings is not None:
             model = model.fold_in(self._frame(ratings))
         found = model.explain(who, self._one(item, "item"), n)
-        reasons = {"ratings": self._titled(found.ratings), "factors": _records(found.factors)}
-        return {"expected": found.expected, "baseline": _plain(found.baseline), **reasons}
+        reasons = self._titled(found.ratings)
+        return {"expected": found.expected, "baseline": _plain(found.baseline), "ratings": reasons}
 
     def search(self, what: Literal["item", "user"] = "item", text: str = "", n: Number = 20) -> Answer:
         """Ids and titles with a text in them, of items those with most ratings first."""
