@@ -18,8 +18,7 @@ from ordinalrbm.data.observations import Cells, Observations, first_of_each
 from ordinalrbm.data.ratings import Ratings, as_list, encode_with_new_users
 from ordinalrbm.data.recency import NOW, ages
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators.reranking import Reordering, categories_of, drawn_lists, mask_of, without
-from ordinalrbm.estimators.side_features import SideFeatures, lines_or_none
+from ordinalrbm.estimators.side_features import SideFeatures, lines_or_none, mask_of
 from ordinalrbm.estimators.validation import check_choice, check_whole
 from ordinalrbm.evaluate.ranking import lowest_liked
 from ordinalrbm.matrix import newcomers
@@ -42,7 +41,6 @@ _FEW = 4
 _TINY = 1e-12
 _NOBODY = np.full(1, -1)
 _COLUMNS = pd.Index(["user", "item", "rank", "score"])
-_EXPLORED = _COLUMNS.append(pd.Index(["propensity"]))
 _SCORES = ("expected", "liked", "rating", "demand")
 
 
@@ -75,7 +73,6 @@ class _Query(NamedTuple):
     lowest: np.ndarray  # (items,): the lowest level that counts
     closed: np.ndarray | None  # (items,) mask of those that are left out
     is_one_scale: bool
-    explore: Any = None  # a seed of Thompson sampling
 
 
 Model = TypeVar("Model", bound="Serving")
@@ -132,9 +129,6 @@ class Serving:
         exclude_seen: bool = True,
         at: Any = None,
         where: Mapping[str, Any] | None = None,
-        diversity: float = 0.0,
-        calibrate: str | None = None,
-        explore: int | np.random.Generator | None = None,
     ) -> pd.DataFrame:
         """The n best items for each user, the best first.
 
@@ -179,24 +173,14 @@ class Serving:
         where : dict, optional
             Only items with these features: of each column of ``item_features`` that is named, a
             category, one of several in a list, or True or False.
-        diversity : float from 0 to 1, default=0
-            How much it counts against an item that it is like one above it in the list (maximal
-            marginal relevance); items are alike if the same users choose them.
-        calibrate : str, optional
-            A column of ``item_features`` with categories, such as genres: the list is to have as
-            much of each as the items that the user has liked (Steck 2018).
-        explore : int or Generator, optional
-            A seed. Each list is the best by one draw of the posterior (Thompson sampling), so that
-            items of which little is known are shown now and then; needs ``posterior="sampled"``.
-            Who chooses what has no draws, so that it is the liking that varies.
 
         Returns
         -------
         DataFrame
             Columns user, item, rank (from 1) and score, in the order of ``users``; of the library
             that the ids or ratings given are of. Ties go to the item whose id comes first. If
-            ``ratings`` are a dict, there is no column user. With ``explore`` there is a column
-            propensity: the share of draws whose list has the item, to weight what it leads to.
+            ``ratings`` are a dict, there is no column user. For lists of less similar items see
+            :func:`ordinalrbm.rerank.diverse`.
 
         Examples
         --------
@@ -211,32 +195,38 @@ class Serving:
         >>> model.recommend(ratings={2: 3, 4: 1}, n=1).columns.tolist()
         ['item', 'rank', 'score']
         """
-        asked, order = (users, n, items, exclude, ratings, score), (where, diversity, calibrate, explore)
-        found = self._lists(*asked, *order, liked=liked, exclude_seen=exclude_seen, at=at)
-        names = _COLUMNS if explore is None else _EXPLORED
+        columns = self.recommend_arrays(
+            users,
+            n,
+            items,
+            exclude,
+            ratings,
+            score,
+            liked=liked,
+            exclude_seen=exclude_seen,
+            at=at,
+            where=where,
+        )
         if isinstance(ratings, Mapping):
-            return frames.of_columns(found[1:], names[1:])
-        return frames.like(frames.of_columns(found, names), users, ratings)
+            return frames.of_columns(columns[1:], _COLUMNS[1:])
+        return frames.like(frames.of_columns(columns, _COLUMNS), users, ratings)
 
     @reading
-    def _lists(
+    def recommend_arrays(
         self,
-        users: IdsLike,
-        n: int,
-        items: IdsLike,
-        exclude: IdsLike,
-        ratings: RatingsLike,
-        score: Score,
-        where: Mapping[str, Any] | None,
-        diversity: float,
-        calibrate: str | None,
-        explore: Any,
+        users: IdsLike = None,
+        n: int = 10,
+        items: IdsLike = None,
+        exclude: IdsLike = None,
+        ratings: RatingsLike = None,
+        score: Score = "expected",
         *,
-        liked: Any,
-        exclude_seen: bool,
+        liked: Any = None,
+        exclude_seen: bool = True,
         at: Any = None,
+        where: Mapping[str, Any] | None = None,
     ) -> tuple[np.ndarray, ...]:
-        """Users, items, ranks and scores: the columns that :meth:`recommend` makes a frame of."""
+        """The columns of :meth:`recommend`, users, items, ranks and scores, without a frame around them."""
         if not hasattr(self, "models_"):
             check_is_fitted(self, "models_")  # which says so; it takes its time
         check_whole("n", n, 1)
@@ -247,21 +237,12 @@ class Serving:
         wanted = self._wanted(n, score, liked, items, exclude, where)
         labels, position, index, new = self._asked(users, ratings)
         time = self._time_of_lists(at, new)
-        if explore is not None and (of_users or diversity or calibrate or not hasattr(self, "draws_")):
-            raise DataError(
-                "explore= takes lists as they come from draws of a model with posterior='sampled'; leave it "
-                "out, or diversity=, calibrate= and a dict as exclude=."
-            )
-        order = self._reordering(diversity, calibrate, position, index, new, liked)
-        n_found = order.n_candidates(n) if order else n
         more = max(map(len, of_users.values()), default=0)
-        asked = wanted._replace(n=n_found + more, explore=explore)
-        best = self._best(position, index, new, asked, exclude_seen=exclude_seen, time=time)
+        longer = wanted._replace(n=n + more)
+        best = self._best(position, index, new, longer, exclude_seen=exclude_seen, time=time)
         if of_users:
-            best = without(best, self._positions_by_query(labels, of_users), n_found)
-        best = order.of(best, n) if order else best
-        found = labels[best.query], self.ratings_.items.labels[best.item], best.rank, best.score
-        return found if explore is None else (*found, best.propensity)
+            best = _without(best, self._positions_by_query(labels, of_users), n)
+        return labels[best.query], self.ratings_.items.labels[best.item], best.rank, best.score
 
     def _wanted(
         self,
@@ -285,38 +266,6 @@ class Serving:
         is_one_scale = score == "rating" and len(self.ratings_.distinct()[0]) == 1
         return _Query(n, score, *self._kept_worth(score, liked), closed, is_one_scale)
 
-    # ---- lists in another order -----------------------------------------------------------------
-
-    def _reordering(
-        self,
-        diversity: float,
-        calibrate: str | None,
-        position: np.ndarray,
-        index: np.ndarray,
-        new: _NewRatings | None,
-        liked: Any,
-    ) -> Reordering | None:
-        if not 0.0 <= diversity <= 1.0:
-            raise DataError(f"The 'diversity' must be a number from 0 to 1. Got {diversity!r} instead.")
-        if not diversity and calibrate is None:
-            return None
-        categories = csr_array((len(self.ratings_.items), 0))
-        if calibrate is not None:
-            categories = categories_of(self._features.items, calibrate)
-        known, lowest = self.ratings_.observations, lowest_liked(self.ratings_, liked)[:-1]
-
-        def shares(query: int) -> np.ndarray:
-            """Of categories among what the user in this place has liked."""
-            own = (
-                known.take_rows(position[[query]]) if position[query] >= 0 else known.take_rows(np.arange(0))
-            )
-            if new is not None and index[query] >= 0:
-                own = new.observations.take_rows(index[[query]])
-            found = categories[own.column[own.level >= lowest[own.column]]].sum(axis=0)
-            return np.asarray(found / max(found.sum(), _TINY))
-
-        return Reordering(diversity, self._factors_of("item", "demand"), categories, shares)
-
     def _positions_by_query(self, labels: np.ndarray, items: Mapping[Any, IdsLike]) -> np.ndarray:
         """(pairs, 2) places of the query and items that this user is not to get."""
         pairs = [
@@ -327,13 +276,6 @@ class Serving:
             if item >= 0
         ]
         return np.array(pairs, dtype=np.int64).reshape(-1, 2)
-
-    def _by_one_draw(self, rows: QueryRows, wanted: _Query) -> recommending.Best:
-        """Thompson sampling: the list of each row by a draw of its own."""
-        one = wanted._replace(explore=None, is_one_scale=False)
-        whole = (each._replace(share=1.0) for each in rows.models)  # of one draw of many it is less
-        lists = [self._best_of(rows._replace(models=[each], are_own=False), one) for each in whole]
-        return drawn_lists(lists, rows.row.size, len(self.ratings_.items), wanted.explore)
 
     def _check_demand(self) -> None:
         if self.demand_.n_factors:
@@ -434,10 +376,7 @@ class Serving:
             parts.append((known, self._best_of(rows, wanted)))
         if unknown.any():
             scores = self._scores_for_unknown(wanted)
-            best = recommending.for_all(scores, int(unknown.sum()), wanted.n)
-            if wanted.explore is not None:
-                best = best._replace(propensity=np.ones(best.item.size))
-            parts.append((unknown, best))
+            parts.append((unknown, recommending.for_all(scores, int(unknown.sum()), wanted.n)))
         return recommending.concatenate(parts)
 
     def _best_of_new(
@@ -612,8 +551,6 @@ class Serving:
         return single_threaded() if n_users <= _FEW else threads(self.n_jobs)
 
     def _best_of(self, rows: QueryRows, wanted: _Query) -> recommending.Best:
-        if wanted.explore is not None:
-            return self._by_one_draw(rows, wanted)
         left_out = recommending.LeftOut(rows.seen, wanted.closed)
         # Weights between items are not on a device.
         is_blended = wanted.score in ("expected", "demand") and self.demand_.blend is not None
@@ -712,6 +649,16 @@ class Serving:
 
     def _vectors(self) -> Vectors | None:
         return None
+
+
+def _without(best: recommending.Best, pairs: np.ndarray, n: int) -> recommending.Best:
+    """At most n of each list, without the items of some pairs of a place of the query and an item."""
+    width = 1 + max(best.item.max(initial=0), pairs[:, 1].max(initial=0))
+    stays = ~np.isin(best.query * width + best.item, pairs[:, 0] * width + pairs[:, 1])
+    query = best.query[stays]
+    rank = 1 + np.arange(query.size) - np.searchsorted(query, query)
+    few = rank <= n
+    return recommending.Best(query[few], best.item[stays][few], rank[few], best.score[stays][few])
 
 
 def _with_lowest(worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -66,7 +66,6 @@ class Best(NamedTuple):
     item: np.ndarray
     rank: np.ndarray
     score: np.ndarray
-    propensity: np.ndarray = np.zeros(0)  # of lists by chance: how likely they have the item
 
 
 # Columns that are looked at first, in the order of demand, and how many times more in each round.
@@ -182,16 +181,11 @@ def concatenate(parts: Sequence[tuple[np.ndarray, Best]]) -> Best:
     """Recommendations for all rows, of which each part has those under a mask."""
     if len(parts) == 1 and parts[0][0].all():
         return parts[0][1]
-    own = [best._replace(query=np.flatnonzero(mask)[best.query]) for mask, best in parts]
-    return in_order(own)
-
-
-def in_order(parts: Sequence[Best]) -> Best:
-    """All of them by query."""
     none = Best(*(np.zeros(0, dtype=kind) for kind in (np.intp, np.int32, np.intp, np.float64)))
-    whole = Best(*(np.concatenate(each) for each in zip(none, *parts, strict=True)))
+    placed = [best._replace(query=np.flatnonzero(mask)[best.query]) for mask, best in parts]
+    whole = Best(*(np.concatenate(columns) for columns in zip(none, *placed, strict=True)))
     order = np.argsort(whole.query, kind="stable")
-    return Best(*(part[order] if part.size else part for part in whole))
+    return Best(*(column[order] for column in whole))
 
 
 def as_shares(worth: np.ndarray) -> tuple[np.ndarray, float, float]:
