@@ -66,10 +66,6 @@ def brute_force(model, ratings, user, n, exclude_seen=True, score="expected"):
     demand, liked = np.maximum(demand, 1e-3), p[:, 3:].sum(axis=1)
     value = {"expected": demand * liked, "liked": liked, "rating": p @ LABELS, "demand": demand}
     value = value[score]
-    if score == "rating" and model._vectors() is not None and user != "nobody":
-        vectors = model.vectors()  # a curve that all items share
-        own = vectors.items @ vectors.users[model.users_.lookup([user])[0]]
-        value = vectors.expected(own)
     seen = set(ratings.loc[ratings["user"] == user, "item"]) if exclude_seen else set()
     order = [j for j in np.argsort(-value, kind="stable") if items[j] not in seen]
     return [(items[j], value[j]) for j in order[:n]]

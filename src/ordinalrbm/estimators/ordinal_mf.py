@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,6 @@ from ordinalrbm.engine.base import NO_VALUES
 from ordinalrbm.engine.memory import Fit
 from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators.ratings import RatingModel
-from ordinalrbm.estimators.recommendation import QueryRows
 from ordinalrbm.estimators.side_features import check_weights
 from ordinalrbm.estimators.validation import keep_parameters, settings_of
 from ordinalrbm.matrix import gibbs_learner, variational_learner
@@ -37,7 +36,7 @@ from ordinalrbm.matrix.prepare import (
     with_cells,
 )
 from ordinalrbm.matrix.protocol import ChangedRatings, ExplainedCell, GaussianPosterior
-from ordinalrbm.matrix.top_n import Vectors, as_shares, lines_of, vectors_of
+from ordinalrbm.matrix.top_n import Vectors, as_shares, vectors_of
 from ordinalrbm.matrix.variational import Precisions
 from ordinalrbm.matrix.variational_learner import GaussianSettings
 from ordinalrbm.runtime.threads import threads
@@ -90,24 +89,9 @@ class _FactorModel(RatingModel):
         )
 
     def _vectors(self) -> Vectors | None:
-        """Kept for the next time."""
-        kept = self.__dict__.get("_kept_vectors")
-        if kept is None or kept[0] is not self.models_:
-            rows = lines_of(self.user_biases_, self.user_factors_)
-            shares, low, high = as_shares(self._level_utility("rating"))
-            curves = self._posteriors[-1].curves(shares)
-            made = vectors_of(rows, self.item_biases_, self.item_factors_, curves)
-            made = made._replace(lowest=low, highest=high)
-            kept = self.__dict__["_kept_vectors"] = (self.models_, made)
-        return kept[1]
-
-    def _lines_of(self, rows: QueryRows) -> np.ndarray | None:
-        model = rows.models[-1]
-        if model.is_draw:  # axes differ from one to the next
-            return None
-        mean = model.rows.mean[rows.row]
-        factors = np.pad(mean[:, 1:], ((0, 0), (0, self.n_factors - (mean.shape[1] - 1))))
-        return lines_of(mean[:, 0], factors)
+        shares, _, _ = as_shares(self._level_utility("rating"))
+        lines = self.user_biases_, self.user_factors_, self.item_biases_, self.item_factors_
+        return vectors_of(*lines, self._posteriors[-1].curves(shares))
 
     def _in_order(
         self, posterior: GaussianPosterior, data: TrainingData, known: Ratings, fitted: Fitted

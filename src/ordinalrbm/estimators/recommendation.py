@@ -72,7 +72,6 @@ class _Query(NamedTuple):
     worth: np.ndarray  # (items, L): what each level counts
     lowest: np.ndarray  # (items,): the lowest level that counts
     closed: np.ndarray | None  # (items,) mask of those that are left out
-    is_one_scale: bool
 
 
 Model = TypeVar("Model", bound="Serving")
@@ -112,7 +111,6 @@ class Serving:
     _unknown_users: Callable[[np.ndarray], np.ndarray]
     _is_on_gpu: Callable[[], bool]
     _on_gpu: Callable[[], Any]
-    _lines_of: Callable[[QueryRows], np.ndarray | None]
     _drift: Callable[[], RowDrift | None]
     _read_times: Callable[[Any, Cells, str], np.ndarray | None]
 
@@ -153,12 +151,9 @@ class Serving:
             (next, if the ratings have times), from who has rated what; of a user's scores only the
             ratios mean something, not the size. "liked": the probability that the rating would be
             ``liked`` or better. "expected": the product of both: how likely the item is chosen and
-            liked. "rating": about the expected rating, should the
-            item be chosen; where items have different scales, from 0 at an item's lowest label to
-            1 at its highest. Models with Gaussian factors take it from the inner product of
-            :meth:`vectors`, as if all users had the thresholds of an average one: it ranks quickly,
-            but scores and neighbours in the list differ a little from
-            ``predict(rule="mean")``, which has each user's own.
+            liked. "rating": the expected rating, should the
+            item be chosen: the mean of :meth:`predict_proba`; where items have different scales,
+            from 0 at an item's lowest label to 1 at its highest.
             Models without demand (``demand_factors=0``) have "liked" in place of "expected".
         liked : label, optional
             From which label on a rating counts as liked; by default those in the upper quarter of
@@ -263,8 +258,7 @@ class Serving:
         if where:
             other = ~mask_of(self._features.items, where)
             closed = other if closed is None else closed | other
-        is_one_scale = score == "rating" and len(self.ratings_.distinct()[0]) == 1
-        return _Query(n, score, *self._kept_worth(score, liked), closed, is_one_scale)
+        return _Query(n, score, *self._kept_worth(score, liked), closed)
 
     def _positions_by_query(self, labels: np.ndarray, items: Mapping[Any, IdsLike]) -> np.ndarray:
         """(pairs, 2) places of the query and items that this user is not to get."""
@@ -441,10 +435,11 @@ class Serving:
     def vectors(self, score: Literal["rating", "demand"] = "rating") -> Vectors:
         """Vectors of users and items, for an index that finds nearest neighbours.
 
-        Items by falling inner product with a user's vector are items by falling ``score="rating"``
-        of :meth:`recommend`, or by how likely the user chooses them. What ``recommend`` shows by
-        default is not one inner product: let an index find a few hundred items by "demand", and
-        rank these with ``recommend(user, items=found)``.
+        Items by falling inner product with a user's vector are about in the order of the expected
+        rating, as if all users had the thresholds of an average one, or of how likely the user
+        chooses them. The lists of :meth:`recommend` are not in the order of one inner product: let
+        an index find a few hundred items, by "demand" for the default score, and rank these with
+        ``recommend(user, items=candidates)``.
 
         Parameters
         ----------
@@ -457,8 +452,8 @@ class Serving:
         -------
         Vectors
             ``users`` and ``items``, float32 arrays with a line each in the order of ``users_`` and
-            ``items_``; ``expected(products)`` tells what inner products stand for: expected ratings,
-            or about one for what was chosen and zero for what was not.
+            ``items_``. Products by "demand" are about one for what was chosen and zero for what was
+            not.
 
         Examples
         --------
@@ -467,9 +462,9 @@ class Serving:
         >>> ratings = (users, items, 1 + (users + items) % 3)
         >>> model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings)
         >>> vectors = model.vectors()
-        >>> best = model.items_.take(np.argsort(-vectors.items @ vectors.users[3]))
-        >>> found = model.recommend(3, n=6, score="rating", exclude_seen=False)["item"]
-        >>> found.tolist() == best.tolist()
+        >>> candidates = model.items_.take(np.argsort(-vectors.items @ vectors.users[3])[:4])
+        >>> best = model.recommend(3, n=1, items=candidates, score="rating", exclude_seen=False)
+        >>> best["item"][0] in candidates
         True
         """
         check_is_fitted(self, "models_")
@@ -555,14 +550,6 @@ class Serving:
         # Weights between items are not on a device.
         is_blended = wanted.score in ("expected", "demand") and self.demand_.blend is not None
         there = self._on_gpu() if rows.are_own and self._is_on_gpu() and not is_blended else None
-        vectors = self._vectors() if wanted.score == "rating" and wanted.is_one_scale else None
-        lines = None
-        if vectors is not None:
-            lines = vectors.users[rows.row] if rows.are_own else self._lines_of(rows)
-        if vectors is not None and lines is not None:
-            with self._threads(rows.row.size):
-                best = recommending.best_products(lines, vectors.items, rows.row, wanted.n, left_out)
-            return best._replace(score=vectors.expected(best.score))
         if there is not None and wanted.score != "demand":
             demand = self.demand_ if wanted.score == "expected" else None
             return there.best_items(rows.row, wanted.n, wanted.worth, left_out, demand)
