@@ -241,35 +241,6 @@ def test_an_unknown_item_takes_no_rating_from_another_newcomer():
     pd.testing.assert_frame_equal(both[both["user"] == "x"], alone)
 
 
-@pytest.mark.parametrize("how", ["as it is", "times", "weights", "two scales", "values", "demand alone"])
-def test_one_call_for_newcomers_finds_what_the_general_way_finds(how, tmp_path, monkeypatch):
-    frame, settings = simulated(), {"n_epochs": 6, "random_state": 0}
-    if how == "times":
-        frame["timestamp"] = np.random.default_rng(0).permutation(len(frame))
-    if how == "two scales":
-        settings["item_scales"] = {"i1": [1, 2, 3, 4, 5, 6, 7]}
-    weight = np.linspace(0.5, 3.0, len(frame)) if how == "weights" else None
-    make = orbm.GaussianMF if how == "values" else orbm.OrdinalMF
-    model = make(4, **settings).fit(frame, sample_weight=weight)
-    if how == "demand alone":
-        model.demand_ = model.demand_._replace(blend=None)
-    if how == "values":  # whose file has no weights of rated sets
-        model.save(tmp_path / "model.orbm")
-        model = orbm.load(tmp_path / "model.orbm")
-    many = frame[frame["user"] == "u7"].assign(user="y")
-    calls = [
-        {"ratings": (["x", "u5", "x", "z"], ["i1", "i2", "i9", "nowhere"], [5, 1, 4, 3])},
-        {"ratings": {"i3": 2, "i1": 5, "nowhere": 3, "i4": None}, "n": 60},
-        {"ratings": {"i3": 2}, "exclude_seen": False, "exclude": "i5", "liked": 5},
-        {"ratings": many, "users": ["u3", "y"]},
-    ]
-    quick = [model.recommend(**call) for call in calls]
-    assert model._kept_newcomers[-1] is not None
-    monkeypatch.setattr(type(model), "_inferred_by", lambda *_: None)
-    for found, call in zip(quick, calls, strict=True):
-        pd.testing.assert_frame_equal(found, model.recommend(**call), rtol=1e-4)
-
-
 def test_what_is_wrong_is_said():
     model = learnt("ordinal")
     with pytest.raises(orbm.DataError, match="No users given: pass `users=` or `ratings=`"):

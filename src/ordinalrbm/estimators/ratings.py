@@ -85,16 +85,7 @@ _CELLS_LIKE_A_USER = 1_000  # whose list takes about as long
 # Users by whom it is seen what models predict for items without ratings.
 _ROWS_FOR_RATIOS = 2_000
 # What is kept for the next call, and follows from the rest; and the lock of those who update.
-_KEPT = (
-    "_on_device",
-    "_worths",
-    "_kept_newcomers",
-    "_kept_others",
-    "_kept_ratios",
-    "_kept_unknown",
-    "_kept_vectors",
-    "_updating",
-)
+_KEPT = ("_on_device", "_cache", "_updating")
 
 
 class Few(NamedTuple):
@@ -1071,12 +1062,9 @@ class RatingModel(Serving, Carded, BaseEstimator):
 
     def _level_ratios(self, column: int, n_levels: int) -> np.ndarray:
         """By how much levels are likelier among ratings than predicted for an item without any."""
-        kept: Any = self.__dict__.get("_kept_ratios")
-        if kept is None or kept[0] is not self._posteriors or kept[1] is not self.ratings_:
-            kept = self.__dict__["_kept_ratios"] = (self._posteriors, self.ratings_, {})
-        key = min(column, 0), n_levels
-        if key not in kept[2]:
-            seen = self.ratings_.observations
+        seen = self.ratings_.observations
+
+        def compute() -> np.ndarray:
             counts = seen.row_counts
             if seen.weight.size:
                 counts = np.bincount(seen.cells().row, seen.weight, minlength=seen.n_rows)
@@ -1084,8 +1072,9 @@ class RatingModel(Serving, Carded, BaseEstimator):
             rows = rows[:: -(-rows.size // _ROWS_FOR_RATIOS)]
             cells = Cells(rows, np.full(rows.size, column), np.zeros(rows.size, np.int8))
             expected = self._of_models(cells)[:, :n_levels]
-            kept[2][key] = level_ratios(expected, counts[rows], seen.level_counts(n_levels))
-        return kept[2][key]
+            return level_ratios(expected, counts[rows], seen.level_counts(n_levels))
+
+        return self._cached(("level ratios", min(column, 0), n_levels), compute)
 
     def _unknown_users(self, rows: np.ndarray) -> np.ndarray:
         """Whether nothing is known of each user: no rating, and no feature."""

@@ -1,8 +1,8 @@
-"""What a service asks of a model of ratings: recommendations, and who or what is alike."""
+"""What a service asks of a model of ratings: recommendations, and users or items that are alike."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial, wraps
 from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
@@ -21,7 +21,6 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.side_features import SideFeatures, lines_or_none, mask_of
 from ordinalrbm.estimators.validation import check_choice, check_whole
 from ordinalrbm.evaluate.ranking import lowest_liked
-from ordinalrbm.matrix import newcomers
 from ordinalrbm.matrix import top_n as recommending
 from ordinalrbm.matrix.blend import LEAST_DEMAND
 from ordinalrbm.matrix.cpu import CPU
@@ -38,6 +37,7 @@ IdsLike = Any  # an id, or array-like of ids
 RatingsLike = Any  # a frame, three arrays, or a sparse matrix
 Score = Literal["expected", "liked", "rating", "demand"]
 _FEW = 4
+_FEW_RATINGS, _TRIPLE = 64, ["user", "item", "rating"]  # that a service may bring at once; their columns
 _TINY = 1e-12
 _NOBODY = np.full(1, -1)
 _COLUMNS = pd.Index(["user", "item", "rank", "score"])
@@ -65,13 +65,14 @@ class _NewRatings(NamedTuple):
 
 
 class _Query(NamedTuple):
-    """What is asked for."""
+    """What lists are made of."""
 
     n: int
     score: str
     worth: np.ndarray  # (items, L): what each level counts
     lowest: np.ndarray  # (items,): the lowest level that counts
     closed: np.ndarray | None  # (items,) mask of those that are left out
+    is_usual: bool  # whether levels count as they do by default
 
 
 Model = TypeVar("Model", bound="Serving")
@@ -133,8 +134,8 @@ class Serving:
         Parameters
         ----------
         users : id, array-like of ids, or "all"
-            Of whom nothing is known gets what is popular and liked. (Should a user be named "all",
-            give ["all"].) By default all users of ``ratings``.
+            Unknown users get popular, well-liked items. (Should a user be named "all", give
+            ["all"].) By default all users of ``ratings``.
         n : int, default=10
             How many items; fewer where a user has seen almost everything.
         items : array-like of ids, optional
@@ -258,7 +259,7 @@ class Serving:
         if where:
             other = ~mask_of(self._features.items, where)
             closed = other if closed is None else closed | other
-        return _Query(n, score, *self._kept_worth(score, liked), closed)
+        return _Query(n, score, *self._worth(score, liked), closed, liked is None)
 
     def _positions_by_query(self, labels: np.ndarray, items: Mapping[Any, IdsLike]) -> np.ndarray:
         """(pairs, 2) places of the query and items that this user is not to get."""
@@ -286,17 +287,22 @@ class Serving:
         mask[position[position >= 0]] = True
         return mask
 
-    def _kept_worth(self, score: str, liked: Any) -> tuple[np.ndarray, np.ndarray]:
-        """What levels count, and the lowest that does; those without ``liked`` are kept."""
+    def _worth(self, score: str, liked: Any) -> tuple[np.ndarray, np.ndarray]:
+        """What levels count, and the lowest that does."""
         if liked is not None:
             return _with_lowest(self._level_utility(score, liked))
-        key = score == "rating"
-        kept: tuple[Ratings, dict[bool, Any]] | None = self.__dict__.get("_worths")
-        if kept is None or kept[0] is not self.ratings_:
-            kept = self.__dict__["_worths"] = (self.ratings_, {})
-        if key not in kept[1]:
-            kept[1][key] = _with_lowest(self._level_utility(score, liked))
-        return kept[1][key]
+        key = "worth", score == "rating"
+        return self._cached(key, lambda: _with_lowest(self._level_utility(score)))
+
+    def _cached(self, key: Any, compute: Callable[[], Any]) -> Any:
+        """What follows from the posteriors and ratings alone, computed when it is first needed."""
+        cache: Any = self.__dict__.get("_cache")
+        if cache is None or cache[0] is not self._posteriors or cache[1] is not self.ratings_:
+            cache = self.__dict__["_cache"] = (self._posteriors, self.ratings_, {})
+        results = cache[2]
+        if key not in results:
+            results[key] = compute()
+        return results[key]
 
     def _level_utility(self, score: str, liked: Any = None) -> np.ndarray:
         """(items, L): what each level of an item counts."""
@@ -376,28 +382,14 @@ class Serving:
     def _best_of_new(
         self, new: _NewRatings, row: np.ndarray, wanted: _Query, exclude_seen: bool
     ) -> recommending.Best:
-        past = Past(new.observations, new.age)
-        seen, by = past.answers if exclude_seen else None, self._inferred_by(wanted)
-        if by is None:
-            models, demand = self._infer_users(new)
-            return self._best_of(QueryRows(models, demand, row, past, seen, False), wanted)
-        left_out = recommending.LeftOut(seen, wanted.closed)
-        with self._threads(row.size):
-            liking = self.models_[0].liking(wanted.lowest)
-            return newcomers.best_liked(by, past, row, wanted.n, liking, left_out)
-
-    def _inferred_by(self, wanted: _Query) -> newcomers.NewRows | None:
-        """How a kernel infers new users, where it can make their lists as well; kept for the next time."""
-        if wanted.score != "expected" or len(self.models_) > 1 or self._features.users is not None:
-            return None
-        others = self._others()[0]
-        kept = self.__dict__.get("_kept_newcomers")
-        if kept is None or kept[0] is not others or kept[1] is not self.demand_:
-            model, found = self.models_[0], None
-            if model.liking(wanted.lowest) is not None and not model.is_point:
-                found = newcomers.NewRows.of(model, others, self.demand_)
-            kept = self.__dict__["_kept_newcomers"] = (others, self.demand_, found)
-        return kept[2]
+        """Lists of users who bring ratings, by rows that are inferred from these."""
+        table = self._features.tables.rows
+        lines = None if table is None else lines_or_none(table, new.who)
+        with self._threads(new.who.size):
+            models = self._models_with_users(new.observations, lines)
+        demand, past = self.demand_.infer_rows(new.observations), Past(new.observations, new.age)
+        seen = new.observations if exclude_seen else None
+        return self._best_of(QueryRows(models, demand, row, past, seen, False), wanted)
 
     def _known_rows(self, position: np.ndarray) -> QueryRows:
         own = self.ratings_.observations
@@ -585,14 +577,11 @@ class Serving:
         return recommending.best_wanted(most_wanted, chance, n_rows, n_items, wanted.n)
 
     def _scores_for_unknown(self, wanted: _Query) -> np.ndarray:
-        """(items,) for users of whom nothing is known: what is popular, and liked by others."""
-        kept: Any = self.__dict__.get("_kept_unknown")
-        if kept is None or kept[0] is not self._posteriors or kept[1] is not self.ratings_:
-            of_score: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-            kept = self.__dict__["_kept_unknown"] = (self._posteriors, self.ratings_, of_score)
-        if wanted.score not in kept[2] or kept[2][wanted.score][0] is not wanted.worth:
-            kept[2][wanted.score] = wanted.worth, self._popular_and_liked(wanted)
-        scores = kept[2][wanted.score][1]
+        """(items,) for unknown users: what is popular, and liked by others."""
+        if wanted.is_usual:
+            scores = self._cached(("unknown", wanted.score), lambda: self._popular_and_liked(wanted))
+        else:
+            scores = self._popular_and_liked(wanted)
         return scores if wanted.closed is None else np.where(wanted.closed, -np.inf, scores)
 
     def _popular_and_liked(self, wanted: _Query) -> np.ndarray:
@@ -606,14 +595,6 @@ class Serving:
             scores = share if wanted.score == "demand" else share * scores
         return scores
 
-    def _infer_users(self, new: _NewRatings) -> tuple[list[Any], np.ndarray]:
-        """Models of which the rows are these users, and the demand of these."""
-        table = self._features.tables.rows
-        lines = None if table is None else lines_or_none(table, new.who)
-        with self._threads(new.who.size):
-            models = self._models_with_users(new.observations, lines)
-        return models, self.demand_.infer_rows(new.observations)
-
     # ---- what models have --------------------------------------------------------------------
 
     def _models_with_users(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
@@ -625,14 +606,9 @@ class Serving:
         return [model for models in inferred for model in models]
 
     def _others(self) -> list[Any]:
-        """What new users are compared with, for each posterior; kept for the next time."""
-        seen = self.ratings_.observations
-        kept = self.__dict__.get("_kept_others")
-        if kept is None or kept[0] is not self._posteriors or kept[1] is not seen:
-            table = self._features.tables.rows
-            others = [posterior.compared_with(seen, table) for posterior in self._posteriors]
-            kept = self.__dict__["_kept_others"] = (self._posteriors, seen, others)
-        return kept[2]
+        """What new users are compared with, for each posterior."""
+        seen, table = self.ratings_.observations, self._features.tables.rows
+        return self._cached("others", lambda: [each.compared_with(seen, table) for each in self._posteriors])
 
     def _vectors(self) -> Vectors | None:
         return None
@@ -664,27 +640,56 @@ def _labels(given: Any) -> np.ndarray:
     return np.asarray(given.to_numpy() if hasattr(given, "to_numpy") else given)
 
 
-def _read_person(known: Ratings, given: Mapping[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of items, −1 if unknown, and levels of one person's ratings, −1 if not rated."""
-    column = known.lookup(list(given), "item")
-    scales = [known.scale_of(j) if j >= 0 else known.cold_start_scale() for j in column]
-    pairs = zip(scales, given.items(), strict=True)
-    level = [
-        scale.labels.index(rating)
-        if type(rating) in (int, float, str) and rating in scale.labels
-        else scale.encode([rating], str(item))[0]
-        for scale, (item, rating) in pairs
-    ]
-    return column, np.array(level, dtype=np.int16)
+def _read_person(known: Ratings, data: Mapping[Any, Any]) -> tuple[Cells, Ids]:
+    """Ratings of one person, who comes after the known users; without items that are not rated."""
+    column = known.lookup(list(data), "item")
+    level = _levels(known, column, data.items())
+    rated = level >= 0
+    return Cells(np.full(rated.sum(), len(known.users)), column[rated], level[rated]), Ids(_NOBODY)
+
+
+def _read_few(known: Ratings, data: Any) -> tuple[Cells, Ids] | None:
+    """A few plain ids and labels, read one by one; None where they must be read as columns."""
+    if isinstance(data, pd.DataFrame) and 0 < len(data) <= _FEW_RATINGS and list(data.columns) == _TRIPLE:
+        data = tuple(data.to_numpy(dtype=object).T.tolist())
+    if type(data) is not tuple or len(data) != 3 or any(type(part) is not list for part in data):
+        return None
+    users, items, ratings = data
+    are_plain = (
+        set(map(type, ids)) == {labels.plain_type}
+        for ids, labels in ((users, known.users), (items, known.items))
+    )
+    if not len(users) == len(items) == len(ratings) <= _FEW_RATINGS or not all(are_plain):
+        return None
+    row, column = known.lookup(users, "user"), known.lookup(items, "item")
+    if (column < 0).any() or len(set(zip(users, items, strict=True))) < len(users):
+        return None
+    new = sorted({user for user, place in zip(users, row, strict=True) if place < 0})
+    places = {user: len(known.users) + k for k, user in enumerate(new)}
+    row = np.array([places.get(user, place) for user, place in zip(users, row, strict=True)])
+    level = _levels(known, column, zip(items, ratings, strict=True))
+    if (level < 0).any():  # a rating is missing
+        return None
+    return Cells(row, column, level), Ids(np.array(new, dtype=known.users.labels.dtype))
+
+
+def _levels(known: Ratings, column: np.ndarray, rated: Iterable[tuple[Any, Any]]) -> np.ndarray:
+    """Levels of pairs of an item in this column and its rating, −1 if that is missing."""
+    level = np.empty(column.size, dtype=np.int16)
+    for k, (j, (item, rating)) in enumerate(zip(column, rated, strict=True)):
+        scale = known.scale_of(j) if j >= 0 else known.cold_start_scale()
+        if type(rating) in (int, float, str) and rating in scale.labels:
+            level[k] = scale.labels.index(rating)
+        else:
+            level[k] = scale.encode([rating], str(item))[0]
+    return level
 
 
 def _new_ratings(known: Ratings, data: RatingsLike) -> _NewRatings:
     """A new rating of an item replaces an old one; items that are not known are left out."""
-    if isinstance(data, Mapping):
-        column, level = _read_person(known, data)
-        column, level = column[level >= 0], level[level >= 0]
-        cells, new_users = Cells(np.full(column.size, len(known.users)), column, level), Ids(_NOBODY)
-        time = np.full(column.size, NOW)
+    few = _read_person(known, data) if isinstance(data, Mapping) else _read_few(known, data)
+    if few is not None:
+        (cells, new_users), time = few, np.full(few[0].row.size, NOW)
     else:
         cells, new_users, time = encode_with_new_users(known, data)
     (row, column, level), times, seen, n_known = cells, known.times, known.observations, len(known.users)

@@ -297,12 +297,11 @@ def _best_liked(
     for r in prange(row.size):
         demand = columns, neighbours, liked, sequence, exponents, least
         left_out, liking = (seen_start, seen, closed), (of_rows, of_columns, spread, lowest)
-        list_row(factors[row[r]], past, row[r], demand, left_out, liking, row[r], item[r], score[r])
+        _list_row(factors[row[r]], past, row[r], demand, left_out, liking, item[r], score[r])
 
 
 @kernel_function
-def list_row(factors, past, d, demand, left_out, liking, place, item, score):
-    """The best columns of row d of the past; in the posterior of rows, it has this place."""
+def _list_row(factors, past, d, demand, left_out, liking, item, score):
     columns, neighbours, liked, sequence, exponents, least = demand
     seen_start, seen, closed = left_out
     scores, best = np.empty(len(columns), dtype=np.float32), np.empty(score.size)
@@ -312,7 +311,7 @@ def list_row(factors, past, d, demand, left_out, liking, place, item, score):
             scores[i] = -np.inf
     if 0 <= d < seen_start.size - 1:
         _leave_out_row(scores, seen_start[d], seen_start[d + 1], seen)
-    _choose_row(scores, exponents.size > 0, place, liking, item, best)
+    _choose_row(scores, exponents.size > 0, d, liking, item, best)
     score[:] = best
 
 
