@@ -67,7 +67,6 @@ CASES: dict[str, tuple[str, str]] = {
     "user in words": ("recommend films.orbm --users Zoë", "'Zoë' is no number"),
     "no such device": (f"predict films.orbm pairs.csv --out {OUT} --device gpu", "'device' param"),
     "no GPU to predict": (f"predict films.orbm pairs.csv --out {OUT} --device cuda", "'cuda'"),
-    "no GPU to recommend": ("recommend films.orbm --device cuda", "device='cuda'"),
     "no GPU to test": ("evaluate films.orbm --data later.csv --device cuda", "device='cuda'"),
     "survey on a GPU": (
         f"predict survey.orbm survey.sav --out {OUT} --device cuda",

@@ -152,7 +152,7 @@ class RatingModel(Serving, Carded, BaseEstimator):
     n_jobs : int or None, default=None
         Threads; None or -1 means all that Numba has.
     device : {"cpu", "cuda", "cuda:0", ...}, default="cpu"
-        Where to learn, predict, recommend and fold in, for the models that have this parameter. A
+        Where to learn, predict and fold in, for the models that have this parameter. A
         GPU needs ``pip install "ordinalrbm[gpu]"``; results are those of the cores to float
         rounding. Files do not keep it: after ``load``, say ``model.set_params(device="cuda")``.
         There is no switch to another device by itself: without a GPU, "cuda" is an error. Inside a
@@ -1100,7 +1100,7 @@ class RatingModel(Serving, Carded, BaseEstimator):
     def _on_gpu(self) -> Any:
         """The models on the device, where they stay until others take their place."""
         single_backend(self.device)  # which says what is missing, before anything is imported
-        from ordinalrbm.matrix.gpu.recommend import kept_on_device
+        from ordinalrbm.matrix.gpu.predict import kept_on_device
 
         return kept_on_device(self, self.models_, self.device, self._models_with_unknown)
 

@@ -52,7 +52,6 @@ class QueryRows(NamedTuple):
     row: np.ndarray  # the row of each user asked for, in the models and in demand
     past: Past  # what rows of the models have chosen
     seen: Observations | None  # what they leave out
-    are_own: bool  # whether the models are those of the estimator, which may be on a device
 
 
 class _NewRatings(NamedTuple):
@@ -110,8 +109,6 @@ class Serving:
     # Of RatingModel, and of models that have vectors:
     _distribution: Callable[[Cells], np.ndarray]
     _unknown_users: Callable[[np.ndarray], np.ndarray]
-    _is_on_gpu: Callable[[], bool]
-    _on_gpu: Callable[[], Any]
     _drift: Callable[[], RowDrift | None]
     _read_times: Callable[[Any, Cells, str], np.ndarray | None]
 
@@ -389,12 +386,12 @@ class Serving:
             models = self._models_with_users(new.observations, lines)
         demand, past = self.demand_.infer_rows(new.observations), Past(new.observations, new.age)
         seen = new.observations if exclude_seen else None
-        return self._best_of(QueryRows(models, demand, row, past, seen, False), wanted)
+        return self._best_of(QueryRows(models, demand, row, past, seen), wanted)
 
     def _known_rows(self, position: np.ndarray) -> QueryRows:
         own = self.ratings_.observations
         past = Past(own, self.ratings_.age)
-        return QueryRows(self.models_, self.demand_.rows, position, past, own, True)
+        return QueryRows(self.models_, self.demand_.rows, position, past, own)
 
     def _rows_at(self, position: np.ndarray, time: int) -> QueryRows:
         """Known users as they were at a time; rows of models are these users if their levels drift."""
@@ -413,7 +410,7 @@ class Serving:
             bins = drift.at(which, np.full(which.size, time))
             placed = PlacedCells(which, bins, Cells(*np.zeros((3, 0), dtype=np.int64)))
             models = [model for posterior in self._posteriors for model in posterior.at(placed)]
-        return QueryRows(models, demand, row, past, own, drift is None)
+        return QueryRows(models, demand, row, past, own)
 
     def _time_of_lists(self, at: Any, new: _NewRatings | None) -> int | None:
         if at is None or self.ratings_.times is None:
@@ -539,19 +536,10 @@ class Serving:
 
     def _best_of(self, rows: QueryRows, wanted: _Query) -> recommending.Best:
         left_out = recommending.LeftOut(rows.seen, wanted.closed)
-        # Weights between items are not on a device.
-        is_blended = wanted.score in ("expected", "demand") and self.demand_.blend is not None
-        there = self._on_gpu() if rows.are_own and self._is_on_gpu() and not is_blended else None
-        if there is not None and wanted.score != "demand":
-            demand = self.demand_ if wanted.score == "expected" else None
-            return there.best_items(rows.row, wanted.n, wanted.worth, left_out, demand)
-        if there is not None:
-            best = there.most_wanted(self.demand_, rows.row, wanted.n, left_out)
-            return recommending.to_records(*best)
         with self._threads(rows.row.size):
-            if wanted.score in ("liked", "rating"):
-                return recommending.best_items(rows.models, rows.row, wanted.n, wanted.worth, left_out)
-            return self._best_wanted(rows, wanted, left_out)
+            if wanted.score in ("expected", "demand"):
+                return self._best_wanted(rows, wanted, left_out)
+            return recommending.best_items(rows.models, rows.row, wanted.n, wanted.worth, left_out)
 
     def _best_wanted(
         self, rows: QueryRows, wanted: _Query, left_out: recommending.LeftOut

@@ -241,24 +241,6 @@ class GaussianModel(NamedTuple):
         )
         return protocol.CellTerms(mean, variance, [products], self.spread)
 
-    def row_terms(self, rows: Array) -> protocol.TableTerms:
-        mean, variance = self.rows.mean[rows], self.rows.variance[rows]
-        one, bias = 0.0 * mean[:, :1] + 1.0, 1.0 + variance[:, :1]
-        return protocol.TableTerms(
-            [mean[:, 1:], mean[:, :1], one], [variance[:, 1:], mean[:, 1:] ** 2, bias, one]
-        )
-
-    def column_terms(self, n_columns: int, first: Array) -> protocol.TableTerms:
-        mean, variance = self.columns.mean[:n_columns], self.columns.variance[:n_columns]
-        one, squares = 0.0 * mean[:, :1] + 1.0, mean[:, 1:] ** 2 + variance[:, 1:]
-        return protocol.TableTerms(
-            [mean[:, 1:], one, mean[:, :1] - first[:, None]], [squares, variance[:, 1:], one, variance[:, :1]]
-        )
-
-    @property
-    def deviation_scale(self) -> float:
-        return self.spread
-
     def with_utilities(self) -> GaussianModel:
         return self
 

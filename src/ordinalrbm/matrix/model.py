@@ -305,20 +305,6 @@ class MatrixModel(NamedTuple):
         ]
         return protocol.CellTerms(mean, 0.0 * mean + 1.0, products, self.gains[2])
 
-    def row_terms(self, rows: Array) -> protocol.TableTerms:
-        other, bias = self.by_columns, self.by_columns.bias[rows, None]
-        acting = 0.5 + self.gains[0] * (self.by_rows.factors[rows] - 0.5)
-        return protocol.TableTerms([acting, other.weights[rows], bias, 0.0 * bias + 1.0], None)
-
-    def column_terms(self, n_columns: int, first: Array) -> protocol.TableTerms:
-        own, bias = self.by_rows, (self.by_rows.bias[:n_columns] - first)[:, None]
-        acting = 0.5 + self.gains[1] * (self.by_columns.factors[:n_columns] - 0.5)
-        return protocol.TableTerms([own.weights[:n_columns], acting, 0.0 * bias + 1.0, bias], None)
-
-    @property
-    def deviation_scale(self) -> float:
-        return float(self.gains[2])
-
     def with_utilities(self) -> MatrixModel:
         return self
 

@@ -92,17 +92,6 @@ class CellTerms(NamedTuple):
     scale: Array  # of the standard deviation
 
 
-class TableTerms(NamedTuple):
-    """What rows, or columns, put into the means and variances of all cells.
-
-    Each is a list of blocks, side by side: a mean is the inner product of what a row and what a
-    column puts into it. No variance means that it is one.
-    """
-
-    mean: Array
-    variance: Array
-
-
 class Backend(Protocol):
     """Where new rows are inferred; see :mod:`ordinalrbm.matrix.backends`."""
 
@@ -253,10 +242,3 @@ class UtilityModel(Model, Protocol):
     # For engines that take the sums themselves; arrays may be a device's.
 
     def cell_terms(self, row: Array, column: Array) -> CellTerms: ...
-
-    def row_terms(self, rows: Array) -> TableTerms: ...
-
-    def column_terms(self, n_columns: int, first: Array) -> TableTerms: ...
-
-    @property
-    def deviation_scale(self) -> float: ...
