@@ -1,20 +1,14 @@
-"""Questions chosen by the answers so far, against fixed orders: interviews, and newcomers who rate.
+"""Questions of a survey chosen by the answers so far, against fixed orders.
 
     python benchmarks/asking.py [--people 100] [--factors 5] [--until single each mean]
-    python benchmarks/asking.py --people 0 [--newcomers 300] [--seed 0] [--rated-sets]
 
-Interviews: a model is fitted to half of the people of the SAPA inventory (135 questions), and people of
+A model is fitted to half of the people of the SAPA inventory (135 questions), and people of
 the other half are asked until the standard errors of the rotated factors are 0.3; their answers are
 those of the file. Questions come by what is expected to be learnt (``ask``), in the order of the
 questionnaire, at random, or the most informative first, as seen before the first answer. "At least" is
 about what no selection can go below: before the first answer, and with the usual response style, precision
 adds up, and the smallest sum of shares of questions that reaches the errors is a convex problem. (What a
 question tells is taken after forty others; an interview can do a little better by its answers.)
-
-Newcomers: users of MovieLens 1M are not learnt from and rate five films, those of ``interview`` or the
-most popular ones. The ratings that are predicted are the same for all: a random half of each user's.
-Asked are films that are among the other half ("rated"), or any films, of which those outside are not
-known to the user and have been asked in vain ("any").
 """
 
 from __future__ import annotations
@@ -27,14 +21,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.optimize import minimize
-from sources import DATA, ratings
+from sources import DATA
 
 import ordinalrbm as orbm
 from ordinalrbm.vector import asking
 
-WANTED, ASKED = 0.3, 5
+WANTED = 0.3
 UNTIL = ("single", "each", "mean")
-ORDERS = ("adaptive interview", "list of interview", "most popular", "at random")
 BEST, IN_ORDER = "by what is expected to be learnt", "in the order of the questionnaire"
 
 
@@ -196,84 +189,13 @@ def told(what: str, found: pd.DataFrame) -> None:
     print(f"{1000 * found['seconds'].mean():.0f} ms of processor time per question", flush=True)
 
 
-def newcomers(n_users: int, rated_sets: bool, seed: int) -> None:
-    table, rng = ratings("ml-1m")[["user", "item", "rating"]], np.random.default_rng(seed)
-    new = table["user"].isin(rng.choice(table["user"].unique(), n_users, replace=False))
-    train, own = table[~new], table[new].sample(frac=1.0, random_state=0)
-    model = orbm.OrdinalMF(20, rated_sets=rated_sets, demand_factors=0, random_state=0).fit(train)
-    popular = train["item"].value_counts(sort=True).index.tolist()
-    own = own[own["item"].isin(popular)]
-    is_test = own.groupby("user").cumcount() % 2 == 0
-    test, pool = own[is_test], own[~is_test]
-    best = model.interview(ASKED)["item"].tolist()
-    for among in ("rated", "any"):
-        found: dict[str, list[pd.DataFrame]] = {name: [] for name in ORDERS}
-        for _, films in pool.groupby("user"):
-            rated = dict(zip(films["item"], films["rating"], strict=True))
-            known = list(rated) if among == "rated" else popular
-            fixed = model.interview(ASKED, items=known)["item"] if among == "rated" else best
-            asked = [
-                list(adaptive(model, rated, None if among == "any" else known)),
-                list(fixed),
-                [item for item in popular if item in set(known)][:ASKED],
-                rng.permutation(known)[:ASKED].tolist(),
-            ]
-            for name, items in zip(ORDERS, asked, strict=True):
-                found[name].append(films[films["item"].isin(items)])
-        print(f"\n{ASKED} films asked, {among}: {n_users} newcomers, {len(test):,} ratings to predict")
-        by_popular = told_of("most popular", model, pd.concat(found.pop("most popular")), test)
-        for name, parts in {"nothing": [], **found}.items():
-            told_of(name, model, pd.concat(parts) if parts else None, test, by_popular)
-
-
-def adaptive(model: Any, rated: dict[Any, Any], known: list[Any] | None) -> dict[Any, Any]:
-    """What is asked one by one, given the ratings so far."""
-    answers: dict[Any, Any] = {}
-    for _ in range(ASKED):
-        for item in model.interview(1, answers, items=known)["item"]:
-            answers[item] = rated.get(item)
-    return answers
-
-
-def told_of(
-    name: str, model: Any, given: pd.DataFrame | None, test: pd.DataFrame, others: pd.Series | None = None
-) -> pd.Series:
-    """Prints RMSE, NDCG of the ten predicted best, and by how much they err less; returns squared errors."""
-    wider = model if given is None else model.fold_in(given)
-    found = test.assign(predicted=wider.predict(test["user"], test["item"]))
-    squared = np.square(found["predicted"] - found["rating"])
-    error = np.sqrt(squared.mean())
-    ndcg = found.groupby("user")[["predicted", "rating"]].apply(ndcg_at_10).mean()
-    n = 0.0 if given is None else len(given) / test["user"].nunique()
-    less = ""
-    if others is not None:  # users are drawn, not ratings
-        by_user = (squared - others).groupby(test["user"]).sum()
-        chance = by_user.std() * np.sqrt(len(by_user)) / len(test) / (2.0 * error)
-        less = f"  less popular {error - np.sqrt(others.mean()):+.4f} ± {chance:.4f}"
-    print(f"{name:34} answered {n:4.2f}  RMSE {error:.4f}  NDCG@10 {ndcg:.4f}{less}", flush=True)
-    return squared
-
-
-def ndcg_at_10(own: pd.DataFrame) -> float:
-    worth, weight = 2.0 ** own["rating"].to_numpy() - 1.0, 1.0 / np.log2(np.arange(2, 12))
-    by_model = worth[np.argsort(-own["predicted"].to_numpy(), kind="stable")][:10]
-    ideal = np.sort(worth)[::-1][:10]
-    return float(by_model @ weight[: by_model.size] / (ideal @ weight[: ideal.size]))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--people", type=int, default=100)
     parser.add_argument("--factors", type=int, default=5)
     parser.add_argument("--until", nargs="+", choices=UNTIL, default=UNTIL)
-    parser.add_argument("--newcomers", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=0, help="of the newcomers, who are drawn at random")
-    parser.add_argument("--rated-sets", action="store_true", help="rated_sets=True, the default of fits")
     given = parser.parse_args()
-    if given.people:
-        interviews(given.people, given.factors, given.until)
-    if given.newcomers:
-        newcomers(given.newcomers, given.rated_sets, given.seed)
+    interviews(given.people, given.factors, given.until)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Predictions, recommendations and new users on the GPU, and a share of them on the cores.
+"""Predictions and new users on the GPU, and a share of them on the cores.
 
     python benchmarks/gpu/inference.py [--scale 1.0] [--factors 100] [--kind gaussian]
 
@@ -22,14 +22,11 @@ from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.feature_priors import NO_TABLES, FactorPrior
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gpu.backend import Cuda
-from ordinalrbm.matrix.gpu.recommend import OnGpu
+from ordinalrbm.matrix.gpu.predict import OnGpu
 from ordinalrbm.matrix.model import Half, MatrixModel, Precisions
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.protocol import UtilityModel
-from ordinalrbm.matrix.top_n import LeftOut, best_items
 from ordinalrbm.matrix.variational import posterior_of
-
-WORTH = np.tile(np.arange(1.0, LEVELS + 1), (FILMS, 1))
 
 
 class Random:
@@ -110,23 +107,6 @@ def predictions(model: UtilityModel, there: OnGpu, n: int, share: int) -> None:
     print(f"  largest difference {np.abs(found[:share] - truth).max():.1e}")
 
 
-def recommendations(model: UtilityModel, there: OnGpu, seen: Observations, share: int) -> None:
-    print("recommend, n = 10, what users have seen left out")
-    rows, left_out = np.arange(model.n_rows), LeftOut(seen)
-    _, first = timed(lambda: there.best_items(rows[:share], 10, WORTH, left_out))
-    print(f"  first call {first:.2f} s")
-    found, seconds = timed(lambda: there.best_items(rows, 10, WORTH, left_out))
-    report("GPU", rows.size, seconds, "users")
-    best_items([model], rows[:9], 10, WORTH, left_out)
-    truth, seconds = timed(lambda: best_items([model], rows[:share], 10, WORTH, left_out))
-    report(f"{os.cpu_count()} cores", share, seconds, "users")
-    mine = found.query < share
-    same = (found.item[mine] == truth.item).reshape(share, -1).all(axis=1)
-    gap = np.abs(found.score[mine] - truth.score).max()
-    print(f"  the same ten in the same order for {same.sum():,} of {share:,} users; scores differ by")
-    print(f"  {gap:.1e} at most")
-
-
 def new_users(model: UtilityModel, seen: Observations, n: int, share: int) -> None:
     print("fold_in of new users")
     if isinstance(model, MatrixModel):
@@ -183,7 +163,6 @@ def main() -> None:
     there, seconds = timed(lambda: OnGpu([model.with_unknown()], "cuda"))
     print(f"model to the device in {seconds:.2f} s")
     predictions(model, there, given.pairs, given.pairs // 10)
-    recommendations(model, there, seen, given.share)
     if device.type == "cuda":
         print(f"peak {torch.cuda.max_memory_allocated() / 1e9:.2f} GB on the device")
     new_users(model, seen, given.new_users, given.share // 4)

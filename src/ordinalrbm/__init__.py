@@ -15,7 +15,7 @@ from ordinalrbm.estimators import ESTIMATORS
 from ordinalrbm.runtime import __version__ as __version__
 
 if TYPE_CHECKING:  # for editors and type checkers
-    from ordinalrbm import data, evaluate, files, pages, plots
+    from ordinalrbm import data, evaluate, files, pages, plots, rerank
     from ordinalrbm.data import datasets
     from ordinalrbm.data.never_asked import never_asked
     from ordinalrbm.estimators.correlations import polychoric
@@ -48,7 +48,7 @@ _HOMES = {name: f"estimators.{module}" for module, name in ESTIMATORS.values()} 
     "report": "pages.reporting",
     "with_imputations": "stats.pooling",
 }
-_MODULES = {"data", "datasets", "evaluate", "files", "pages", "plots"}
+_MODULES = {"data", "datasets", "evaluate", "files", "pages", "plots", "rerank"}
 __all__ = sorted({"DataError", *_HOMES, *_MODULES})
 
 

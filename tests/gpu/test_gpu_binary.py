@@ -25,7 +25,7 @@ from ordinalrbm.matrix import binary_learner
 from ordinalrbm.matrix import predict as pairs
 from ordinalrbm.matrix.binary_learner import BinarySettings
 from ordinalrbm.matrix.gaussian_model import GaussianModel
-from ordinalrbm.matrix.gpu import recommend
+from ordinalrbm.matrix.gpu import predict
 from ordinalrbm.matrix.gpu.backend import Cuda
 from ordinalrbm.matrix.model import start
 from ordinalrbm.training.schedule import DivergenceError, refuse_divergence
@@ -203,12 +203,12 @@ def test_cells_of_models(monkeypatch, with_cold_start):
     cells = Cells(row, column, np.resize(np.arange(5), row.size))
     gpu = Cuda("cuda")
     there = [gpu.to_device(model) for model in models]
-    monkeypatch.setattr(recommend, "_TOGETHER", 7)
+    monkeypatch.setattr(predict, "_TOGETHER", 7)
     np.testing.assert_allclose(
-        recommend.log_probability(there, cells), pairs.log_probability(models, cells), atol=1e-6
+        predict.log_probability(there, cells), pairs.log_probability(models, cells), atol=1e-6
     )
     none = Cells(*(part[:0] for part in cells))
-    assert recommend.log_probability(there, none).shape == (0,)
+    assert predict.log_probability(there, none).shape == (0,)
     for back, model in zip(map(gpu.to_host, there), models, strict=True):
         for one, other in zip((*back[0], *back[1]), (*model[0], *model[1]), strict=True):
             np.testing.assert_array_equal(one, other)

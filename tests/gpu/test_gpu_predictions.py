@@ -1,4 +1,4 @@
-"""Predictions, recommendations, new users and items on the GPU against those of the cores."""
+"""Predictions, new users and items on the GPU against those of the cores."""
 
 import contextlib
 import copy
@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from sklearn.base import clone
 from small_matrices import random_model, simulated
 from typer.testing import CliRunner
@@ -18,15 +17,13 @@ from typer.testing import CliRunner
 import ordinalrbm as orbm
 from ordinalrbm import cli
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.engine.gpu import cells
 from ordinalrbm.matrix import update
 from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.feature_priors import NO_TABLES
-from ordinalrbm.matrix.gpu import fold_in, recommend
+from ordinalrbm.matrix.gpu import fold_in, predict
 from ordinalrbm.matrix.gpu.backend import Cuda
 from ordinalrbm.matrix.model import Precisions
 from ordinalrbm.matrix.predict import probabilities
-from ordinalrbm.matrix.top_n import best_items
 
 # Of both kinds of factors; unknown users and items are asked for in all.
 BINARY = {"n_epochs": 2, "batch_size": 6}
@@ -64,22 +61,6 @@ def test_distributions(both):
 def test_predicted_ratings(both):
     truth, there = (model.predict(*every_pair(model), rule="mean") for model in both)
     np.testing.assert_allclose(there, truth, atol=1e-5)
-
-
-def assert_same_items(found, truth, tolerance=1e-6):
-    """The same items in the same order, unless their scores tie within rounding."""
-    assert found[["user", "rank"]].equals(truth[["user", "rank"]])
-    np.testing.assert_allclose(found["score"], truth["score"], atol=10 * tolerance)
-    for place in np.flatnonzero(found["item"].to_numpy() != truth["item"].to_numpy()):
-        near = truth["score"][(truth["user"] == truth["user"][place])] - truth["score"][place]
-        assert np.sum(np.abs(near) < tolerance) > 1
-
-
-@pytest.mark.parametrize("options", [{}, {"exclude_seen": False, "score": "liked"}, {"n": 1000}])
-def test_recommendations(both, options):
-    for users in ("all", ["u3", "nobody", "u7", "u3"]):
-        truth, there = (model.recommend(users, **{"n": 4, **options}) for model in both)
-        assert_same_items(there, truth)
 
 
 def test_new_users_and_items(both, monkeypatch):
@@ -121,37 +102,6 @@ def test_many_new_users_in_blocks(monkeypatch):
             np.testing.assert_allclose(a, b, atol=1e-4, err_msg=name)
 
 
-# ---- order and ties -----------------------------------------------------------------------------
-
-
-def test_ties_go_to_the_first_column(device):
-    scores = [[1.0, 3.0, 2.0, 3.0, -np.inf, 3.0], [-1.0, -2.0, -1.0, 0.0, -0.5, -np.inf]]
-    column, score = cells.best(torch.tensor(scores, device=device), 3)
-    assert column.tolist() == [[1, 3, 5], [3, 4, 0]]
-    assert score.tolist() == [[3.0, 3.0, 3.0], [0.0, -0.5, -1.0]]
-    column, score = cells.best(torch.tensor(scores, device=device), 6)
-    assert column.tolist() == [[1, 3, 5, 2, 0, 4], [3, 4, 0, 2, 1, 5]]
-    assert score[:, 5].tolist() == [-np.inf, -np.inf]
-
-
-def test_equal_columns_come_in_their_order():
-    """And far tails, where all scores are next to nothing, have an order, too."""
-    model = random_model([5] * 7, 3, 2, 1)
-    for half in model[:2]:
-        for part in (half.weights, half.bias, half.cutpoints):
-            part[1:] = part[0]
-        half.factors[1:] = half.factors[0]
-    model.by_rows.cutpoints[:, 0] = 6.0
-    model.by_rows.bias[4] += 0.5
-    worth = np.tile([0.0, 0.0, 0.0, 0.0, 1.0], (7, 1))
-    rows = np.array([0, 2])
-    truth = best_items([model], rows, 5, worth)
-    found = recommend.OnGpu([model.with_unknown()], "cuda").best_items(rows, 5, worth)
-    assert found.item.tolist() == truth.item.tolist() == [4, 0, 1, 2, 3] * 2
-    assert 0 < truth.score.max() < 1e-9
-    np.testing.assert_allclose(found.score, truth.score, rtol=1e-4)
-
-
 def test_parts_that_gains_and_shares_play():
     """Three models that weigh differently, one of them without factors of the columns."""
     models = [
@@ -162,17 +112,9 @@ def test_parts_that_gains_and_shares_play():
     models = [m._replace(share=s) for m, s in zip(models, (0.5, 0.2, 0.3), strict=True)]
     row, column = np.divmod(np.arange(24), 4)
     pairs = Cells(row, column, np.zeros(24, dtype=np.int8))
-    there = recommend.OnGpu([model.with_unknown() for model in models], "cuda")
+    there = predict.OnGpu([model.with_unknown() for model in models], "cuda")
     truth = probabilities(models, pairs)
     np.testing.assert_allclose(there.probabilities(pairs), truth, atol=1e-9)
-    worth = np.array([[1, 2, 3, 4, 5.0], [1, 3, 5, 0, 0], [1, 2, 3, 4, 5], [1, 5, 0, 0, 0]])
-    expected = (truth * worth[column]).sum(axis=1).reshape(6, 4)
-    found = there.best_items(np.arange(6), 4, worth)
-    for row in range(6):
-        mine = found.query == row
-        order = np.argsort(-expected[row], kind="stable")
-        assert found.item[mine].tolist() == order.tolist()
-        np.testing.assert_allclose(found.score[mine], expected[row][order], atol=1e-5)
 
 
 # ---- models stay on the device ------------------------------------------------------------------
@@ -184,31 +126,28 @@ def model():
     return learnt.set_params(device="cuda")
 
 
-def test_pairs_and_users_in_blocks(model, monkeypatch):
+def test_pairs_in_blocks(model, monkeypatch):
     users, items = every_pair(model)
-    found, best = model.predict_proba(users, items), model.recommend("all", n=4)
-    monkeypatch.setattr(recommend, "_CELLS_BYTES", 8 * 11 * 20)  # twenty pairs
-    monkeypatch.setattr(recommend, "_SCORES_BYTES", 20 * 6 * 3)  # three users
+    found = model.predict_proba(users, items)
+    monkeypatch.setattr(predict, "_CELLS_BYTES", 8 * 11 * 20)  # twenty pairs
     np.testing.assert_array_equal(model.predict_proba(users, items), found)
-    # Matrix products of other sizes may round otherwise.
-    pd.testing.assert_frame_equal(model.recommend("all", n=4), best, rtol=1e-6)
 
 
 @pytest.fixture
 def uploads(monkeypatch):
     """How often models were put on the device."""
-    found, put = [], recommend.OnGpu.__init__
-    monkeypatch.setattr(recommend.OnGpu, "__init__", lambda *given: found.append(given) or put(*given))
+    found, put = [], predict.OnGpu.__init__
+    monkeypatch.setattr(predict.OnGpu, "__init__", lambda *given: found.append(given) or put(*given))
     return found
 
 
 def test_models_go_to_the_device_once(model, uploads):
     for _ in range(2):
         model.predict_proba("u1", ["i1", "nothing"])
-        model.recommend(["u1", "nobody"], n=2)
+        model.predict("nobody", ["i1", "i2"])
     assert len(uploads) == 1
     wider = model.fold_in((["x"], ["i1"], [5]))
-    assert wider.recommend("x", n=9)["item"].tolist() != []
+    assert wider.predict("x", "i2") > 1
     model.predict_proba("u1", "i1")
     assert len(uploads) == 2  # those of the wider model
 
@@ -227,7 +166,7 @@ def test_other_models_take_their_place(model, uploads):
 
 
 def test_what_is_on_the_device_is_not_copied_nor_stored(model, tmp_path):
-    found = model.recommend("all", n=2)
+    found = model.predict_proba(*every_pair(model))
     model.save(tmp_path / "a.orbm")
     loaded = orbm.load(tmp_path / "a.orbm")
     assert loaded.device == "cpu"
@@ -239,20 +178,19 @@ def test_what_is_on_the_device_is_not_copied_nor_stored(model, tmp_path):
         model.fold_in((["x"], ["i1"], [5])),
     ):
         assert "_on_device" not in vars(other)
-        first = other.recommend(model.users_.labels, n=2)
-        assert_same_items(first, found)
+        np.testing.assert_allclose(other.predict_proba(*every_pair(model)), found, atol=1e-9)
     assert clone(model).get_params() == model.get_params()
 
 
 def test_several_threads_predict_at_once(model):
     users, items = every_pair(model)
-    truth, best = model.predict_proba(users, items), model.recommend("all", n=2)
+    truth = model.predict_proba(users, items)
     model.__dict__.pop("_on_device")
     found = {}
 
     def predict(number):
         with np.errstate(all="ignore"):  # which every thread has for itself
-            found[number] = model.predict_proba(users, items), model.recommend("all", n=2)
+            found[number] = model.predict_proba(users, items)
 
     workers = [threading.Thread(target=predict, args=(number,)) for number in range(3)]
     for worker in workers:
@@ -260,9 +198,8 @@ def test_several_threads_predict_at_once(model):
     for worker in workers:
         worker.join()
     assert len(found) == 3
-    for distribution, table in found.values():
+    for distribution in found.values():
         np.testing.assert_array_equal(distribution, truth)
-        assert table.equals(best)
 
 
 # ---- the command line ---------------------------------------------------------------------------
@@ -278,7 +215,6 @@ def test_commands_take_a_device(model, tmp_path):
     others[others["rating"].isin(ratings["rating"])].to_csv(tmp_path / "test.csv", index=False)
     commands = [
         ["predict", "a.orbm", "ratings.csv", "--out", "p.csv", "--rule", "mean"],
-        ["recommend", "a.orbm", "--ratings", "new.csv", "--out", "r.csv", "-n", "2"],
         ["evaluate", "a.orbm", "--data", "test.csv", "--json"],
     ]
     with contextlib.chdir(tmp_path):

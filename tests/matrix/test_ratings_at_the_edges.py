@@ -121,11 +121,6 @@ def test_scales_of_items_may_be_given_by_other_numbers(tmp_path):
     assert not orbm.load(tmp_path / "model.orbm").item_scales
 
 
-def test_a_single_user_can_be_interviewed():
-    model = orbm.OrdinalMF(1, scale=[1, 2, 3], **SETTINGS).fit((["a", "a"], ["x", "y"], [1, 3]))
-    assert np.isfinite(model.interview(2)["information"]).all()
-
-
 def test_ids_of_binary_models_come_in_any_form():
     model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=1, random_state=0).fit(RATINGS)
     for ids in (pd.Series(["a", "q"], index=[7, 8]), (user for user in "aq"), np.array(["a", "q"])):
@@ -137,8 +132,6 @@ def test_where_there_is_nothing_to_rate_this_is_said():
     with pytest.warns(UserWarning):
         model = orbm.OrdinalMF(1, posterior="sampled", random_state=0).fit((RATINGS["user"], RATINGS["item"]))
     assert not hasattr(model, "chain_")
-    with pytest.raises(orbm.DataError, match="nothing to rate"):
-        model.interview(1)
 
 
 def test_a_scale_that_all_items_have_is_that_of_predictions():

@@ -1,4 +1,4 @@
-"""Lists that are diverse, calibrated, of some features, or by one draw."""
+"""Lists that are diverse, of some features, or without some items for some users."""
 
 import functools
 
@@ -29,69 +29,73 @@ def with_features():
     )
 
 
-@functools.cache
-def sampled():
-    settings = {"n_epochs": 12, "n_draws": 8, "demand_factors": 8, "random_state": 0}
-    with pytest.warns(UserWarning, match="has not mixed"):
-        return orbm.OrdinalMF(2, posterior="sampled", **settings).fit(simulated())
+def reranked(model, one, share):
+    """One list by the rule of Carbonell and Goldstein (1998): all pairs of items, one after the other."""
+    factors = model.demand_.columns.astype(float)[model.items_.lookup(one["item"])]
+    score = one["score"].to_numpy(float)
+    relevance = [(each - score.min()) / (score.max() - score.min()) for each in score]
+    chosen, left = [], list(range(len(one)))
+    while left:
+        gains = []
+        for k in left:
+            cosines = [
+                factors[k] @ factors[j] / np.linalg.norm(factors[k]) / np.linalg.norm(factors[j])
+                for j in chosen
+            ]
+            gains.append((1 - share) * relevance[k] - share * max([0.0, *cosines]))
+        chosen.append(left.pop(int(np.argmax(gains))))
+    return one["item"].iloc[chosen].tolist()
 
 
-def test_diverse_lists_are_of_what_is_relevant_and_not_alike():
-    """By the rule of Carbonell and Goldstein (1998), item by item."""
-    model, n, diversity = with_features(), 5, 0.4
-    candidates = model.recommend("u3", n=100)
-    score = candidates["score"].to_numpy(float)
-    relevance = (score - score.min()) / np.ptp(score)
-    factors = model.demand_.columns[model.items_.lookup(candidates["item"])].astype(float)
-    factors /= np.linalg.norm(factors, axis=1, keepdims=True)
-    cosine, expected = factors @ factors.T, [0]
-    while len(expected) < n:
-        gain = (1 - diversity) * relevance - diversity * np.maximum(cosine[:, expected].max(axis=1), 0.0)
-        gain[expected] = -np.inf
-        expected.append(int(gain.argmax()))
-    found = model.recommend(["u3", "u4"], n=n, diversity=diversity)
-    own = found[found["user"] == "u3"]
-    assert own["item"].tolist() == candidates["item"].iloc[expected].tolist()
-    assert found["rank"].tolist() == 2 * list(range(1, n + 1))
-    np.testing.assert_array_equal(own["score"], candidates["score"].iloc[expected])
-    pd.testing.assert_frame_equal(model.recommend("u3", diversity=0.0), model.recommend("u3"))
-    with pytest.raises(orbm.DataError, match="from 0 to 1"):
-        model.recommend("u3", diversity=2)
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+def test_diverse_lists_are_of_what_is_relevant_and_not_alike(share):
+    model = learnt("ordinal")
+    lists = model.recommend(["u3", "nobody", "u4"], n=30)
+    mixed = lists.sample(frac=1.0, random_state=0).assign(title="a film")
+    found = orbm.rerank.diverse(model, mixed, share)
+    assert found["rank"].tolist() == 3 * list(range(1, 31))
+    assert found.columns.tolist() == [*lists.columns, "title"]
+    for user, one in lists.groupby("user"):
+        assert found.loc[found["user"] == user, "item"].tolist() == reranked(model, one, share)
+    both = ["user", "item"]
+    scores = lists.set_index(both)["score"]
+    np.testing.assert_array_equal(found["score"], scores.loc[list(map(tuple, found[both].to_numpy()))])
+    assert mixed["rank"].is_monotonic_increasing is False  # what was given stays as it is
 
 
-def shares_of_colours(ids):
-    table = items().set_index("item")["colour"].loc[list(ids)].str.split("|")
-    parts = table.map(lambda colours: pd.Series(1.0 / len(set(colours)), sorted(set(colours))))
-    return sum(part.reindex(sorted(COLOURS), fill_value=0.0) for part in parts) / len(table)
+def test_without_diversity_the_order_stays():
+    model = learnt("ordinal")
+    lists = model.recommend(["u3", "u9"], n=30)
+    pd.testing.assert_frame_equal(orbm.rerank.diverse(model, lists, 0), lists)
+    empty = orbm.rerank.diverse(model, lists.iloc[:0], 0.5)
+    assert empty.empty and empty.columns.tolist() == lists.columns.tolist()
 
 
-def test_calibrated_lists_have_as_much_of_each_category_as_was_liked():
-    model, away = with_features(), {"plain": 0.0, "calibrated": 0.0}
-    ratings = simulated()
-    for user in ("u1", "u5", "u9", "u20", "u33"):
-        own = ratings[(ratings["user"] == user) & (ratings["rating"] >= 4)]
-        wanted = shares_of_colours(own["item"])
-        for name, column in (("plain", None), ("calibrated", "colour")):
-            found = model.recommend(user, n=6, calibrate=column)
-            away[name] += abs(shares_of_colours(found["item"]) - wanted).sum()
-    assert away["calibrated"] < 0.7 * away["plain"]
-    with pytest.raises(orbm.DataError, match="has no categories"):
-        model.recommend("u1", calibrate="year")
-    # Whatever lists are ordered by, what was rated 1 was not liked.
-    person = {"i0": 5, "i3": 5} | dict.fromkeys(("i1", "i4", "i16", "i19", "i31", "i34"), 1)
-    for score in ("expected", "liked", "rating"):
-        usual, found = (
-            shares_of_colours(model.recommend(ratings=person, n=6, calibrate=by, score=score)["item"])
-            for by in (None, "colour")
-        )
-        assert found["red"] > usual["red"] and found["blue"] <= usual["blue"]
+def test_lists_of_one_person_and_of_other_libraries():
+    polars, model = pytest.importorskip("polars"), learnt("ordinal")
+    one = model.recommend(ratings={"i1": 5, "i2": 1}, n=30)
+    found = orbm.rerank.diverse(model, one, 0.3)
+    assert found["item"].tolist() == reranked(model, one, 0.3)
+    of_polars = orbm.rerank.diverse(model, polars.from_pandas(one), 0.3)
+    assert isinstance(of_polars, polars.DataFrame)
+    assert of_polars["item"].to_list() == found["item"].tolist()
+    # Without demand, items are alike by their factors in the ratings.
+    alone = orbm.OrdinalMF(3, n_epochs=3, demand_factors=0, random_state=0).fit(simulated())
+    assert len(orbm.rerank.diverse(alone, alone.recommend("u3", n=9), 0.5)) == 9
 
 
-def test_whoever_has_liked_nothing_gets_the_usual_list():
-    model = with_features()
-    for asked in ({"users": "nobody"}, {"ratings": {"i1": 1}}):
-        usual, found = model.recommend(**asked), model.recommend(**asked, calibrate="colour")
-        assert found["item"].tolist() == usual["item"].tolist()
+def test_lists_that_cannot_be_reranked_are_refused():
+    model = learnt("ordinal")
+    lists = model.recommend("u3", n=5)
+    for share in (-0.1, 1.5, np.nan):
+        with pytest.raises(orbm.DataError, match="'share' must be a number from 0 to 1"):
+            orbm.rerank.diverse(model, lists, share)
+    with pytest.raises(orbm.DataError, match="no column 'score'; give them as"):
+        orbm.rerank.diverse(model, lists.drop(columns="score"), 0.5)
+    with pytest.raises(orbm.DataError, match="The item 'nowhere' is not known"):
+        orbm.rerank.diverse(model, lists.replace({"item": {lists["item"][2]: "nowhere"}}), 0.5)
+    with pytest.raises(orbm.DataError, match="The lists must be a DataFrame"):
+        orbm.rerank.diverse(model, lists.to_numpy(), 0.5)
 
 
 def test_items_are_chosen_by_their_features():
@@ -151,28 +155,3 @@ def test_what_is_not_known_of_an_item_is_neither_true_nor_false():
         for old in (True, False):
             found = model.recommend("nobody", n=N_ITEMS, where={"old": old})["item"]
             assert set(found) == set(model.items_.labels) & set(table.loc[table["old"] == old, "item"])
-
-
-def test_exploring_lists_show_items_as_often_as_their_propensities_say():
-    model, users = sampled(), ["u1", "u2", "nobody"]
-    found = pd.concat([model.recommend(users, n=3, explore=seed).assign(seed=seed) for seed in range(200)])
-    shown = found.groupby(["user", "item"]).agg(times=("seed", "size"), chance=("propensity", "first"))
-    assert found.groupby(["user", "item"])["propensity"].nunique().max() == 1
-    np.testing.assert_allclose(shown["times"] / 200, shown["chance"], atol=0.15)  # four standard errors
-    assert shown["chance"].min() < 0.9
-    assert (shown.loc["nobody", "chance"] == 1.0).all()
-    pd.testing.assert_frame_equal(
-        model.recommend(users, n=3, explore=5), model.recommend(users, n=3, explore=5)
-    )
-    for score in ("liked", "rating"):  # of draws, on the scale of their mean
-        usual = model.recommend("u1", n=N_ITEMS, score=score).set_index("item")["score"]
-        drawn = [model.recommend("u1", n=N_ITEMS, score=score, explore=seed) for seed in range(40)]
-        mean = pd.concat(drawn).groupby("item")["score"].mean()
-        np.testing.assert_allclose(mean, usual[mean.index], rtol=0.25)
-    person = model.recommend(ratings={"i1": 5, "i2": 1}, n=3, explore=0)
-    assert person.columns.tolist() == ["item", "rank", "score", "propensity"]
-    for wrong in ({"diversity": 0.5}, {"exclude": {"u1": ["i1"]}}):
-        with pytest.raises(orbm.DataError, match="explore= takes"):
-            model.recommend("u1", explore=0, **wrong)
-    with pytest.raises(orbm.DataError, match="posterior='sampled'"):
-        learnt("ordinal").recommend("u1", explore=0)

@@ -49,7 +49,6 @@ def recommend(
     item_names: options.ItemNamesOption = None,
     seen: Annotated[bool, flag("--seen", "Also items that the user has rated.")] = False,
     threads: options.ThreadsOption = None,
-    device: options.DeviceOption = "cpu",
     writing: options.Writing,
 ) -> None:
     """Recommend items to users.
@@ -62,7 +61,6 @@ def recommend(
     from ordinalrbm.files.writing import write_table
 
     fitted = inputs.load_for(model, "ratings").set_params(n_jobs=threads)
-    inputs.set_device(ctx, fitted, model, device)
     if ratings is not None:
         fitted = _with_newcomers(fitted, ratings, columns, output)
     else:

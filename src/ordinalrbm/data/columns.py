@@ -340,24 +340,24 @@ class Ids:
     def is_text(self) -> bool:
         return self.labels.dtype.kind == "O"
 
+    @property
+    def plain_type(self) -> type:
+        """That of a single label in plain Python."""
+        return str if self.is_text else int
+
     def lookup(self, labels: Any, what: str = "id") -> np.ndarray:
         """Positions (int64) of labels, -1 for unknown ones; text is not sought among integers."""
-        few = self.lookup_small(labels)
-        if few is not None:
-            return few
+        if (
+            type(labels) is list
+            and len(labels) <= _FEW
+            and len(self)
+            and set(map(type, labels)) <= {self.plain_type}
+        ):
+            return np.array([self._position(label) for label in labels], dtype=np.int64)
         codes, distinct = number_ids(labels, what)
         if not len(codes) or not len(self):
             return np.full(len(codes), -1, dtype=np.int64)
         return self.match(distinct, what)[codes]
-
-    def lookup_small(self, labels: Any) -> np.ndarray | None:
-        """Positions of a short list of plain ids, at once; None if it must be read as a column."""
-        kind = str if self.is_text else int
-        if type(labels) is not list or len(labels) > _FEW or not len(self):
-            return None
-        if set(map(type, labels)) - {kind}:
-            return None
-        return np.array([self._position(label) for label in labels], dtype=np.int64)
 
     def _position(self, label: Any) -> int:
         try:

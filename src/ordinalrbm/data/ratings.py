@@ -523,45 +523,10 @@ def _encode_with_new(
 
 def encode_with_new_users(known: Ratings, data: Any) -> tuple[Cells, Ids, np.ndarray]:
     """Cells of ratings, new users after the known ones, new items at −1; new users; times."""
-    small = _encode_small(known, data)
-    if small is not None:
-        return *small, np.full(small[0].row.size, NOW)
     table = as_triples(data)
     cells, new_users, _ = _encode_with_new(known, table)
     column = np.where(cells.column < known.n_items, cells.column, -1)
     return cells._replace(column=column), new_users, _times_of_new(known, table)
-
-
-_FEW = 64  # ratings that a service may bring at once
-
-
-def _encode_small(known: Catalogue, data: Any) -> tuple[Cells, Ids] | None:
-    """Fast path for a few ratings in plain lists; None if they must be read as columns."""
-    lists = list(data) if type(data) is tuple else _plain_lists(data)
-    scale = known.scales
-    if len(lists) != len(COLUMNS) or not isinstance(scale, Scale):
-        return None
-    if any(type(part) is not list or not 0 < len(part) <= _FEW for part in lists):
-        return None
-    users, items, values = lists
-    row, column = known.users.lookup_small(users), known.items.lookup_small(items)
-    levels = {label: level for level, label in enumerate(scale.labels)}
-    if row is None or column is None or not len(users) == len(items) == len(values):
-        return None
-    if len(set(zip(users, items, strict=True))) < len(users) or any(v not in levels for v in values):
-        return None
-    new = sorted({user for user, at in zip(users, row.tolist(), strict=True) if at < 0})
-    position = {user: len(known.users) + k for k, user in enumerate(new)}
-    at = [position.get(user, own) for user, own in zip(users, row.tolist(), strict=True)]
-    level = np.array([levels[value] for value in values], dtype=np.int16)
-    return Cells(np.array(at), column, level), Ids(np.array(new, dtype=known.users.labels.dtype))
-
-
-def _plain_lists(data: Any) -> list[Any]:
-    """Columns of a small table of pandas with the usual names."""
-    if not isinstance(data, pd.DataFrame) or len(data) > _FEW or len(data.columns) > len(COLUMNS):
-        return []
-    return [data[name].tolist() for name in COLUMNS if name in data]
 
 
 # ---- values and scales ------------------------------------------------------------------------

@@ -184,19 +184,6 @@ def settle_row(answers, this, other, prior, spread, values, work, found, row, th
 
 
 @inlined
-def work_of_row(width, first):
-    """Working memory for one row."""
-    lines, n_groups = np.empty((7, 1, width), dtype=np.float32), first.size - 1
-    return _Work(
-        lines[0], lines[1], lines[2], lines[3], lines[4], lines[5], lines[6],
-        np.empty((1, 6, _TILE), dtype=np.float32),
-        np.empty((1, 3, n_groups)),
-        np.empty((1, n_groups, n_groups)),
-        first,
-    )  # fmt: skip
-
-
-@inlined
 def _has_settled(move, variance, settled):
     n_moving = 0
     for a in range(move.size):

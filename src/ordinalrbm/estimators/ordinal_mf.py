@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Catalogue, Ratings
@@ -16,8 +15,6 @@ from ordinalrbm.data.scales import shorten
 from ordinalrbm.engine.base import NO_VALUES
 from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators.ratings import RatingModel
-from ordinalrbm.estimators.recommendation import QueryRows
-from ordinalrbm.estimators.selection import Selection, learnt_selection
 from ordinalrbm.estimators.side_features import check_weights
 from ordinalrbm.estimators.validation import keep_parameters, settings_of
 from ordinalrbm.matrix import gibbs_learner, variational_learner
@@ -38,7 +35,7 @@ from ordinalrbm.matrix.prepare import (
     with_cells,
 )
 from ordinalrbm.matrix.protocol import ChangedRatings, ExplainedCell, GaussianPosterior
-from ordinalrbm.matrix.top_n import Vectors, as_shares, lines_of, vectors_of
+from ordinalrbm.matrix.top_n import Vectors, as_shares, vectors_of
 from ordinalrbm.matrix.variational import Precisions
 from ordinalrbm.matrix.variational_learner import GaussianSettings
 from ordinalrbm.runtime.threads import threads
@@ -86,24 +83,9 @@ class _FactorModel(RatingModel):
         )
 
     def _vectors(self) -> Vectors | None:
-        """Kept for the next time."""
-        kept = self.__dict__.get("_kept_vectors")
-        if kept is None or kept[0] is not self.models_:
-            rows = lines_of(self.user_biases_, self.user_factors_)
-            shares, low, high = as_shares(self._level_utility("rating"))
-            curves = self._posteriors[-1].curves(shares)
-            made = vectors_of(rows, self.item_biases_, self.item_factors_, curves)
-            made = made._replace(lowest=low, highest=high)
-            kept = self.__dict__["_kept_vectors"] = (self.models_, made)
-        return kept[1]
-
-    def _lines_of(self, rows: QueryRows) -> np.ndarray | None:
-        model = rows.models[-1]
-        if model.is_draw:  # axes differ from one to the next
-            return None
-        mean = model.rows.mean[rows.row]
-        factors = np.pad(mean[:, 1:], ((0, 0), (0, self.n_factors - (mean.shape[1] - 1))))
-        return lines_of(mean[:, 0], factors)
+        shares, _, _ = as_shares(self._level_utility("rating"))
+        lines = self.user_biases_, self.user_factors_, self.item_biases_, self.item_factors_
+        return vectors_of(*lines, self._posteriors[-1].curves(shares))
 
     def _in_order(
         self, posterior: GaussianPosterior, data: TrainingData, known: Ratings, fitted: Fitted
@@ -313,39 +295,6 @@ class OrdinalMF(_FactorModel):
         drift = self._posteriors[-1].drift
         return drift if drift.is_any else None
 
-    def learn_selection(self) -> Self:
-        """Learn how ratings of those who choose an item differ from what everybody would think.
-
-        Then ``predict`` and ``predict_proba`` have ``population="everyone"``: ratings of items that
-        users were given without having chosen them. For this, the model is learnt again without a
-        fifth of the ratings, up to five times where there are fewer than 100,000.
-
-        Returns
-        -------
-        self, with ``selection_``, which files keep
-
-        Examples
-        --------
-        >>> import numpy as np, ordinalrbm as orbm
-        >>> users, items = np.divmod(np.arange(600), 20)
-        >>> rated = (users * items) % 7 < 4
-        >>> ratings = (users[rated], items[rated], 1 + (users + items)[rated] % 3)
-        >>> model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings).learn_selection()
-        >>> model.predict([3, 4], [1, 2], population="everyone").shape
-        (2,)
-        """
-        check_is_fitted(self, "models_")
-        self.selection_ = learnt_selection(self)
-        return self
-
-    def _of_everyone(self, cells: Cells, time: np.ndarray | None) -> np.ndarray:
-        if not hasattr(self, "selection_"):
-            raise DataError(
-                "What everybody would think has not been learnt; call learn_selection() before you "
-                "predict with population='everyone'."
-            )
-        return self.selection_.of_everyone(self, cells, self._distribution(cells, time))
-
     @property
     def draws_(self) -> Draws:
         """What is kept of each draw, where there are draws."""
@@ -372,7 +321,6 @@ class OrdinalMF(_FactorModel):
 
     def _keep(self, known: Ratings, data: TrainingData, fitted: Fitted) -> None:
         super()._keep(known, data, fitted)
-        self.__dict__.pop("selection_", None)
         if self._is_sampled and fitted.history:
             self._warn_unless_mixed()
 
@@ -388,17 +336,11 @@ class OrdinalMF(_FactorModel):
             stacklevel=user_stacklevel(),
         )
 
-    def _model_arrays(self) -> dict[str, np.ndarray]:
-        learnt = self.selection_.to_arrays() if hasattr(self, "selection_") else {}
-        return super()._model_arrays() | learnt
-
     def _name_in_file(self, number: int) -> str:
         # Where there was nothing to draw, there is a model as any other.
         return "draws" if self.model_.is_draw else super()._name_in_file(number)
 
     def _read_models(self, stored: Stored, n_users: int, n_levels: np.ndarray) -> None:
-        if "selection.numbers" in stored:
-            self.selection_ = Selection.from_stored(stored.under("selection."))
         if not self._is_sampled or "0.rows.mean" in stored:
             return super()._read_models(stored, n_users, n_levels)
         draws = Draws.from_stored(stored.under("draws."), n_users, n_levels)

@@ -61,7 +61,7 @@ from ordinalrbm.matrix.cold_start import (
 from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.demand_choice import TO_CHOOSE, TO_LEARN, Settings, chosen, some_rows
 from ordinalrbm.matrix.drift import PlacedCells, RowDrift
-from ordinalrbm.matrix.explain import Explanation, largest
+from ordinalrbm.matrix.explain import Explanation
 from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.matrix.item_weights import Past
@@ -78,8 +78,6 @@ from ordinalrbm.training.checkpoint import Checkpoints
 from ordinalrbm.training.identity import identity_of_ratings
 from ordinalrbm.training.loop import Callback, Calls
 
-Population = Literal["choosers", "everyone"]  # whose ratings are predicted
-
 _ROUNDING = 1e-3
 # Cells that are predicted together for other times than now, where each has a row of its own.
 _CELLS_AT_A_TIME = 20_000
@@ -87,16 +85,7 @@ _CELLS_LIKE_A_USER = 1_000  # whose list takes about as long
 # Users by whom it is seen what models predict for items without ratings.
 _ROWS_FOR_RATIOS = 2_000
 # What is kept for the next call, and follows from the rest; and the lock of those who update.
-_KEPT = (
-    "_on_device",
-    "_worths",
-    "_kept_newcomers",
-    "_kept_others",
-    "_kept_ratios",
-    "_kept_unknown",
-    "_kept_vectors",
-    "_updating",
-)
+_KEPT = ("_on_device", "_cache", "_updating")
 
 
 class Few(NamedTuple):
@@ -163,7 +152,7 @@ class RatingModel(Serving, Carded, BaseEstimator):
     n_jobs : int or None, default=None
         Threads; None or -1 means all that Numba has.
     device : {"cpu", "cuda", "cuda:0", ...}, default="cpu"
-        Where to learn, predict, recommend and fold in, for the models that have this parameter. A
+        Where to learn, predict and fold in, for the models that have this parameter. A
         GPU needs ``pip install "ordinalrbm[gpu]"``; results are those of the cores to float
         rounding. Files do not keep it: after ``load``, say ``model.set_params(device="cuda")``.
         There is no switch to another device by itself: without a GPU, "cuda" is an error. Inside a
@@ -505,9 +494,7 @@ class RatingModel(Serving, Carded, BaseEstimator):
     # ---- predictions ----------------------------------------------------------------------------
 
     @reading
-    def predict_proba(
-        self, users: Any, items: Any, times: Any = None, *, population: Population = "choosers"
-    ) -> np.ndarray:
+    def predict_proba(self, users: Any, items: Any, times: Any = None) -> np.ndarray:
         """Distribution of the rating that each user would give to each item, pair by pair.
 
         Parameters
@@ -519,10 +506,6 @@ class RatingModel(Serving, Carded, BaseEstimator):
             When each rating would be given, as numbers or dates like the timestamps that were
             learnt from. By default now, after the user's last rating. Only models whose biases
             drift (:class:`OrdinalMF`) make a difference.
-        population : {"choosers", "everyone"}, default="choosers"
-            Whose rating it is: that of the user who has chosen the item, as in the ratings that
-            were learnt from, or that of the user who was given the item without having chosen it.
-            For the second, see :meth:`OrdinalMF.learn_selection`.
 
         Returns
         -------
@@ -541,26 +524,16 @@ class RatingModel(Serving, Carded, BaseEstimator):
         [1.0, 1.0, 1.0]
         """
         check_is_fitted(self, "models_")
-        check_choice("population", population, get_args(Population))
         cells = self.ratings_.cells(users, items)
-        of_population = self._of_everyone if population == "everyone" else self._distribution
-        return of_population(cells, self._read_times(times, cells))
+        return self._distribution(cells, self._read_times(times, cells))
 
     @reading
-    def predict(
-        self,
-        users: Any,
-        items: Any,
-        rule: Rule = "mean",
-        *,
-        times: Any = None,
-        population: Population = "choosers",
-    ) -> Any:
+    def predict(self, users: Any, items: Any, rule: Rule = "mean", *, times: Any = None) -> Any:
         """One predicted rating per pair; of a single user and a single item the rating itself.
 
         Parameters
         ----------
-        users, items, times, population : as in :meth:`predict_proba`
+        users, items, times : as in :meth:`predict_proba`
         rule : {"mean", "mode", "median"}
             The mean has the smallest squared error and is a number: of the labels when these are
             numbers, otherwise of their positions 1..L. The median has the smallest absolute error,
@@ -579,14 +552,9 @@ class RatingModel(Serving, Carded, BaseEstimator):
         """
         check_is_fitted(self, "models_")
         check_choice("rule", rule, get_args(Rule))
-        check_choice("population", population, get_args(Population))
         cells = self.ratings_.cells(users, items)
-        time = self._read_times(times, cells)
-        if population == "everyone":
-            found = self._decided(self._of_everyone(cells, time), cells, rule)
-        else:
-            found = self._point(cells, rule, time)
-        return found[0] if is_single(users) and is_single(items) else found
+        ratings = self._point(cells, rule, self._read_times(times, cells))
+        return ratings[0] if is_single(users) and is_single(items) else ratings
 
     @reading
     def score(self, ratings: Any, y: Any = None) -> float:
@@ -637,15 +605,7 @@ class RatingModel(Serving, Carded, BaseEstimator):
         return np.broadcast_to(found.value, cells.row.shape)
 
     def _point(self, cells: Cells, rule: Rule, time: np.ndarray | None = None) -> np.ndarray:
-        return self._decided(self._distribution(cells, time), cells, rule)
-
-    def _of_everyone(self, cells: Cells, time: np.ndarray | None) -> np.ndarray:
-        raise DataError(
-            f"{type(self).__name__} predicts ratings of those who choose an item; for "
-            "population='everyone' use OrdinalMF and its learn_selection()."
-        )
-
-    def _decided(self, distribution: np.ndarray, cells: Cells, rule: Rule) -> np.ndarray:
+        distribution = self._distribution(cells, time)
         if rule == "mean":
             return self.ratings_.expected(distribution, cells.column)
         return self.ratings_.decode(point(distribution, rule), cells.column)
@@ -871,27 +831,24 @@ class RatingModel(Serving, Carded, BaseEstimator):
 
     @reading
     def explain(self, user: Any, item: Any, n: int = 5) -> Explanation:
-        """Why this user should like this item, or not: ratings and factors that speak for it.
+        """Why this user should like this item, or not: the ratings that speak for it or against it.
 
         A rating's effect is what it adds to the expected rating of the item. Where factors are
         Gaussian, effects of all ratings add up from ``baseline``, the prediction for a user without
         ratings (and with the same features), to ``expected``. Elsewhere an effect is what the
-        expected rating loses without that rating, and effects need not add up. A
-        factor's contribution is what it adds to the mean utility, compared to a user (or item) with
-        the average factor.
+        expected rating loses without that rating, and effects need not add up.
 
         Parameters
         ----------
         user, item : id
             Both known. If the user has rated the item, that rating is left out throughout.
         n : int, default=5
-            How many ratings and how many factors to name, those with the largest effect first.
+            How many ratings to name, those with the largest effect first.
 
         Returns
         -------
         Explanation
-            With ``expected``, ``baseline``, ``ratings`` (DataFrame: item, rating, effect) and
-            ``factors`` (DataFrame: factor, value, contribution).
+            With ``expected``, ``baseline`` and ``ratings`` (DataFrame: item, rating, effect).
 
         Examples
         --------
@@ -900,8 +857,8 @@ class RatingModel(Serving, Carded, BaseEstimator):
         >>> ratings = (users, items, 1 + (users + items) % 3)
         >>> model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings)
         >>> reasons = model.explain(3, 5)
-        >>> list(reasons.ratings.columns), len(reasons.factors)
-        (['item', 'rating', 'effect'], 2)
+        >>> list(reasons.ratings.columns)
+        ['item', 'rating', 'effect']
         """
         check_is_fitted(self, "models_")
         check_whole("n", n, 1)
@@ -925,8 +882,7 @@ class RatingModel(Serving, Carded, BaseEstimator):
                 "effect": effect[first],
             }
         )
-        factors = largest(self.model_.factor_contributions(row, column), n)
-        return Explanation(expected, ratings, factors, baseline)
+        return Explanation(expected, ratings, baseline)
 
     def _known(self, label: Any, what: str) -> int:
         position = self.ratings_.lookup([label], what)[0]
@@ -1102,12 +1058,9 @@ class RatingModel(Serving, Carded, BaseEstimator):
 
     def _level_ratios(self, column: int, n_levels: int) -> np.ndarray:
         """By how much levels are likelier among ratings than predicted for an item without any."""
-        kept: Any = self.__dict__.get("_kept_ratios")
-        if kept is None or kept[0] is not self._posteriors or kept[1] is not self.ratings_:
-            kept = self.__dict__["_kept_ratios"] = (self._posteriors, self.ratings_, {})
-        key = min(column, 0), n_levels
-        if key not in kept[2]:
-            seen = self.ratings_.observations
+        seen = self.ratings_.observations
+
+        def compute() -> np.ndarray:
             counts = seen.row_counts
             if seen.weight.size:
                 counts = np.bincount(seen.cells().row, seen.weight, minlength=seen.n_rows)
@@ -1115,8 +1068,9 @@ class RatingModel(Serving, Carded, BaseEstimator):
             rows = rows[:: -(-rows.size // _ROWS_FOR_RATIOS)]
             cells = Cells(rows, np.full(rows.size, column), np.zeros(rows.size, np.int8))
             expected = self._of_models(cells)[:, :n_levels]
-            kept[2][key] = level_ratios(expected, counts[rows], seen.level_counts(n_levels))
-        return kept[2][key]
+            return level_ratios(expected, counts[rows], seen.level_counts(n_levels))
+
+        return self._cached(("level ratios", min(column, 0), n_levels), compute)
 
     def _unknown_users(self, rows: np.ndarray) -> np.ndarray:
         """Whether nothing is known of each user: no rating, and no feature."""
@@ -1142,7 +1096,7 @@ class RatingModel(Serving, Carded, BaseEstimator):
     def _on_gpu(self) -> Any:
         """The models on the device, where they stay until others take their place."""
         single_backend(self.device)  # which says what is missing, before anything is imported
-        from ordinalrbm.matrix.gpu.recommend import kept_on_device
+        from ordinalrbm.matrix.gpu.predict import kept_on_device
 
         return kept_on_device(self, self.models_, self.device, self._models_with_unknown)
 

@@ -1,8 +1,8 @@
-"""What a service asks of a model of ratings: recommendations, and who or what is alike."""
+"""What a service asks of a model of ratings: recommendations, and users or items that are alike."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial, wraps
 from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
@@ -18,11 +18,9 @@ from ordinalrbm.data.observations import Cells, Observations, first_of_each
 from ordinalrbm.data.ratings import Ratings, as_list, encode_with_new_users
 from ordinalrbm.data.recency import NOW, ages
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators.reranking import Reordering, categories_of, drawn_lists, mask_of, without
-from ordinalrbm.estimators.side_features import SideFeatures, lines_or_none
+from ordinalrbm.estimators.side_features import SideFeatures, lines_or_none, mask_of
 from ordinalrbm.estimators.validation import check_choice, check_whole
 from ordinalrbm.evaluate.ranking import lowest_liked
-from ordinalrbm.matrix import asking, newcomers
 from ordinalrbm.matrix import top_n as recommending
 from ordinalrbm.matrix.blend import LEAST_DEMAND
 from ordinalrbm.matrix.cpu import CPU
@@ -39,10 +37,10 @@ IdsLike = Any  # an id, or array-like of ids
 RatingsLike = Any  # a frame, three arrays, or a sparse matrix
 Score = Literal["expected", "liked", "rating", "demand"]
 _FEW = 4
+_FEW_RATINGS, _TRIPLE = 64, ["user", "item", "rating"]  # that a service may bring at once; their columns
 _TINY = 1e-12
 _NOBODY = np.full(1, -1)
 _COLUMNS = pd.Index(["user", "item", "rank", "score"])
-_EXPLORED = _COLUMNS.append(pd.Index(["propensity"]))
 _SCORES = ("expected", "liked", "rating", "demand")
 
 
@@ -54,7 +52,6 @@ class QueryRows(NamedTuple):
     row: np.ndarray  # the row of each user asked for, in the models and in demand
     past: Past  # what rows of the models have chosen
     seen: Observations | None  # what they leave out
-    are_own: bool  # whether the models are those of the estimator, which may be on a device
 
 
 class _NewRatings(NamedTuple):
@@ -67,15 +64,14 @@ class _NewRatings(NamedTuple):
 
 
 class _Query(NamedTuple):
-    """What is asked for."""
+    """What lists are made of."""
 
     n: int
     score: str
     worth: np.ndarray  # (items, L): what each level counts
     lowest: np.ndarray  # (items,): the lowest level that counts
     closed: np.ndarray | None  # (items,) mask of those that are left out
-    is_one_scale: bool
-    explore: Any = None  # a seed of Thompson sampling
+    is_usual: bool  # whether levels count as they do by default
 
 
 Model = TypeVar("Model", bound="Serving")
@@ -113,9 +109,6 @@ class Serving:
     # Of RatingModel, and of models that have vectors:
     _distribution: Callable[[Cells], np.ndarray]
     _unknown_users: Callable[[np.ndarray], np.ndarray]
-    _is_on_gpu: Callable[[], bool]
-    _on_gpu: Callable[[], Any]
-    _lines_of: Callable[[QueryRows], np.ndarray | None]
     _drift: Callable[[], RowDrift | None]
     _read_times: Callable[[Any, Cells, str], np.ndarray | None]
 
@@ -132,17 +125,14 @@ class Serving:
         exclude_seen: bool = True,
         at: Any = None,
         where: Mapping[str, Any] | None = None,
-        diversity: float = 0.0,
-        calibrate: str | None = None,
-        explore: int | np.random.Generator | None = None,
     ) -> pd.DataFrame:
         """The n best items for each user, the best first.
 
         Parameters
         ----------
         users : id, array-like of ids, or "all"
-            Of whom nothing is known gets what is popular and liked. (Should a user be named "all",
-            give ["all"].) By default all users of ``ratings``.
+            Unknown users get popular, well-liked items. (Should a user be named "all", give
+            ["all"].) By default all users of ``ratings``.
         n : int, default=10
             How many items; fewer where a user has seen almost everything.
         items : array-like of ids, optional
@@ -159,12 +149,9 @@ class Serving:
             (next, if the ratings have times), from who has rated what; of a user's scores only the
             ratios mean something, not the size. "liked": the probability that the rating would be
             ``liked`` or better. "expected": the product of both: how likely the item is chosen and
-            liked. "rating": about the expected rating, should the
-            item be chosen; where items have different scales, from 0 at an item's lowest label to
-            1 at its highest. Models with Gaussian factors take it from the inner product of
-            :meth:`vectors`, as if all users had the thresholds of an average one: it ranks quickly,
-            but scores and neighbours in the list differ a little from
-            ``predict(rule="mean")``, which has each user's own.
+            liked. "rating": the expected rating, should the
+            item be chosen: the mean of :meth:`predict_proba`; where items have different scales,
+            from 0 at an item's lowest label to 1 at its highest.
             Models without demand (``demand_factors=0``) have "liked" in place of "expected".
         liked : label, optional
             From which label on a rating counts as liked; by default those in the upper quarter of
@@ -179,24 +166,14 @@ class Serving:
         where : dict, optional
             Only items with these features: of each column of ``item_features`` that is named, a
             category, one of several in a list, or True or False.
-        diversity : float from 0 to 1, default=0
-            How much it counts against an item that it is like one above it in the list (maximal
-            marginal relevance); items are alike if the same users choose them.
-        calibrate : str, optional
-            A column of ``item_features`` with categories, such as genres: the list is to have as
-            much of each as the items that the user has liked (Steck 2018).
-        explore : int or Generator, optional
-            A seed. Each list is the best by one draw of the posterior (Thompson sampling), so that
-            items of which little is known are shown now and then; needs ``posterior="sampled"``.
-            Who chooses what has no draws, so that it is the liking that varies.
 
         Returns
         -------
         DataFrame
             Columns user, item, rank (from 1) and score, in the order of ``users``; of the library
             that the ids or ratings given are of. Ties go to the item whose id comes first. If
-            ``ratings`` are a dict, there is no column user. With ``explore`` there is a column
-            propensity: the share of draws whose list has the item, to weight what it leads to.
+            ``ratings`` are a dict, there is no column user. For lists of less similar items see
+            :func:`ordinalrbm.rerank.diverse`.
 
         Examples
         --------
@@ -211,32 +188,38 @@ class Serving:
         >>> model.recommend(ratings={2: 3, 4: 1}, n=1).columns.tolist()
         ['item', 'rank', 'score']
         """
-        asked, order = (users, n, items, exclude, ratings, score), (where, diversity, calibrate, explore)
-        found = self._lists(*asked, *order, liked=liked, exclude_seen=exclude_seen, at=at)
-        names = _COLUMNS if explore is None else _EXPLORED
+        columns = self.recommend_arrays(
+            users,
+            n,
+            items,
+            exclude,
+            ratings,
+            score,
+            liked=liked,
+            exclude_seen=exclude_seen,
+            at=at,
+            where=where,
+        )
         if isinstance(ratings, Mapping):
-            return frames.of_columns(found[1:], names[1:])
-        return frames.like(frames.of_columns(found, names), users, ratings)
+            return frames.of_columns(columns[1:], _COLUMNS[1:])
+        return frames.like(frames.of_columns(columns, _COLUMNS), users, ratings)
 
     @reading
-    def _lists(
+    def recommend_arrays(
         self,
-        users: IdsLike,
-        n: int,
-        items: IdsLike,
-        exclude: IdsLike,
-        ratings: RatingsLike,
-        score: Score,
-        where: Mapping[str, Any] | None,
-        diversity: float,
-        calibrate: str | None,
-        explore: Any,
+        users: IdsLike = None,
+        n: int = 10,
+        items: IdsLike = None,
+        exclude: IdsLike = None,
+        ratings: RatingsLike = None,
+        score: Score = "expected",
         *,
-        liked: Any,
-        exclude_seen: bool,
+        liked: Any = None,
+        exclude_seen: bool = True,
         at: Any = None,
+        where: Mapping[str, Any] | None = None,
     ) -> tuple[np.ndarray, ...]:
-        """Users, items, ranks and scores: the columns that :meth:`recommend` makes a frame of."""
+        """The columns of :meth:`recommend`, users, items, ranks and scores, without a frame around them."""
         if not hasattr(self, "models_"):
             check_is_fitted(self, "models_")  # which says so; it takes its time
         check_whole("n", n, 1)
@@ -247,21 +230,12 @@ class Serving:
         wanted = self._wanted(n, score, liked, items, exclude, where)
         labels, position, index, new = self._asked(users, ratings)
         time = self._time_of_lists(at, new)
-        if explore is not None and (of_users or diversity or calibrate or not hasattr(self, "draws_")):
-            raise DataError(
-                "explore= takes lists as they come from draws of a model with posterior='sampled'; leave it "
-                "out, or diversity=, calibrate= and a dict as exclude=."
-            )
-        order = self._reordering(diversity, calibrate, position, index, new, liked)
-        n_found = order.n_candidates(n) if order else n
         more = max(map(len, of_users.values()), default=0)
-        asked = wanted._replace(n=n_found + more, explore=explore)
-        best = self._best(position, index, new, asked, exclude_seen=exclude_seen, time=time)
+        longer = wanted._replace(n=n + more)
+        best = self._best(position, index, new, longer, exclude_seen=exclude_seen, time=time)
         if of_users:
-            best = without(best, self._positions_by_query(labels, of_users), n_found)
-        best = order.of(best, n) if order else best
-        found = labels[best.query], self.ratings_.items.labels[best.item], best.rank, best.score
-        return found if explore is None else (*found, best.propensity)
+            best = _without(best, self._positions_by_query(labels, of_users), n)
+        return labels[best.query], self.ratings_.items.labels[best.item], best.rank, best.score
 
     def _wanted(
         self,
@@ -282,40 +256,7 @@ class Serving:
         if where:
             other = ~mask_of(self._features.items, where)
             closed = other if closed is None else closed | other
-        is_one_scale = score == "rating" and len(self.ratings_.distinct()[0]) == 1
-        return _Query(n, score, *self._kept_worth(score, liked), closed, is_one_scale)
-
-    # ---- lists in another order -----------------------------------------------------------------
-
-    def _reordering(
-        self,
-        diversity: float,
-        calibrate: str | None,
-        position: np.ndarray,
-        index: np.ndarray,
-        new: _NewRatings | None,
-        liked: Any,
-    ) -> Reordering | None:
-        if not 0.0 <= diversity <= 1.0:
-            raise DataError(f"The 'diversity' must be a number from 0 to 1. Got {diversity!r} instead.")
-        if not diversity and calibrate is None:
-            return None
-        categories = csr_array((len(self.ratings_.items), 0))
-        if calibrate is not None:
-            categories = categories_of(self._features.items, calibrate)
-        known, lowest = self.ratings_.observations, lowest_liked(self.ratings_, liked)[:-1]
-
-        def shares(query: int) -> np.ndarray:
-            """Of categories among what the user in this place has liked."""
-            own = (
-                known.take_rows(position[[query]]) if position[query] >= 0 else known.take_rows(np.arange(0))
-            )
-            if new is not None and index[query] >= 0:
-                own = new.observations.take_rows(index[[query]])
-            found = categories[own.column[own.level >= lowest[own.column]]].sum(axis=0)
-            return np.asarray(found / max(found.sum(), _TINY))
-
-        return Reordering(diversity, self._factors_of("item", "demand"), categories, shares)
+        return _Query(n, score, *self._worth(score, liked), closed, liked is None)
 
     def _positions_by_query(self, labels: np.ndarray, items: Mapping[Any, IdsLike]) -> np.ndarray:
         """(pairs, 2) places of the query and items that this user is not to get."""
@@ -327,13 +268,6 @@ class Serving:
             if item >= 0
         ]
         return np.array(pairs, dtype=np.int64).reshape(-1, 2)
-
-    def _by_one_draw(self, rows: QueryRows, wanted: _Query) -> recommending.Best:
-        """Thompson sampling: the list of each row by a draw of its own."""
-        one = wanted._replace(explore=None, is_one_scale=False)
-        whole = (each._replace(share=1.0) for each in rows.models)  # of one draw of many it is less
-        lists = [self._best_of(rows._replace(models=[each], are_own=False), one) for each in whole]
-        return drawn_lists(lists, rows.row.size, len(self.ratings_.items), wanted.explore)
 
     def _check_demand(self) -> None:
         if self.demand_.n_factors:
@@ -350,17 +284,22 @@ class Serving:
         mask[position[position >= 0]] = True
         return mask
 
-    def _kept_worth(self, score: str, liked: Any) -> tuple[np.ndarray, np.ndarray]:
-        """What levels count, and the lowest that does; those without ``liked`` are kept."""
+    def _worth(self, score: str, liked: Any) -> tuple[np.ndarray, np.ndarray]:
+        """What levels count, and the lowest that does."""
         if liked is not None:
             return _with_lowest(self._level_utility(score, liked))
-        key = score == "rating"
-        kept: tuple[Ratings, dict[bool, Any]] | None = self.__dict__.get("_worths")
-        if kept is None or kept[0] is not self.ratings_:
-            kept = self.__dict__["_worths"] = (self.ratings_, {})
-        if key not in kept[1]:
-            kept[1][key] = _with_lowest(self._level_utility(score, liked))
-        return kept[1][key]
+        key = "worth", score == "rating"
+        return self._cached(key, lambda: _with_lowest(self._level_utility(score)))
+
+    def _cached(self, key: Any, compute: Callable[[], Any]) -> Any:
+        """What follows from the posteriors and ratings alone, computed when it is first needed."""
+        cache: Any = self.__dict__.get("_cache")
+        if cache is None or cache[0] is not self._posteriors or cache[1] is not self.ratings_:
+            cache = self.__dict__["_cache"] = (self._posteriors, self.ratings_, {})
+        results = cache[2]
+        if key not in results:
+            results[key] = compute()
+        return results[key]
 
     def _level_utility(self, score: str, liked: Any = None) -> np.ndarray:
         """(items, L): what each level of an item counts."""
@@ -434,42 +373,25 @@ class Serving:
             parts.append((known, self._best_of(rows, wanted)))
         if unknown.any():
             scores = self._scores_for_unknown(wanted)
-            best = recommending.for_all(scores, int(unknown.sum()), wanted.n)
-            if wanted.explore is not None:
-                best = best._replace(propensity=np.ones(best.item.size))
-            parts.append((unknown, best))
+            parts.append((unknown, recommending.for_all(scores, int(unknown.sum()), wanted.n)))
         return recommending.concatenate(parts)
 
     def _best_of_new(
         self, new: _NewRatings, row: np.ndarray, wanted: _Query, exclude_seen: bool
     ) -> recommending.Best:
-        past = Past(new.observations, new.age)
-        seen, by = past.answers if exclude_seen else None, self._inferred_by(wanted)
-        if by is None:
-            models, demand = self._infer_users(new)
-            return self._best_of(QueryRows(models, demand, row, past, seen, False), wanted)
-        left_out = recommending.LeftOut(seen, wanted.closed)
-        with self._threads(row.size):
-            liking = self.models_[0].liking(wanted.lowest)
-            return newcomers.best_liked(by, past, row, wanted.n, liking, left_out)
-
-    def _inferred_by(self, wanted: _Query) -> newcomers.NewRows | None:
-        """How a kernel infers new users, where it can make their lists as well; kept for the next time."""
-        if wanted.score != "expected" or len(self.models_) > 1 or self._features.users is not None:
-            return None
-        others = self._others()[0]
-        kept = self.__dict__.get("_kept_newcomers")
-        if kept is None or kept[0] is not others or kept[1] is not self.demand_:
-            model, found = self.models_[0], None
-            if model.liking(wanted.lowest) is not None and not model.is_point:
-                found = newcomers.NewRows.of(model, others, self.demand_)
-            kept = self.__dict__["_kept_newcomers"] = (others, self.demand_, found)
-        return kept[2]
+        """Lists of users who bring ratings, by rows that are inferred from these."""
+        table = self._features.tables.rows
+        lines = None if table is None else lines_or_none(table, new.who)
+        with self._threads(new.who.size):
+            models = self._models_with_users(new.observations, lines)
+        demand, past = self.demand_.infer_rows(new.observations), Past(new.observations, new.age)
+        seen = new.observations if exclude_seen else None
+        return self._best_of(QueryRows(models, demand, row, past, seen), wanted)
 
     def _known_rows(self, position: np.ndarray) -> QueryRows:
         own = self.ratings_.observations
         past = Past(own, self.ratings_.age)
-        return QueryRows(self.models_, self.demand_.rows, position, past, own, True)
+        return QueryRows(self.models_, self.demand_.rows, position, past, own)
 
     def _rows_at(self, position: np.ndarray, time: int) -> QueryRows:
         """Known users as they were at a time; rows of models are these users if their levels drift."""
@@ -488,7 +410,7 @@ class Serving:
             bins = drift.at(which, np.full(which.size, time))
             placed = PlacedCells(which, bins, Cells(*np.zeros((3, 0), dtype=np.int64)))
             models = [model for posterior in self._posteriors for model in posterior.at(placed)]
-        return QueryRows(models, demand, row, past, own, drift is None)
+        return QueryRows(models, demand, row, past, own)
 
     def _time_of_lists(self, at: Any, new: _NewRatings | None) -> int | None:
         if at is None or self.ratings_.times is None:
@@ -499,76 +421,14 @@ class Serving:
         return None if found is None else int(found[0])
 
     @reading
-    def interview(
-        self, n: int = 10, ratings: Mapping[Any, Any] | None = None, items: IdsLike = None
-    ) -> pd.DataFrame:
-        """The items to show a new user first, whose ratings are expected to tell most.
-
-        An item counts by how often it has been rated: as likely the newcomer can tell, and so much it
-        matters what the newcomer thinks of it. Only models with Gaussian factors and levels
-        (:class:`OrdinalMF`) can; :meth:`recommend` and :meth:`fold_in` make use of the ratings.
-
-        Parameters
-        ----------
-        n : int, default=10
-            How many items, each as if those before it had been shown. With 1, and what has been
-            rated so far, an interview goes by the answers.
-        ratings : dict from item to rating, optional
-            The new user's ratings so far; None for an item that the user does not know.
-        items : array-like of ids, optional
-            Only these are shown, which the user knows; by default all, as likely as others know them.
-
-        Returns
-        -------
-        DataFrame, the best item first
-            ``item``; ``known``, the share of users who have rated it; ``information``, the share of
-            what is not known yet of the user's ratings that the item is expected to explain.
-
-        Examples
-        --------
-        >>> import numpy as np, ordinalrbm as orbm
-        >>> users, items = np.divmod(np.arange(60), 6)
-        >>> ratings = (users, items, 1 + (users + items) % 3)
-        >>> model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings)
-        >>> shown = model.interview(2)["item"].tolist()
-        >>> model.interview(1, {shown[0]: 3, shown[1]: None})["item"][0] in shown
-        False
-        """
-        check_is_fitted(self, "models_")
-        check_whole("n", n, 1)
-        place = [k for k, model in enumerate(self.models_) if asking.can_ask(model)][-1:]
-        if not place and self.ratings_.level_counts().max() == 1:
-            raise DataError("There is nothing to rate, on scales of one level; interview() asks for ratings.")
-        if not place:
-            raise DataError(f"{type(self).__name__} does not say what it does not know; use OrdinalMF.")
-        known, given = self.ratings_, dict(ratings or {})
-        column, level = _read_person(known, given)
-        if (column < 0).any():
-            unknown = list(given)[int((column < 0).argmax())]
-            raise DataError(f"The item {unknown!r} is not known; give ratings of items that were learnt.")
-        rated, model, n_items = level >= 0, self.models_[place[0]], len(known.items)
-        row = np.zeros(int(rated.sum()), dtype=int)
-        answers = Observations.from_triples(row, column[rated], level[rated], 1, n_items, model.n_levels)
-        with single_threaded():
-            person = self._models_with_users(answers, None)[place[0]].rows if row.size else None
-        seen, candidates = known.observations, self._mask(known.items.labels if items is None else items)
-        share = seen.column_counts / max(int((seen.row_counts > 0).sum()), 1)
-        candidates[column] = False
-        chance = share if items is None else np.ones(n_items)
-        worth = asking.Worth(share, chance, self._level_utility("rating"))
-        best, information = asking.best_items(model, person, answers, worth, candidates, n)
-        return pd.DataFrame(
-            {"item": known.items.take(best), "known": share[best], "information": information}
-        )
-
-    @reading
     def vectors(self, score: Literal["rating", "demand"] = "rating") -> Vectors:
         """Vectors of users and items, for an index that finds nearest neighbours.
 
-        Items by falling inner product with a user's vector are items by falling ``score="rating"``
-        of :meth:`recommend`, or by how likely the user chooses them. What ``recommend`` shows by
-        default is not one inner product: let an index find a few hundred items by "demand", and
-        rank these with ``recommend(user, items=found)``.
+        Items by falling inner product with a user's vector are about in the order of the expected
+        rating, as if all users had the thresholds of an average one, or of how likely the user
+        chooses them. The lists of :meth:`recommend` are not in the order of one inner product: let
+        an index find a few hundred items, by "demand" for the default score, and rank these with
+        ``recommend(user, items=candidates)``.
 
         Parameters
         ----------
@@ -581,8 +441,8 @@ class Serving:
         -------
         Vectors
             ``users`` and ``items``, float32 arrays with a line each in the order of ``users_`` and
-            ``items_``; ``expected(products)`` tells what inner products stand for: expected ratings,
-            or about one for what was chosen and zero for what was not.
+            ``items_``. Products by "demand" are about one for what was chosen and zero for what was
+            not.
 
         Examples
         --------
@@ -591,9 +451,9 @@ class Serving:
         >>> ratings = (users, items, 1 + (users + items) % 3)
         >>> model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings)
         >>> vectors = model.vectors()
-        >>> best = model.items_.take(np.argsort(-vectors.items @ vectors.users[3]))
-        >>> found = model.recommend(3, n=6, score="rating", exclude_seen=False)["item"]
-        >>> found.tolist() == best.tolist()
+        >>> candidates = model.items_.take(np.argsort(-vectors.items @ vectors.users[3])[:4])
+        >>> best = model.recommend(3, n=1, items=candidates, score="rating", exclude_seen=False)
+        >>> best["item"][0] in candidates
         True
         """
         check_is_fitted(self, "models_")
@@ -675,30 +535,11 @@ class Serving:
         return single_threaded() if n_users <= _FEW else threads(self.n_jobs)
 
     def _best_of(self, rows: QueryRows, wanted: _Query) -> recommending.Best:
-        if wanted.explore is not None:
-            return self._by_one_draw(rows, wanted)
         left_out = recommending.LeftOut(rows.seen, wanted.closed)
-        # Weights between items are not on a device.
-        is_blended = wanted.score in ("expected", "demand") and self.demand_.blend is not None
-        there = self._on_gpu() if rows.are_own and self._is_on_gpu() and not is_blended else None
-        vectors = self._vectors() if wanted.score == "rating" and wanted.is_one_scale else None
-        lines = None
-        if vectors is not None:
-            lines = vectors.users[rows.row] if rows.are_own else self._lines_of(rows)
-        if vectors is not None and lines is not None:
-            with self._threads(rows.row.size):
-                best = recommending.best_products(lines, vectors.items, rows.row, wanted.n, left_out)
-            return best._replace(score=vectors.expected(best.score))
-        if there is not None and wanted.score != "demand":
-            demand = self.demand_ if wanted.score == "expected" else None
-            return there.best_items(rows.row, wanted.n, wanted.worth, left_out, demand)
-        if there is not None:
-            best = there.most_wanted(self.demand_, rows.row, wanted.n, left_out)
-            return recommending.to_records(*best)
         with self._threads(rows.row.size):
-            if wanted.score in ("liked", "rating"):
-                return recommending.best_items(rows.models, rows.row, wanted.n, wanted.worth, left_out)
-            return self._best_wanted(rows, wanted, left_out)
+            if wanted.score in ("expected", "demand"):
+                return self._best_wanted(rows, wanted, left_out)
+            return recommending.best_items(rows.models, rows.row, wanted.n, wanted.worth, left_out)
 
     def _best_wanted(
         self, rows: QueryRows, wanted: _Query, left_out: recommending.LeftOut
@@ -724,14 +565,11 @@ class Serving:
         return recommending.best_wanted(most_wanted, chance, n_rows, n_items, wanted.n)
 
     def _scores_for_unknown(self, wanted: _Query) -> np.ndarray:
-        """(items,) for users of whom nothing is known: what is popular, and liked by others."""
-        kept: Any = self.__dict__.get("_kept_unknown")
-        if kept is None or kept[0] is not self._posteriors or kept[1] is not self.ratings_:
-            of_score: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-            kept = self.__dict__["_kept_unknown"] = (self._posteriors, self.ratings_, of_score)
-        if wanted.score not in kept[2] or kept[2][wanted.score][0] is not wanted.worth:
-            kept[2][wanted.score] = wanted.worth, self._popular_and_liked(wanted)
-        scores = kept[2][wanted.score][1]
+        """(items,) for unknown users: what is popular, and liked by others."""
+        if wanted.is_usual:
+            scores = self._cached(("unknown", wanted.score), lambda: self._popular_and_liked(wanted))
+        else:
+            scores = self._popular_and_liked(wanted)
         return scores if wanted.closed is None else np.where(wanted.closed, -np.inf, scores)
 
     def _popular_and_liked(self, wanted: _Query) -> np.ndarray:
@@ -745,14 +583,6 @@ class Serving:
             scores = share if wanted.score == "demand" else share * scores
         return scores
 
-    def _infer_users(self, new: _NewRatings) -> tuple[list[Any], np.ndarray]:
-        """Models of which the rows are these users, and the demand of these."""
-        table = self._features.tables.rows
-        lines = None if table is None else lines_or_none(table, new.who)
-        with self._threads(new.who.size):
-            models = self._models_with_users(new.observations, lines)
-        return models, self.demand_.infer_rows(new.observations)
-
     # ---- what models have --------------------------------------------------------------------
 
     def _models_with_users(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
@@ -764,17 +594,22 @@ class Serving:
         return [model for models in inferred for model in models]
 
     def _others(self) -> list[Any]:
-        """What new users are compared with, for each posterior; kept for the next time."""
-        seen = self.ratings_.observations
-        kept = self.__dict__.get("_kept_others")
-        if kept is None or kept[0] is not self._posteriors or kept[1] is not seen:
-            table = self._features.tables.rows
-            others = [posterior.compared_with(seen, table) for posterior in self._posteriors]
-            kept = self.__dict__["_kept_others"] = (self._posteriors, seen, others)
-        return kept[2]
+        """What new users are compared with, for each posterior."""
+        seen, table = self.ratings_.observations, self._features.tables.rows
+        return self._cached("others", lambda: [each.compared_with(seen, table) for each in self._posteriors])
 
     def _vectors(self) -> Vectors | None:
         return None
+
+
+def _without(best: recommending.Best, pairs: np.ndarray, n: int) -> recommending.Best:
+    """At most n of each list, without the items of some pairs of a place of the query and an item."""
+    width = 1 + max(best.item.max(initial=0), pairs[:, 1].max(initial=0))
+    stays = ~np.isin(best.query * width + best.item, pairs[:, 0] * width + pairs[:, 1])
+    query = best.query[stays]
+    rank = 1 + np.arange(query.size) - np.searchsorted(query, query)
+    few = rank <= n
+    return recommending.Best(query[few], best.item[stays][few], rank[few], best.score[stays][few])
 
 
 def _with_lowest(worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -793,27 +628,56 @@ def _labels(given: Any) -> np.ndarray:
     return np.asarray(given.to_numpy() if hasattr(given, "to_numpy") else given)
 
 
-def _read_person(known: Ratings, given: Mapping[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of items, −1 if unknown, and levels of one person's ratings, −1 if not rated."""
-    column = known.lookup(list(given), "item")
-    scales = [known.scale_of(j) if j >= 0 else known.cold_start_scale() for j in column]
-    pairs = zip(scales, given.items(), strict=True)
-    level = [
-        scale.labels.index(rating)
-        if type(rating) in (int, float, str) and rating in scale.labels
-        else scale.encode([rating], str(item))[0]
-        for scale, (item, rating) in pairs
-    ]
-    return column, np.array(level, dtype=np.int16)
+def _read_person(known: Ratings, data: Mapping[Any, Any]) -> tuple[Cells, Ids]:
+    """Ratings of one person, who comes after the known users; without items that are not rated."""
+    column = known.lookup(list(data), "item")
+    level = _levels(known, column, data.items())
+    rated = level >= 0
+    return Cells(np.full(rated.sum(), len(known.users)), column[rated], level[rated]), Ids(_NOBODY)
+
+
+def _read_few(known: Ratings, data: Any) -> tuple[Cells, Ids] | None:
+    """A few plain ids and labels, read one by one; None where they must be read as columns."""
+    if isinstance(data, pd.DataFrame) and 0 < len(data) <= _FEW_RATINGS and list(data.columns) == _TRIPLE:
+        data = tuple(data.to_numpy(dtype=object).T.tolist())
+    if type(data) is not tuple or len(data) != 3 or any(type(part) is not list for part in data):
+        return None
+    users, items, ratings = data
+    are_plain = (
+        set(map(type, ids)) == {labels.plain_type}
+        for ids, labels in ((users, known.users), (items, known.items))
+    )
+    if not len(users) == len(items) == len(ratings) <= _FEW_RATINGS or not all(are_plain):
+        return None
+    row, column = known.lookup(users, "user"), known.lookup(items, "item")
+    if (column < 0).any() or len(set(zip(users, items, strict=True))) < len(users):
+        return None
+    new = sorted({user for user, place in zip(users, row, strict=True) if place < 0})
+    places = {user: len(known.users) + k for k, user in enumerate(new)}
+    row = np.array([places.get(user, place) for user, place in zip(users, row, strict=True)])
+    level = _levels(known, column, zip(items, ratings, strict=True))
+    if (level < 0).any():  # a rating is missing
+        return None
+    return Cells(row, column, level), Ids(np.array(new, dtype=known.users.labels.dtype))
+
+
+def _levels(known: Ratings, column: np.ndarray, rated: Iterable[tuple[Any, Any]]) -> np.ndarray:
+    """Levels of pairs of an item in this column and its rating, −1 if that is missing."""
+    level = np.empty(column.size, dtype=np.int16)
+    for k, (j, (item, rating)) in enumerate(zip(column, rated, strict=True)):
+        scale = known.scale_of(j) if j >= 0 else known.cold_start_scale()
+        if type(rating) in (int, float, str) and rating in scale.labels:
+            level[k] = scale.labels.index(rating)
+        else:
+            level[k] = scale.encode([rating], str(item))[0]
+    return level
 
 
 def _new_ratings(known: Ratings, data: RatingsLike) -> _NewRatings:
     """A new rating of an item replaces an old one; items that are not known are left out."""
-    if isinstance(data, Mapping):
-        column, level = _read_person(known, data)
-        column, level = column[level >= 0], level[level >= 0]
-        cells, new_users = Cells(np.full(column.size, len(known.users)), column, level), Ids(_NOBODY)
-        time = np.full(column.size, NOW)
+    few = _read_person(known, data) if isinstance(data, Mapping) else _read_few(known, data)
+    if few is not None:
+        (cells, new_users), time = few, np.full(few[0].row.size, NOW)
     else:
         cells, new_users, time = encode_with_new_users(known, data)
     (row, column, level), times, seen, n_known = cells, known.times, known.observations, len(known.users)

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from ordinalrbm.data.columns import Ids, shown
-from ordinalrbm.data.features import FURTHEST, Coding, Features, What, aligned, encode_features, read_features
-from ordinalrbm.data.ratings import Catalogue, Ratings, with_ids
+from ordinalrbm.data.features import (
+    FURTHEST,
+    BooleanColumn,
+    CategoryColumn,
+    CodedColumn,
+    Coding,
+    Features,
+    What,
+    aligned,
+    encode_features,
+    read_features,
+)
+from ordinalrbm.data.ratings import Catalogue, Ratings, as_list, with_ids
 from ordinalrbm.errors import DataError
 from ordinalrbm.matrix.feature_priors import Tables
+from ordinalrbm.schema.schema import did_you_mean
 from ordinalrbm.storage.reader import Stored, wrong
 
 
@@ -142,6 +155,46 @@ def _read(stored: Stored, what: str, ids: Ids) -> Features | None:
         raise wrong(f"{what}_features.start", "is not in order")
     table = sparse.csr_array((value, feature, start), shape=(len(ids), coding.n_features))
     return Features(ids, table, coding)
+
+
+def mask_of(items: Features | None, where: Mapping[str, Any]) -> np.ndarray:
+    """(items,) which have all these features: of a column, one category or one of several."""
+    found = []
+    for name, wanted in where.items():
+        column, place = _coded(items, name)
+        if items is None or not isinstance(column, CategoryColumn | BooleanColumn):
+            raise DataError(
+                f"The item feature {name!r} has no categories to choose by; give the items as items=."
+            )
+        table = items.table[:, place].toarray()
+        if isinstance(column, BooleanColumn):
+            if not isinstance(wanted, bool | np.bool_):
+                raise DataError(f"The item feature {name!r} is true or false, not {wanted!r}.")
+            # Of items without features nothing is stored; what is missing is a share between 0 and 1.
+            found.append((np.diff(items.table.indptr) > 0) & (table[:, 0] == float(wanted)))
+            continue
+        texts = list(map(str, as_list(wanted)))
+        for text in texts:
+            if text not in column.categories:
+                guess = did_you_mean(text, column.categories)
+                raise DataError(f"No item has the {name} {text!r} that the model knows{guess}.")
+        found.append((table[:, [column.categories.index(text) for text in texts]] > 0.5).any(axis=1))
+    return np.all(found, axis=0)
+
+
+def _coded(items: Features | None, name: str) -> tuple[CodedColumn, slice]:
+    """A column of item features, and where its features are."""
+    columns = () if items is None else items.coding.columns
+    first = 0
+    for column in columns:
+        width = len(column.feature_names)
+        if column.name == name:
+            return column, slice(first, first + width)
+        first += width
+    if items is None:
+        raise DataError("The model knows no features of items; fit() it with item_features=.")
+    names = [column.name for column in columns]
+    raise DataError(f"There is no item feature {name!r}{did_you_mean(name, names)}; there are {names}.")
 
 
 def lines_or_none(table: sparse.csr_array, rows: np.ndarray) -> sparse.csr_array:

@@ -335,7 +335,7 @@ class Draws:
         )
         doubt = self.columns.factors[:, :, 0].astype(np.float64).var(axis=0)
         gains = np.where(np.isfinite(bounds), np.diff(worth, axis=1)[:, : bounds.shape[1]], 0.0)
-        return Curves(bounds, gains, worth[:, 0], np.sqrt(1.0 + doubt))
+        return Curves(bounds, gains, np.sqrt(1.0 + doubt))
 
     # ---- new rows -----------------------------------------------------------------------------
 

@@ -30,27 +30,18 @@ class Explanation(Readable):
         rating would be lower without it (negative: higher).
     baseline : float
         The prediction for a user without ratings, and with the same features.
-    factors : DataFrame
-        The factors with the largest contribution to the mean utility, whose standard deviation is
-        one: which, its value (a probability if factors are binary), and the contribution. Where
-        users and items both have factors of their own, also of whom ("user" or "item").
 
     Examples
     --------
-    >>> Explanation(3.5, pd.DataFrame({"item": ["tea"], "rating": [5], "effect": [0.25]}),
-    ...             pd.DataFrame({"of": ["user"], "factor": [0], "contribution": [0.1]}))
+    >>> Explanation(3.5, pd.DataFrame({"item": ["tea"], "rating": [5], "effect": [0.25]}))
     Expected rating 3.5.
     Ratings that speak for it (+) or against it (-):
     item  rating  effect
      tea       5    0.25
-    Factors, in units of the utility's standard deviation:
-      of  factor  contribution
-    user       0           0.1
     """
 
     expected: float
     ratings: pd.DataFrame
-    factors: pd.DataFrame
     baseline: float = np.nan
 
     def _parts(self) -> Iterator[str | pd.DataFrame]:
@@ -60,8 +51,6 @@ class Explanation(Readable):
         yield f"Expected rating {self.expected:.3g}{without}."
         yield "Ratings that speak for it (+) or against it (-):"
         yield self.ratings
-        yield "Factors, in units of the utility's standard deviation:"
-        yield self.factors
 
 
 def adding_up(effects: np.ndarray, whole: float) -> np.ndarray:
@@ -92,16 +81,3 @@ def cells_of(column: int, n_rows: int) -> Cells:
 
 def repeated(array: np.ndarray, row: int, times: int) -> np.ndarray:
     return np.repeat(array[row : row + 1], times, axis=0)
-
-
-def largest(contributions: pd.DataFrame, n: int) -> pd.DataFrame:
-    """The n factors that contribute most, up or down."""
-    size = contributions["contribution"].abs().to_numpy()
-    return contributions.iloc[np.argsort(-size, kind="stable")[:n]].reset_index(drop=True)
-
-
-def contributions(factors: np.ndarray, row: int, weights: np.ndarray) -> pd.DataFrame:
-    """What the row's factors add through these weights."""
-    own = factors[row].astype(np.float64)
-    mean = factors.mean(axis=0, dtype=np.float64)
-    return pd.DataFrame({"factor": np.arange(own.size), "value": own, "contribution": weights * (own - mean)})

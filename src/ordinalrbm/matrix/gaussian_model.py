@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 from scipy import linalg
 from scipy.sparse import csr_array
 
@@ -19,7 +18,7 @@ from ordinalrbm.engine.rated_sets import FEW
 from ordinalrbm.engine.side import Array
 from ordinalrbm.matrix import cold_start, predict, protocol, top_n, update
 from ordinalrbm.matrix.drift import NO_DRIFT, PlacedCells, RowDrift
-from ordinalrbm.matrix.explain import NEXT_TO, cells_of, contributions, repeated
+from ordinalrbm.matrix.explain import NEXT_TO, cells_of, repeated
 from ordinalrbm.matrix.feature_priors import NO_WEIGHTS, FactorPrior, Tables, TrainedRows, Weights
 from ordinalrbm.matrix.top_n import Curves, mean_deviation
 from ordinalrbm.matrix.update import infer_rows
@@ -222,24 +221,6 @@ class GaussianModel(NamedTuple):
         )
         return protocol.CellTerms(mean, variance, [products], 1.0)
 
-    def row_terms(self, rows: Array) -> protocol.TableTerms:
-        mean, variance = self.rows.mean[rows], self.rows.variance[rows]
-        one, bias = 0.0 * mean[:, :1] + 1.0, 1.0 + variance[:, :1]
-        return protocol.TableTerms(
-            [mean[:, 1:], mean[:, :1], one], [variance[:, 1:], mean[:, 1:] ** 2, bias, one]
-        )
-
-    def column_terms(self, n_columns: int, first: Array) -> protocol.TableTerms:
-        mean, variance = self.columns.mean[:n_columns], self.columns.variance[:n_columns]
-        one, squares = 0.0 * mean[:, :1] + 1.0, mean[:, 1:] ** 2 + variance[:, 1:]
-        return protocol.TableTerms(
-            [mean[:, 1:], one, mean[:, :1] - first[:, None]], [squares, variance[:, 1:], one, variance[:, :1]]
-        )
-
-    @property
-    def deviation_scale(self) -> float:
-        return 1.0
-
     def with_utilities(self) -> GaussianModel:
         return self
 
@@ -394,9 +375,6 @@ class GaussianModel(NamedTuple):
         rows.mean[:, 0] += (means - now).astype(np.float32)
         found = predict.probabilities([self._replace(rows=rows)], cells_of(cell.column, means.size))
         return found[:, : cell.worth.size] @ cell.worth
-
-    def factor_contributions(self, row: int, column: int) -> pd.DataFrame:
-        return contributions(self.rows.mean[:, 1:], row, self.columns.mean[column, 1:])
 
 
 def _with_average(

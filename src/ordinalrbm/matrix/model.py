@@ -16,7 +16,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from scipy import linalg
 from scipy.sparse import csr_array
 from scipy.special import expit, logit
@@ -28,7 +27,7 @@ from ordinalrbm.engine.normal_reference import truncated_mean, truncated_varianc
 from ordinalrbm.engine.side import Array, Side
 from ordinalrbm.matrix import cold_start, predict, protocol, top_n
 from ordinalrbm.matrix.binary_fold_in import KnownColumns, NewRows
-from ordinalrbm.matrix.explain import NEXT_TO, contributions, effects_of_copies, repeated
+from ordinalrbm.matrix.explain import NEXT_TO, effects_of_copies, repeated
 from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
 from ordinalrbm.storage.reader import Stored, wrong
 from ordinalrbm.vector.posterior import MAX_ITERATIONS, TOLERANCE
@@ -306,20 +305,6 @@ class MatrixModel(NamedTuple):
         ]
         return protocol.CellTerms(mean, 0.0 * mean + 1.0, products, self.gains[2])
 
-    def row_terms(self, rows: Array) -> protocol.TableTerms:
-        other, bias = self.by_columns, self.by_columns.bias[rows, None]
-        acting = 0.5 + self.gains[0] * (self.by_rows.factors[rows] - 0.5)
-        return protocol.TableTerms([acting, other.weights[rows], bias, 0.0 * bias + 1.0], None)
-
-    def column_terms(self, n_columns: int, first: Array) -> protocol.TableTerms:
-        own, bias = self.by_rows, (self.by_rows.bias[:n_columns] - first)[:, None]
-        acting = 0.5 + self.gains[1] * (self.by_columns.factors[:n_columns] - 0.5)
-        return protocol.TableTerms([own.weights[:n_columns], acting, 0.0 * bias + 1.0, bias], None)
-
-    @property
-    def deviation_scale(self) -> float:
-        return float(self.gains[2])
-
     def with_utilities(self) -> MatrixModel:
         return self
 
@@ -419,13 +404,6 @@ class MatrixModel(NamedTuple):
             by_rows=self.by_rows._replace(factors=factors.astype(np.float32)),
             by_columns=self.by_columns.with_columns(lambda part: repeated(part, row, len(factors))),
         )
-
-    def factor_contributions(self, row: int, column: int) -> pd.DataFrame:
-        first, second = self.by_rows, self.by_columns
-        of_user = contributions(first.factors, row, self.gains[0] * first.weights[column])
-        of_item = contributions(second.factors, column, self.gains[1] * second.weights[row])
-        parts = [of_user.assign(of="user"), of_item.assign(of="item")]
-        return pd.concat(parts, ignore_index=True)[["of", *of_user.columns]]
 
 
 def _facing(acting: Half, own: Half, n_levels: np.ndarray) -> KnownColumns:

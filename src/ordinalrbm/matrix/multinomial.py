@@ -161,9 +161,6 @@ class MultinomialModel(NamedTuple):
     def rating_effects(self, cell: ExplainedCell) -> NoReturn:
         raise DataError("MultinomialRBM does not explain its predictions; explain those of OrdinalMF.")
 
-    def factor_contributions(self, row: int, column: int) -> NoReturn:
-        raise NotImplementedError("rating_effects() is asked first, and says so")
-
     def with_utilities(self) -> NoReturn:
         raise DataError("MultinomialRBM predicts on the cores only; set device='cpu'.")
 

@@ -23,7 +23,6 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
-import pandas as pd
 from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Cells, Observations
@@ -91,17 +90,6 @@ class CellTerms(NamedTuple):
     variance: Array  # (cells,) before those of products are added
     products: list[Product]
     scale: Array  # of the standard deviation
-
-
-class TableTerms(NamedTuple):
-    """What rows, or columns, put into the means and variances of all cells.
-
-    Each is a list of blocks, side by side: a mean is the inner product of what a row and what a
-    column puts into it. No variance means that it is one.
-    """
-
-    mean: Array
-    variance: Array
 
 
 class Backend(Protocol):
@@ -216,9 +204,6 @@ class Model(Posterior, Protocol):
         ``lowest`` are the lowest levels that are liked.
         """
 
-    def factor_contributions(self, row: int, column: int) -> pd.DataFrame:
-        """What each factor adds to a cell's utility, compared to average factors."""
-
     def with_utilities(self) -> UtilityModel:
         """The model itself, for a GPU; raises DataError if it has no utilities."""
 
@@ -251,10 +236,3 @@ class UtilityModel(Model, Protocol):
     # For engines that take the sums themselves; arrays may be a device's.
 
     def cell_terms(self, row: Array, column: Array) -> CellTerms: ...
-
-    def row_terms(self, rows: Array) -> TableTerms: ...
-
-    def column_terms(self, n_columns: int, first: Array) -> TableTerms: ...
-
-    @property
-    def deviation_scale(self) -> float: ...

@@ -14,7 +14,8 @@ are the variances of what is not known of them.
 It rises with the mean utility μ = b_d + b_i + p_d · q_i, along a curve that thresholds and doubt
 give it. Two numbers say where the curve of a column lies and how steep it is: at which utilities,
 for an average row, a low and a high rating is expected. Measured from there, (μ − t_i) s_i means
-about the same for all columns, and it is an inner product: that of :class:`Vectors`.
+about the same for all columns, and it is an inner product, that of :class:`Vectors`: near to the
+order of the expected ratings of a row, which has thresholds of its own.
 """
 
 from collections.abc import Callable, Sequence
@@ -66,7 +67,6 @@ class Best(NamedTuple):
     item: np.ndarray
     rank: np.ndarray
     score: np.ndarray
-    propensity: np.ndarray = np.zeros(0)  # of lists by chance: how likely they have the item
 
 
 # Columns that are looked at first, in the order of demand, and how many times more in each round.
@@ -138,17 +138,6 @@ def best_items(
     return best._replace(score=low * (1.0 - best.score) + high * best.score)
 
 
-def best_products(
-    rows: np.ndarray, columns: np.ndarray, row: np.ndarray, n: int, left_out: LeftOut = NOTHING
-) -> Best:
-    """The n columns of each row with the greatest inner product; ``row`` are places in ``seen``."""
-
-    def scores(some: slice) -> np.ndarray:
-        return rows[some] @ columns.T
-
-    return to_records(*best_by_scores(scores, row, n, len(columns), left_out))
-
-
 def best_by_scores(
     scores: Scores, rows: np.ndarray, n: int, n_columns: int, left_out: LeftOut, n_tables: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -182,16 +171,11 @@ def concatenate(parts: Sequence[tuple[np.ndarray, Best]]) -> Best:
     """Recommendations for all rows, of which each part has those under a mask."""
     if len(parts) == 1 and parts[0][0].all():
         return parts[0][1]
-    own = [best._replace(query=np.flatnonzero(mask)[best.query]) for mask, best in parts]
-    return in_order(own)
-
-
-def in_order(parts: Sequence[Best]) -> Best:
-    """All of them by query."""
     none = Best(*(np.zeros(0, dtype=kind) for kind in (np.intp, np.int32, np.intp, np.float64)))
-    whole = Best(*(np.concatenate(each) for each in zip(none, *parts, strict=True)))
+    placed = [best._replace(query=np.flatnonzero(mask)[best.query]) for mask, best in parts]
+    whole = Best(*(np.concatenate(columns) for columns in zip(none, *placed, strict=True)))
     order = np.argsort(whole.query, kind="stable")
-    return Best(*(part[order] if part.size else part for part in whole))
+    return Best(*(column[order] for column in whole))
 
 
 def as_shares(worth: np.ndarray) -> tuple[np.ndarray, float, float]:
@@ -312,12 +296,11 @@ def _best_liked(
     for r in prange(row.size):
         demand = columns, neighbours, liked, sequence, exponents, least
         left_out, liking = (seen_start, seen, closed), (of_rows, of_columns, lowest)
-        list_row(factors[row[r]], past, row[r], demand, left_out, liking, row[r], item[r], score[r])
+        _list_row(factors[row[r]], past, row[r], demand, left_out, liking, item[r], score[r])
 
 
 @kernel_function
-def list_row(factors, past, d, demand, left_out, liking, place, item, score):
-    """The best columns of row d of the past; in the posterior of rows, it has this place."""
+def _list_row(factors, past, d, demand, left_out, liking, item, score):
     columns, neighbours, liked, sequence, exponents, least = demand
     seen_start, seen, closed = left_out
     scores, best = np.empty(len(columns), dtype=np.float32), np.empty(score.size)
@@ -327,7 +310,7 @@ def list_row(factors, past, d, demand, left_out, liking, place, item, score):
             scores[i] = -np.inf
     if 0 <= d < seen_start.size - 1:
         _leave_out_row(scores, seen_start[d], seen_start[d + 1], seen)
-    _choose_row(scores, exponents.size > 0, place, liking, item, best)
+    _choose_row(scores, exponents.size > 0, d, liking, item, best)
     score[:] = best
 
 
@@ -482,8 +465,6 @@ def _is_worse(best, item, one, other):
 # Between which shares of the scale a curve is looked at, and utilities that are out of reach.
 _LOW, _HIGH, _FURTHEST = 0.4, 0.8, 50.0
 _HALVINGS = 40
-# Of the common curve: from where to where, in widths of a column's own, and at how many points.
-_REACH, _POINTS = 12.0, 481
 
 
 class Curves(NamedTuple):
@@ -491,7 +472,6 @@ class Curves(NamedTuple):
 
     thresholds: np.ndarray  # (columns, L − 1), infinite beyond a column's scale
     gains: np.ndarray  # (columns, L − 1) of the expected rating, at each threshold
-    lowest: np.ndarray  # (columns,) rating
     deviation: np.ndarray  # (columns,) of a utility
 
     @classmethod
@@ -510,16 +490,16 @@ class Curves(NamedTuple):
         unused = thresholds.unused(n_levels, width)
         bounds = np.where(unused, np.inf, np.cumsum(steps, axis=1))
         gains = np.where(unused, 0.0, np.diff(worth, axis=1))
-        return cls(bounds, gains, worth[:, 0], deviation)
+        return cls(bounds, gains, deviation)
 
     def at(self, utility: np.ndarray) -> np.ndarray:
-        """(columns,) expected rating where the mean utility is this."""
+        """(columns,) how much more than the lowest rating is expected where the mean utility is this."""
         above = ndtr((utility[:, None] - self.thresholds) / self.deviation[:, None])
-        return self.lowest + (self.gains * above).sum(axis=1)
+        return (self.gains * above).sum(axis=1)
 
     def reaching(self, share: float) -> np.ndarray:
         """(columns,) utilities at which so much of the scale is expected."""
-        goal = self.lowest + share * self.gains.sum(axis=1)
+        goal = share * self.gains.sum(axis=1)
         low, high = np.full((2, goal.size), _FURTHEST) * np.array([[-1.0], [1.0]])
         for _ in range(_HALVINGS):
             middle = (low + high) / 2.0
@@ -541,30 +521,19 @@ class Vectors(NamedTuple):
 
     users: np.ndarray  # (users, W) float32
     items: np.ndarray  # (items, W) float32
-    # The share of the scale (second line) that an inner product (first line) stands for.
-    curve: np.ndarray = np.array([[0.0, 1.0], [0.0, 1.0]])
-    lowest: float = 0.0  # rating
-    highest: float = 1.0
-
-    def expected(self, products: np.ndarray) -> np.ndarray:
-        """Expected ratings, by the curve that all items share."""
-        share = np.interp(products, *self.curve)
-        return self.lowest * (1.0 - share) + self.highest * share
-
-
-def lines_of(biases: np.ndarray, factors: np.ndarray) -> np.ndarray:
-    """(rows, W) vectors of rows."""
-    ones = np.ones((len(biases), 1), dtype=np.float32)
-    return np.hstack([factors, biases[:, None], ones]).astype(np.float32)
 
 
 def vectors_of(
-    rows: np.ndarray, column_biases: np.ndarray, column_factors: np.ndarray, curves: Curves
+    row_biases: np.ndarray,
+    row_factors: np.ndarray,
+    column_biases: np.ndarray,
+    column_factors: np.ndarray,
+    curves: Curves,
 ) -> Vectors:
+    ones = np.ones(len(row_biases))
+    rows = np.column_stack([row_factors, row_biases, ones])
     low, high = curves.reaching(_LOW), curves.reaching(_HIGH)
     width, middle = np.maximum(high - low, 1e-6), (low + high) / 2.0
     bias = column_biases - middle
     columns = np.column_stack([column_factors, np.ones(bias.size), bias]) / width[:, None]
-    grid = np.linspace(-_REACH, _REACH, _POINTS)
-    common = [curves.at(middle + z * width).mean() for z in grid]
-    return Vectors(rows, columns.astype(np.float32), np.array([grid, common]))
+    return Vectors(rows.astype(np.float32), columns.astype(np.float32))

@@ -35,7 +35,6 @@ _OFTEN_RATED = 10  # items that stand for a factor
 _N_RECOMMENDED = 5
 _MOST_OWN_RATINGS = 12
 _N_REASONS = 5
-_WORTH_NAMING = 0.0005  # less is shown as zero
 _N_FACTORS_TOLD, _N_ENDS, _N_FACTORS_ON_MAP = 6, 6, 12
 
 
@@ -212,11 +211,6 @@ def example_of(
     speaking = titles[known.lookup(why.ratings.iloc[:, 0], "item")]
     given, effects = map(label_name, why.ratings.iloc[:, 1]), why.ratings.iloc[:, 2].astype(float)
     reasons = list(zip(speaking, given, effects, strict=True))
-    factors = [
-        (" ".join([*of, f"factor {k}"]), float(value), float(part))
-        for *of, k, value, part in why.factors.itertuples(index=False)
-        if abs(part) >= _WORTH_NAMING
-    ]
     return {
         "user": str(user),
         "n_ratings": len(own),
@@ -225,7 +219,6 @@ def example_of(
         "first": first,
         "expected": why.expected,
         "reasons": Table(("item", "rating given", "effect"), reasons, ("", "", "+.3f")),
-        "factors": Table(("factor", "value", "contribution"), factors, ("", ".2f", "+.3f")),
     }
 
 

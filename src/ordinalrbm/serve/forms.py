@@ -40,8 +40,6 @@ Name = Annotated[str, PlainValidator(lambda value: str(_read_id(value))), _schem
 Ids = Annotated[list[Id], Field(min_length=1, max_length=_MOST)]
 Number = Annotated[int, Field(ge=1, le=_MOST_PER_USER)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)]
-Share = Annotated[float, Field(ge=0, le=1, strict=False)]
-Seed = Annotated[int, Field(ge=0, lt=2**32)]
 Answers = dict[Name, Label | None]
 Rows = Annotated[list[Answers], Field(min_length=1, max_length=_MOST)]
 

@@ -15,9 +15,8 @@ import numpy as np
 _LIMITS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, np.inf)
 _STATUSES = (200, 400, 401, 403, 404, 405, 408, 413, 415, 422, 500)
 _OTHER = "other"
-_TENTHS = 10
 _SMALLEST = 1e-12
-_LOSS, _ENTROPY, _PIT = "rating_log_loss_sum", "rating_entropy_sum", "rating_pit"
+_LOSS, _ENTROPY = "rating_log_loss_sum", "rating_entropy_sum"
 _HELP = {
     "request_seconds": "Seconds from a request to the end of its answer.",
     "requests_total": "Requests by path and status.",
@@ -25,7 +24,6 @@ _HELP = {
     "ratings_total": "Ratings that came in for known items.",
     _LOSS: "Sum of -log p, p being what was predicted for a rating before it came.",
     _ENTROPY: "Sum of what the model expected of -log p: as much as the sum, if it is calibrated.",
-    _PIT: "Where ratings fell in their distributions: as many in each tenth, if calibrated.",
 }
 Key = tuple[str, str]  # name, labels
 
@@ -57,16 +55,9 @@ class Metrics:
     def count_ratings(self, model: str, expected: np.ndarray, level: np.ndarray) -> None:
         """How ratings compare with their predictive distributions, (n, L), of before they came."""
         own, n, chance = f'model="{model}"', np.arange(level.size), np.maximum(expected, _SMALLEST)
-        upper = np.cumsum(expected, axis=1)[n, level, None]
-        lower = upper - expected[n, level, None]
-        # A rating is spread evenly from P(lower ratings) to P(this or lower): Czado et al. (2009).
-        share = (np.arange(_TENTHS + 1) / _TENTHS - lower) / np.maximum(upper - lower, _SMALLEST)
-        counts = np.diff(np.clip(share, 0.0, 1.0), axis=1).sum(axis=0)
         self._add("ratings_total", own, level.size)
         self._add(_LOSS, own, float(-np.log(chance[n, level]).sum()))
         self._add(_ENTROPY, own, float(-(expected * np.log(chance)).sum()))
-        for tenth, count in enumerate(counts.tolist(), 1):
-            self._add(_PIT, f'{own},tenth="{tenth}"', count)
 
     def render(self) -> str:
         """All figures that are not zero, as text."""
@@ -90,7 +81,6 @@ def _series(paths: Sequence[str], models: Sequence[str]) -> Iterator[Key]:
         own = f'model="{model}"'
         yield from (("model_swaps_total", f'{own},result="{result}"') for result in ("loaded", "refused"))
         yield from ((name, own) for name in ("ratings_total", _LOSS, _ENTROPY))
-        yield from ((_PIT, f'{own},tenth="{tenth}"') for tenth in range(1, _TENTHS + 1))
 
 
 def _of_name(name: str, total: dict[Key, float]) -> Iterator[str]:

@@ -17,20 +17,7 @@ from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.runtime.jit import single_threaded
 from ordinalrbm.schema.schema import did_you_mean
-from ordinalrbm.serve.forms import (
-    Answers,
-    Id,
-    Ids,
-    Label,
-    Name,
-    Number,
-    Positive,
-    Rating,
-    Ratings,
-    Rows,
-    Seed,
-    Share,
-)
+from ordinalrbm.serve.forms import Answers, Id, Ids, Label, Name, Number, Positive, Rating, Ratings, Rows
 from ordinalrbm.storage.model_file import plain_number
 
 Answer = dict[str, Any]
@@ -73,7 +60,7 @@ class RatingService:
     def is_quick(name: str, asked: Mapping[str, Any]) -> bool:
         """Whether the answer takes about a millisecond: lists and predictions of one person."""
         size = max(len(asked.get("users") or ()), len(asked.get("ratings") or ()) // _FEW)
-        return name in ("recommend", "predict") and size <= 1 and asked.get("explore") is None
+        return name in ("recommend", "predict") and size <= 1
 
     def about(self) -> Answer:
         """What the page needs to know."""
@@ -106,21 +93,25 @@ class RatingService:
         liked: Label | None = None,
         exclude_seen: bool = True,
         where: dict[Name, Label | list[Name]] | None = None,
-        diversity: Share = 0.0,
-        calibrate: Name | None = None,
-        explore: Seed | None = None,
     ) -> Answer:
         """The best items for users, or for a person with ratings and no id."""
         person = ratings is not None and all(one.user is None for one in ratings)
         new = None if ratings is None else self._person(ratings) if person else self._frame(ratings)
-        asked = self._typed(users, "user"), n, self._typed(items, "item"), self._typed(exclude, "item")
-        order = where, diversity, calibrate, explore
-        found = self.model._lists(*asked, new, score, *order, liked=liked, exclude_seen=exclude_seen)
-        columns = [column.tolist() for column in found]
+        columns = self.model.recommend_arrays(
+            self._typed(users, "user"),
+            n,
+            self._typed(items, "item"),
+            self._typed(exclude, "item"),
+            new,
+            score,
+            liked=liked,
+            exclude_seen=exclude_seen,
+            where=where,
+        )
+        names, lists = ("user", "item", "rank", "score"), [column.tolist() for column in columns]
         if person:
-            columns[0] = [None] * len(columns[0])
-        names = ("user", "item", "rank", "score", "propensity")[: len(columns)]
-        lines = [dict(zip(names, line, strict=True)) for line in zip(*columns, strict=True)]
+            lists[0] = [None] * len(lists[0])
+        lines = [dict(zip(names, line, strict=True)) for line in zip(*lists, strict=True)]
         return {"recommendations": self._titled(lines)}
 
     def predict(
@@ -160,8 +151,8 @@ class RatingService:
         if ratings is not None:
             model = model.fold_in(self._frame(ratings))
         found = model.explain(who, self._one(item, "item"), n)
-        reasons = {"ratings": self._titled(found.ratings), "factors": _records(found.factors)}
-        return {"expected": found.expected, "baseline": _plain(found.baseline), **reasons}
+        reasons = self._titled(found.ratings)
+        return {"expected": found.expected, "baseline": _plain(found.baseline), "ratings": reasons}
 
     def search(self, what: Literal["item", "user"] = "item", text: str = "", n: Number = 20) -> Answer:
         """Ids and titles with a text in them, of items those with most ratings first."""

@@ -1,9 +1,4 @@
-"""Cells of a matrix on a GPU: the distribution of single ones, and the best of many.
-
-Single cells are computed in float64, as on the cores. Of all columns of many rows only the order
-matters and what is best in it: means and variances are matrix products in float32, and what they
-are worth is one kernel.
-"""
+"""The distribution of single cells of a matrix on a GPU, in float64, as on the cores."""
 
 from __future__ import annotations
 
@@ -18,10 +13,7 @@ from ordinalrbm.engine.gpu import normal
 # Cells, and numbers of each, that a program looks at together.
 _CELLS, _NUMBERS = tl.constexpr(32), tl.constexpr(32)
 _BLOCK = tl.constexpr(256)
-_COLUMNS = tl.constexpr(1024)
 _FAR = tl.constexpr(1e5)  # standard deviations, as on the cores
-# Of a key, the lower half is the column, counted backwards.
-_LAST = tl.constexpr(2**31 - 1)
 
 
 class Factored(NamedTuple):
@@ -36,9 +28,6 @@ class Factored(NamedTuple):
     factors_variance: torch.Tensor
     gain: torch.Tensor
     middle: float
-
-
-# ---- single cells -----------------------------------------------------------------------------
 
 
 def add_products(
@@ -126,103 +115,3 @@ def _add_masses(
         m = tl.minimum(level + 1, n_cutpoints - 1)
         log_gap = tl.load(column_cutpoints + i * n_cutpoints + m, mask=here, other=0.0)
         bound += tl.exp(log_gap + tl.load(row_gaps + d * n_cutpoints + m, mask=here, other=0.0))
-
-
-# ---- the best columns of rows -----------------------------------------------------------------
-
-
-class Worth(NamedTuple):
-    """What columns contribute to thresholds, and what passing one is worth; (L − 1, columns)."""
-
-    gaps: torch.Tensor
-    gain: torch.Tensor
-
-
-def add_worth(
-    mean: torch.Tensor,
-    variance: torch.Tensor | None,
-    spread: float,
-    row_gaps: torch.Tensor,
-    worth: Worth,
-    share: float,
-    scores: torch.Tensor,
-) -> None:
-    """Add a share of the expected worth of every cell, given means above the lowest threshold.
-
-    All are (rows, columns); ``variance`` None stands for one. ``row_gaps`` is (rows, L − 1), its
-    first column zero.
-    """
-    (n_rows, n_columns), n_cutpoints = scores.shape, len(worth.gain)
-    if n_rows and n_columns and n_cutpoints:
-        grid = (n_rows, triton.cdiv(n_columns, _COLUMNS.value))
-        _add_worth[grid](mean, variance, spread, row_gaps, worth, share, scores, n_columns, n_cutpoints)
-
-
-@triton.jit
-def _add_worth(mean, variance, spread, row_gaps, worth, share, scores, n_columns, n_cutpoints):
-    row = tl.program_id(0).to(tl.int64)
-    i = tl.program_id(1) * _COLUMNS + tl.arange(0, _COLUMNS)
-    here = i < n_columns
-    cell = row * n_columns + i
-    x = tl.load(mean + cell, mask=here, other=0.0)
-    per_deviation = tl.zeros((_COLUMNS,), dtype=tl.float32) + 1.0 / spread
-    if variance is not None:
-        per_deviation = per_deviation / tl.sqrt(tl.load(variance + cell, mask=here, other=1.0))
-    x = x * per_deviation
-    score = tl.load(scores + cell, mask=here, other=0.0)
-    for m in range(0, n_cutpoints):
-        own = tl.load(row_gaps + row * n_cutpoints + m)
-        x -= own * per_deviation * tl.load(worth.gaps + m * n_columns + i, mask=here, other=0.0)
-        gain = tl.load(worth.gain + m * n_columns + i, mask=here, other=0.0)
-        score += share * gain * normal.below(x)
-    tl.store(scores + cell, score, mask=here)
-
-
-def leave_out(
-    scores: torch.Tensor, rows: torch.Tensor, row_start: torch.Tensor, column: torch.Tensor
-) -> None:
-    """Set the scores of what rows have seen to −∞; rows beyond the table have seen nothing."""
-    if len(scores):
-        _leave_out[(len(scores),)](scores, scores.shape[1], rows, row_start, row_start.numel() - 1, column)
-
-
-@triton.jit
-def _leave_out(scores, n_columns, rows, row_start, n_rows, column):
-    place = tl.program_id(0).to(tl.int64)
-    row = tl.load(rows + place)
-    known = row < n_rows
-    first = tl.load(row_start + row, mask=known, other=0)
-    stop = tl.load(row_start + row + 1, mask=known, other=0)
-    for begin in range(first, stop, _BLOCK):
-        e = begin + tl.arange(0, _BLOCK)
-        i = tl.load(column + e, mask=e < stop, other=0)
-        nothing = tl.full((_BLOCK,), float("-inf"), dtype=tl.float32)
-        tl.store(scores + place * n_columns + i, nothing, mask=e < stop)
-
-
-def best(scores: torch.Tensor, n: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The n best columns of each row in order, of equal ones the first, and their scores.
-
-    Scores and columns make one whole number each, no two of which are equal, so that it does not
-    matter which of equal numbers ``topk`` finds.
-    """
-    keys = torch.empty(scores.shape, dtype=torch.int64, device=scores.device)
-    if keys.numel():
-        _set_keys[(triton.cdiv(keys.numel(), _COLUMNS.value),)](scores, keys, scores.shape[1], keys.numel())
-    keys = torch.topk(keys, n, dim=1).values
-    column = _LAST.value - (keys & (2**32 - 1))
-    return column.int(), _in_order((keys >> 32).int()).view(torch.float32)
-
-
-def _in_order(bits: torch.Tensor) -> torch.Tensor:
-    return torch.where(bits < 0, bits ^ _LAST.value, bits)
-
-
-@triton.jit
-def _set_keys(scores, keys, n_columns, n):
-    cell = tl.program_id(0).to(tl.int64) * _COLUMNS + tl.arange(0, _COLUMNS)
-    here = cell < n
-    bits = tl.load(scores + cell, mask=here, other=0.0).to(tl.int32, bitcast=True)
-    # Whole numbers in the same order: of negative ones all bits but the sign are inverted.
-    bits = tl.where(bits < 0, bits ^ _LAST, bits).to(tl.int64)
-    tl.store(keys + cell, (bits << 32) | (_LAST - cell % n_columns), mask=here)

@@ -109,14 +109,6 @@ def mass(lower, upper):
 
 
 @triton.jit
-def below(x):
-    """Φ(x) in float32, small tails to their own relative accuracy."""
-    far = tl.minimum(tl.abs(x), _FAR)
-    tail = tl.exp(-0.5 * far * far) * mills_ratio(far) * _INVERSE_ROOT_2PI
-    return tl.where(x < 0.0, tail, 1.0 - tail)
-
-
-@triton.jit
 def log_mass(lower, upper):
     _, a, _, _, _, _, _, scaled = interval(lower, upper)
     start = tl.maximum(a, 0.0)

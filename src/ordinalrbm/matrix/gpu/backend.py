@@ -28,7 +28,7 @@ from ordinalrbm.matrix.cpu import Cpu, mapped
 from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.gibbs_sampler import SampledData, scales_of
 from ordinalrbm.matrix.gpu.fold_in import infer_binary_rows
-from ordinalrbm.matrix.gpu.recommend import GPU_LOCK, log_probability
+from ordinalrbm.matrix.gpu.predict import GPU_LOCK, log_probability
 from ordinalrbm.matrix.model import ColdStartPrior, Half, answers_only
 from ordinalrbm.matrix.protocol import Model
 from ordinalrbm.matrix.variational import Data, View
