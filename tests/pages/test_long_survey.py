@@ -35,6 +35,7 @@ def of_200_questions():
         }
     )
     level[::2, 0] = np.maximum(level[::2, 0], 2)
+    level[1::2, 0] = np.minimum(level[1::2, 0], 1)  # gaps, below 0, stay gaps
     names = [f"q{k}" for k in range(N_QUESTIONS)]
     said = "How often, all in all, do you find yourself reading about subject number"
     columns = [Column(name, "ordinal", f"{said} {k} in the news?") for k, name in enumerate(names)]
