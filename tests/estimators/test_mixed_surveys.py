@@ -10,7 +10,7 @@ from small_surveys import assert_same_model
 from test_bad_input import assert_says, refusal
 
 import ordinalrbm as orbm
-from ordinalrbm.data import questionnaire, tables
+from ordinalrbm.data import tables
 from ordinalrbm.data.questionnaire import NumberScale, read_questionnaire
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.storage import model_file
@@ -65,7 +65,6 @@ def test_each_column_is_read_and_encoded_once(table, monkeypatch):
         monkeypatch.setattr(module, name, counted)
 
     counting(tables, "read_column", lambda values, name: name)
-    counting(questionnaire, "read_feature", lambda column: column.name)
     counting(Scale, "levels", lambda scale, column, *rest: column.name)
     counting(NumberScale, "standardise", lambda scale, values, name: name)
     _, known = read_questionnaire(table, **KINDS)
@@ -275,7 +274,7 @@ def test_files_keep_everything(model, table, tmp_path):
         lambda arrays, header: header["kinds"]["kinds"].__setitem__(0, "nominal"),
         lambda arrays, header: header["kinds"].update(background=None),
         lambda arrays, header: header["kinds"]["background"].update(means=[0.0]),
-        lambda arrays, header: header["kinds"]["background"].update(has_missing=[1, 2]),
+        lambda arrays, header: header["kinds"]["background"]["coding"][0].update(kind="odd"),
         lambda arrays, header: header["kinds"].update(kinds=["background"] * 7),
         lambda arrays, header: header.update(kinds=None),
         lambda arrays, header: header["scales"].__setitem__(0, None),

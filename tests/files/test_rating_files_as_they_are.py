@@ -174,6 +174,14 @@ def test_labels_of_codes_are_what_a_table_tells(tmp_path: Path) -> None:
     assert table["sex"].tolist() == ["f", "m", "f"] and table["age"].tolist() == [20, 30, 40]
 
 
+def test_cells_with_bars_are_lists_of_categories(tmp_path: Path) -> None:
+    file = written(tmp_path, "user,likes,town\na|1,tea|rum,x\nb,,y\nc,tea,\n")
+    table = read_side_table(file, "user", pd.Series(["a|1"]))
+    assert table["user"].tolist() == ["a|1", "b", "c"]
+    assert table["likes"].dropna().tolist() == [["tea", "rum"], ["tea"]]
+    assert table["town"].dropna().tolist() == ["x", "y"]
+
+
 def test_a_table_with_two_columns_of_ids_is_refused(tmp_path: Path) -> None:
     file = written(tmp_path, "wer,user,age\n1,2,3\n")
     with pytest.raises(DataError, match="'wer' and 'user', which both look like ids"):

@@ -14,12 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data import frames
 from ordinalrbm.data.columns import Ids
+from ordinalrbm.data.features import rows_or_empty
 from ordinalrbm.data.observations import Cells, Observations, first_of_each
 from ordinalrbm.data.ratings import Ratings, as_list, encode_with_new_users
 from ordinalrbm.data.recency import NOW, ages
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.reranking import Reordering, categories_of, drawn_lists, mask_of, without
-from ordinalrbm.estimators.side_features import SideFeatures, lines_or_none
+from ordinalrbm.estimators.side_features import SideFeatures
 from ordinalrbm.estimators.validation import check_choice, check_whole
 from ordinalrbm.evaluate.ranking import lowest_liked
 from ordinalrbm.matrix import asking, newcomers
@@ -748,7 +749,7 @@ class Serving:
     def _infer_users(self, new: _NewRatings) -> tuple[list[Any], np.ndarray]:
         """Models of which the rows are these users, and the demand of these."""
         table = self._features.tables.rows
-        lines = None if table is None else lines_or_none(table, new.who)
+        lines = None if table is None else rows_or_empty(table, new.who)
         with self._threads(new.who.size):
             models = self._models_with_users(new.observations, lines)
         return models, self.demand_.infer_rows(new.observations)

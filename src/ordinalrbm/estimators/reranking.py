@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from ordinalrbm.data.features import BooleanColumn, CategoryColumn, CodedColumn, Features
+from ordinalrbm.data.features import CodedColumn, Features
 from ordinalrbm.data.ratings import as_list
 from ordinalrbm.errors import DataError
 from ordinalrbm.matrix.top_n import Best, in_order
@@ -74,7 +74,7 @@ def _divergence(target: np.ndarray, total: np.ndarray, n: int) -> np.ndarray:
 def categories_of(items: Features | None, name: str) -> csr_array:
     """(items, categories) of a column of their features; several of an item share a one."""
     column, where = _coded(items, name)
-    if items is None or not isinstance(column, CategoryColumn):
+    if items is None or column.kind != "category":
         raise DataError(f"The item feature {name!r} has no categories; calibrate= takes a column of text.")
     table = csr_array(items.table[:, where])
     counts = table.sum(axis=1)
@@ -86,16 +86,16 @@ def mask_of(items: Features | None, where: Mapping[str, Any]) -> np.ndarray:
     found = []
     for name, wanted in where.items():
         column, place = _coded(items, name)
-        if items is None or not isinstance(column, CategoryColumn | BooleanColumn):
+        if items is None or column.kind == "number":
             raise DataError(
                 f"The item feature {name!r} has no categories to choose by; give the items as items=."
             )
         table = items.table[:, place].toarray()
-        if isinstance(column, BooleanColumn):
+        if column.kind == "boolean":
             if not isinstance(wanted, bool | np.bool_):
                 raise DataError(f"The item feature {name!r} is true or false, not {wanted!r}.")
-            # Of items without features nothing is stored; what is missing is a share between 0 and 1.
-            found.append((np.diff(items.table.indptr) > 0) & (table[:, 0] == float(wanted)))
+            # What is true is above the mean, what is false below it, and what is not known is at the mean.
+            found.append(table[:, 0] > 0.0 if wanted else table[:, 0] < 0.0)
             continue
         texts = list(map(str, as_list(wanted)))
         for text in texts:
@@ -107,14 +107,13 @@ def mask_of(items: Features | None, where: Mapping[str, Any]) -> np.ndarray:
 
 
 def _coded(items: Features | None, name: str) -> tuple[CodedColumn, slice]:
-    """A column of item features, and where its features are."""
+    """A column of item features, and where its features are, but for the one that marks missing values."""
     columns = () if items is None else items.coding.columns
     first = 0
     for column in columns:
-        width = len(column.feature_names)
         if column.name == name:
-            return column, slice(first, first + width)
-        first += width
+            return column, slice(first, first + (len(column.categories) or 1))
+        first += len(column.feature_names)
     if items is None:
         raise DataError("The model knows no features of items; fit() it with item_features=.")
     names = [column.name for column in columns]

@@ -377,7 +377,8 @@ def read_side_table(path: StrPath, what: str, rated: pd.Series, layout: Layout =
     r"""A table of users or items, as ``fit`` takes it, from any file that is read.
 
     Ids are in the column that ratings have them in, or in one with a usual name, and get the type of
-    those that are rated. Codes that have labels in SPSS or Stata become these.
+    those that are rated. Codes that have labels in SPSS or Stata become these. Text with bars, such as
+    "Action|Comedy", becomes lists.
     """
     source = read(path)
     column = layout.columns.get(what, "")
@@ -391,6 +392,9 @@ def read_side_table(path: StrPath, what: str, rated: pd.Series, layout: Layout =
             "rename or remove one."
         )
     frame = _with_labels(source).rename(columns={column: what})
+    for name in frame.select_dtypes(["object", "string"]).columns.difference([what]):
+        if frame[name].str.contains("|", regex=False).eq(True).any():  # text files cannot hold lists
+            frame[name] = frame[name].str.split("|")
     are_text = pd.api.types.is_string_dtype(rated) or rated.dtype == object
     return frame.assign(**{what: as_text_like(are_text, ids)})
 
