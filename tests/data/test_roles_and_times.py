@@ -67,7 +67,6 @@ def test_two_columns_for_one_role_are_refused():
     table = TABLE.rename(columns={"user": "customer_id"}).assign(user_id=[7, 8, 7])
     with pytest.raises(DataError, match=r"'customer_id' and 'user_id' could both be the user .*'user'"):
         read_ratings(table)
-    assert read_ratings(table, columns=("user_id", "item", "rating")).users.labels.tolist() == [7, 8]
 
 
 def test_features_with_usual_names():

@@ -4,10 +4,8 @@ import os
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 from safetensors.numpy import save_file
-from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from small_surveys import NAMES, assert_same_model, frame, levels, numbers, small
 
@@ -70,54 +68,10 @@ def test_a_level_off_a_given_scale_while_learning(answers):
     assert_says(text, "'town'", "3", "[1, 2]")
 
 
-@pytest.mark.parametrize("value", [np.inf, -np.inf])
-@pytest.mark.parametrize("kind", ["pandas", "array", "sparse", "polars"])
-def test_infinite_values(answers, value, kind):
-    strange = answers.copy()
-    strange.loc[2, "health"] = value
-    table = strange
-    if kind == "array":
-        table = strange.to_numpy()
-    elif kind == "sparse":
-        table = sparse.csr_array(np.where(np.isnan(strange), 0.0, strange))
-    elif kind == "polars":
-        table = pytest.importorskip("polars").from_pandas(strange)
-    place = "'health'" if kind in ("pandas", "polars") else "Column 1"
-    text = refusal(small().fit, table)
-    assert_says(text, place, "row 2", "inf", "leave it empty")
-
-
-def test_text_without_an_order(answers):
-    strange = answers.astype(object)
-    strange["mood"] = ["bad", "good", "so so"] * 50
-    text = refusal(small().fit, strange)
-    assert_says(text, "'mood'", "'so so'", "from lowest to highest", "scales={'mood': [...]}")
-
-
-def test_categories_without_an_order(answers):
-    strange = answers.assign(mood=pd.Categorical(["bad", "good"] * 75))
-    assert_says(refusal(small().fit, strange), "'mood'", "without an order", "scales={'mood'")
-
-
 def test_text_where_numbers_were_learnt(model, answers):
     strange = answers.astype(object)
     strange.loc[4, "income"] = "lots"
     assert_says(refusal(model.transform, strange), "'income'", "row 4", "'lots'", "scales=")
-
-
-def test_dates(answers):
-    strange = answers.assign(mood=pd.date_range("2024-01-01", periods=len(answers)))
-    assert_says(refusal(small().fit, strange), "'mood'", "convert the column or drop it")
-
-
-def test_complex_numbers():
-    with pytest.raises(DataError, match="Complex data not supported"):
-        small().fit(numbers(levels()) + 0j)
-
-
-@pytest.mark.parametrize("table", [None, 5, {}, [1, 2], np.zeros(3), np.zeros((2, 2, 2)), 1j])
-def test_what_is_no_table_is_refused_in_one_line(table):
-    refusal(small().fit, table)
 
 
 def test_other_names_are_refused_as_bad_input(model, answers):
@@ -168,22 +122,8 @@ def test_an_empty_table(empty):
     assert_says(text, "0 sample(s)", "(0, 6)", "give")
 
 
-def test_a_table_without_columns():
-    assert_says(refusal(small().fit, np.zeros((4, 0))), "0 feature(s)", "(4, 0)", "give")
-
-
 def test_an_empty_table_to_predict(model, answers):
     assert_says(refusal(model.transform, answers.iloc[:0]), "0 sample(s)", "give")
-
-
-def test_two_columns_of_one_name(answers):
-    twice = answers.set_axis(["smokes", "health", "mood", "trust", "mood", "town"], axis=1)
-    assert_says(refusal(small().fit, twice), "'mood'", "rename or drop")
-
-
-def test_two_columns_of_one_name_to_predict(model, answers):
-    twice = answers.set_axis(["smokes", "health", "mood", "trust", "mood", "town"], axis=1)
-    assert_says(refusal(model.transform, twice), "'mood'", "rename or drop")
 
 
 @pytest.mark.parametrize("table", [np.ones(4), 3, "answers", None, {"a": [1, 2]}, np.ones((2, 2, 2))])
@@ -194,11 +134,6 @@ def test_what_is_no_table(table):
 
 def test_rows_of_unequal_length():
     assert_says(refusal(small().fit, [[1, 2], [1, 2, 3]]), "equal length", "None where unanswered")
-
-
-def test_a_sparse_cell_stored_twice():
-    table = sparse.coo_array(([1.0, 2.0, 1.0], ([0, 0, 1], [1, 1, 0])), shape=(2, 2))
-    assert_says(refusal(small().fit, table), "Row 0", "column 1", "keep one")
 
 
 # Weights

@@ -65,13 +65,13 @@ def test_each_column_is_read_and_encoded_once(table, monkeypatch):
         monkeypatch.setattr(module, name, counted)
 
     counting(tables, "read_column", lambda values, name: name)
-    counting(Scale, "levels", lambda scale, column, *rest: column.name)
+    counting(Scale, "encode", lambda scale, values, name, *rest: name)
     counting(NumberScale, "standardise", lambda scale, values, name: name)
     _, known = read_questionnaire(table, **KINDS)
     for _ in range(2):  # while it is learnt, and in a later table
         assert set(calls.values()) == {1}
         assert {name for what, name in calls if what == "read_column"} == set(COLUMNS)
-        assert {name for what, name in calls if what == "levels"} == {"trust", "party", "mood"}
+        assert {name for what, name in calls if what == "encode"} == {"trust", "party", "mood"}
         calls.clear()
         known.encode(tables.as_table(table))
 

@@ -17,16 +17,9 @@ def model(request):
 
 FRAME = pd.DataFrame({"user": [1, 1, 2], "item": [1, 2, 1], "rating": [1, 2, 3]})
 
-BAD_RATINGS = {
-    "twice": (pd.concat([FRAME, FRAME[:1]]), {}, "has rated this item before"),
+BAD_RATINGS = {  # each model reads ratings alike: all sentences are in tests/data/test_ratings.py
     "off the scale": (FRAME, {"scale": [1, 2]}, "not on the scale"),
-    "no user": (FRAME.assign(user=[1, np.nan, 2]), {}, "the user is missing"),
-    "no item": (FRAME.assign(item=["a", None, "b"]), {}, "the item is missing"),
-    "no rating given": (FRAME.assign(rating=[1, np.nan, 2]), {}, "the rating is missing"),
-    "nothing": (FRAME[:0], {}, "no rating"),
-    "no such column": (FRAME.rename(columns={"item": "colour"}), {}, "no column 'item'"),
     "a list": ([[1, 2, 3]], {}, "must be a DataFrame of pandas or polars"),
-    "text": (FRAME.assign(rating=list("abc")), {}, "order cannot"),
     "an unrated item's scale": (FRAME, {"item_scales": {9: [1, 2]}}, "which nobody has rated"),
 }
 

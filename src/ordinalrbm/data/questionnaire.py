@@ -250,8 +250,6 @@ def read_questionnaire(
     coded, covariates = learn_background(groups, codes) if groups else (None, None)
     found = Questionnaire(kinds, own_scales, number_scales, coded)
     observations = found._answers(table, numbers, covariates, [()] * len(kinds))
-    if groups:
-        _refuse_without_difference([table.name(j) for j in found.questions], observations, groups, codes)
     return Encoded(observations, [s for s in own_scales if s is not None], table.names), found
 
 
@@ -342,43 +340,6 @@ def _categories(column: Column) -> list[Label]:
 
 def _numbers(column: Column) -> np.ndarray:
     return numbers_of(column, "but the column is in numeric, not in nominal")
-
-
-def _refuse_without_difference(
-    names: Sequence[Name], answers: Answers, background: Mapping[Name, Column], codes: Collection[Name]
-) -> None:
-    """Refuse a question that has one answer only within every group of the background."""
-    values = answers.to_dense().astype(np.float64)
-    values[values < 0] = np.nan
-    values[:, np.flatnonzero(answers.kind == NUMERIC)] = answers.numbers
-    for name, column in background.items():
-        group = _groups(column, codes=name in codes)
-        question = None if group is None else _constant_within(values, group)
-        if question is not None:
-            raise DataError(
-                f"{location(names[question])} has one answer only within every group of {name!r}, so "
-                f"that nothing is left to learn of it; leave it or {name!r} out."
-            )
-
-
-def _groups(column: Column, *, codes: bool) -> np.ndarray | None:
-    is_group = column.is_coded or codes or column.kind == "boolean"
-    return column.coded().codes if is_group else None
-
-
-def _constant_within(values: np.ndarray, group: np.ndarray) -> int | None:
-    """The first question with one answer in each group, where these differ between groups."""
-    n_groups = int(group.max(initial=-1)) + 1
-    for question, own in enumerate(values.T):
-        there = (group >= 0) & ~np.isnan(own)
-        low, high = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
-        np.minimum.at(low, group[there], own[there])
-        np.maximum.at(high, group[there], own[there])
-        answered = np.isfinite(low)
-        several = there.sum() >= 2 * answered.sum()
-        if several and (low == high)[answered].all() and np.unique(low[answered]).size > 1:
-            return question
-    return None
 
 
 # ---- answers of several kinds ---------------------------------------------------------------------

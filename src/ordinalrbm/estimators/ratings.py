@@ -15,7 +15,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data import recency
-from ordinalrbm.data.frames import gathered
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import (
     Catalogue,
@@ -362,7 +361,7 @@ class RatingModel(Serving, Carded, BaseEstimator):
         self, data: tuple[Any, Any, Any], features: tuple[Any, Any], checkpoints: Checkpoints
     ) -> ReadRatings:
         """Ratings and features as numbers; whatever is wrong with them is raised here."""
-        ratings, validation, sample_weight = data[0], gathered(data[1]), data[2]
+        ratings, validation, sample_weight = data
         how = {"scale": self.scale, "item_scales": self.item_scales, "sample_weight": sample_weight}
         with initialising_device(self.device):
             known, given, among, weight = read_given(ratings, validation, **how)
