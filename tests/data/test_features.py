@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordinalrbm.data.columns import Ids
-from ordinalrbm.data.features import FEWEST, Coding, aligned, encode_features, read_features
+from ordinalrbm.data.columns import Ids, read_column
+from ordinalrbm.data.features import FEWEST, Coding, aligned, encode_features, learn_column, read_features
 from ordinalrbm.data.ratings import read_ratings
 from ordinalrbm.errors import DataError, DataTypeError
 
@@ -111,9 +111,10 @@ def test_missing_values_are_the_mean_and_marked_where_enough_lack_one():
     names, lines = read(age=[10, None, 20, np.nan, None, None])
     assert names == ["age", "age is missing"]
     assert lines == [[-1, 0], [0, 1], [1, 0], [0, 1], [0, 1], [0, 1]]
-    names, lines = read(job=["cook", None, "cook", "cook", None, None])
-    assert names == ["job=cook", "job is missing"]
-    assert lines == [[1, 0], [0, 1], [1, 0], [1, 0], [0, 1], [0, 1]]
+    job = ["cook", None, "cook", "cook", None, None]
+    assert read(job=job) == (["job=cook"], [[1], [0], [1], [1], [0], [0]])
+    in_background = learn_column(read_column(pd.Series(job), "job"))
+    assert in_background.feature_names == ["job=cook", "job is missing"]
 
 
 NUMBERS = {

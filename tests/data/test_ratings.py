@@ -239,8 +239,10 @@ def test_sparse_input_that_is_refused():
     known = read_ratings(([1, 5, 9], [2, 2, 2], [1, 2, 1]))  # ids that are not positions
     with pytest.raises(DataError, match=r"Stored entry 2 .*user 1, item 2"):
         encode(known, twice)
-    with pytest.raises(DataError, match="User 1 has rated item 2 more than once, with 2 and with 1"):
-        read_ratings(sp.coo_array(([0, 2, 1], ([0, 1, 1], [0, 2, 2])), shape=(2, 3)))
+    with_zero = sp.coo_array(([0, 2, 1], ([0, 1, 1], [0, 2, 2])), shape=(2, 3))
+    again = pytest.raises(DataError, match="User 1 has rated item 2 more than once, with 2 and with 1")
+    with again, pytest.warns(UserWarning, match="1 stored zeros"):
+        read_ratings(with_zero)
     bad = sp.csr_array(np.array([[0, 7.0]]))
     with pytest.raises(DataError, match=r"Stored entry 0 \(.*user 0, item 1, .*\): the rating 7"):
         read_ratings(bad, scale=[1, 2])

@@ -76,7 +76,9 @@ def test_features_with_usual_names():
     assert (ours.table.toarray() == theirs.table.toarray()).all()
     assert theirs.coding.names == ["price"]
     assert encode_features(ours.coding, named, "item").ids.labels.tolist() == [1, 2, 3]
-    with pytest.raises(DataError, match=r"'movieId' and 'asin' .*could both hold the items"):
+    with pytest.raises(
+        DataError, match=r"several columns that could hold the items, in \['movieId', 'asin'\]"
+    ):
         read_features(named.assign(asin=1), "item")
 
 

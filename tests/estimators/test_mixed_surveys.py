@@ -347,12 +347,6 @@ def test_one_group_only(table):
     assert_says(text, "'land'", "only one value", "leave it out of background")
 
 
-def test_a_question_that_is_constant_within_every_group(table):
-    told = table.assign(tongue=table["land"].map({"at": 1.0, "ch": 2.0, "de": 1.0}))
-    text = fit_with(told, **KINDS)
-    assert_says(text, "'tongue'", "within every group of 'land'", "leave")
-
-
 def test_a_new_category_and_a_far_number(model, table):
     text = refusal(model.impute, table.assign(party="green"))
     assert_says(text, "'party'", "'green'", "not on the scale")

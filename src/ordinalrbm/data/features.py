@@ -139,12 +139,12 @@ def read_features(frame: TableLike, what: What) -> Features:
 
     The frame has a row for each user or item. The column "user" (or "item", or another usual name such as
     customer_id or movieId, see `ordinalrbm.data.triples`) holds the ids, all others are features:
-    **numbers**, in standard deviations from the mean; **booleans**; **text** and categoricals, a feature for
-    each category that `FEWEST` ids have; **lists** (or tuples, sets, arrays) of categories in each cell, such
-    as those that ``.str.split("|")`` makes of "Action|Comedy". If `FEWEST` ids have no value, one more
-    feature marks them. The order of an ordered categorical is left aside; where it matters, give numbers,
-    for example ``.cat.codes``. Numbers that are codes of groups must be given as text. Columns that give
-    no feature are left out with a warning.
+    **numbers**, in standard deviations from the mean, and one more that marks missing ones if `FEWEST` ids
+    have none; **booleans**; **text** and categoricals, a feature for each category that `FEWEST` ids have;
+    **lists** (or tuples, sets, arrays) of categories in each cell, such as ``.str.split("|")`` makes of
+    "Action|Comedy". The order of an ordered categorical is left aside; where it matters, give numbers, for
+    example ``.cat.codes``. Numbers that are codes of groups must be text. Columns that give no feature are
+    left out with a warning.
     """
     columns, ids, order = _read_frame(frame, what)
     learnt = {name: learn_column(column, what) for name, column in columns.items()}
@@ -211,7 +211,10 @@ def _read_frame(
 
 def learn_column(column: Column, what: str = "row", *, codes: bool = False) -> CodedColumn | str:
     """How a column becomes features, or why it becomes none; with ``codes``, numbers are categories."""
-    name, has_missing = str(column.name), int(column.missing.sum()) >= FEWEST
+    # Users and items gain nothing by a mark of missing categories: NLL of new users of Food World Cup
+    # is 1.2130 with it, 1.2124 without. In the background, it tells them from rare ones.
+    is_marked = column.kind == "number" or what == "row"
+    name, has_missing = str(column.name), is_marked and int(column.missing.sum()) >= FEWEST
     if codes or column.kind not in ("number", "boolean"):
         values = categories_of(column)
         n_rows = np.bincount(values.indicators(values.labels).indices, minlength=len(values.labels))
@@ -244,9 +247,7 @@ def mean_and_deviation(known: np.ndarray, name: Name) -> tuple[float, float]:
 
 def _report_left_out(left_out: dict[str, str], is_any_left: bool, what: What) -> None:
     """Warn of columns that become no feature; raise where there are no others."""
-    reasons = {
-        reason: [name for name in left_out if left_out[name] == reason] for reason in left_out.values()
-    }
+    reasons = {why: [name for name in left_out if left_out[name] == why] for why in left_out.values()}
     named = " and ".join(f"{shorten(names)} ({reason})" for reason, names in reasons.items())
     message = f"No {what} feature comes from the columns {named or 'beside the ids'}"
     remedy = f"columns in which several {what}s agree and others differ"
