@@ -63,7 +63,7 @@ def features_of(name: str) -> dict[str, pd.DataFrame]:
     items["year"] = items["title"].str.extract(r"\((\d{4})\)$").astype(float)
     return {
         "user_features": users.astype({"occupation": str}),  # in MovieLens 1M it is a code
-        "item_features": items.drop(columns="title"),
+        "item_features": items.drop(columns="title").assign(genres=items["genres"].str.split("|")),
     }
 
 

@@ -174,20 +174,10 @@ def test_repeated_ratings(tmp_path):
     (tmp_path / "r.csv").write_text(TWICE)
     sentence = refused("fit", "r.csv", *QUICK, cwd=tmp_path)
     assert "'r.csv', row 1 (counted from 0): user 'a' has rated item 'x' before, in row 0" in sentence
-    assert sentence.endswith("choose --duplicates last or --duplicates mean.")
+    assert sentence.endswith("average them, or choose --duplicates last.")
     assert the_rating(tmp_path, "--duplicates", "last") == 1
-    assert the_rating(tmp_path, "--duplicates", "mean", "--scale", "1..5") == 3
-    assert the_rating(tmp_path, "--duplicates", "mean") == 4  # of 2 and 4, which occur
     (tmp_path / "r.csv").write_text(TWICE.replace("date", "remark"))
     assert the_rating(tmp_path, "--duplicates", "last") == 5
-
-
-def test_words_have_no_mean(tmp_path):
-    text = TWICE.replace(",1,", ",bad,").replace(",5,", ",good,").replace(",2,", ",bad,")
-    (tmp_path / "r.csv").write_text(text.replace(",4,", ",good,"))
-    words = ["--scale", "bad,good", "--duplicates"]
-    assert "only numbers have a mean" in refused("fit", "r.csv", *QUICK, *words, "mean", cwd=tmp_path)
-    assert the_rating(tmp_path, *words, "last") == "bad"
 
 
 # ---- times and ids ------------------------------------------------------------------------------

@@ -151,35 +151,20 @@ def test_lazy_frames_are_collected_once_per_call():
     assert len(times) == 1
 
 
-# ---- datasets and batches ----------------------------------------------------------------------
+# ---- datasets -----------------------------------------------------------------------------------
 
 
-def in_batches(frame):
-    table = to_arrow(frame)
-    return table.to_batches(max_chunksize=50)
-
-
-BATCHES = {
-    "dataset": lambda frame: ds.dataset(to_arrow(frame)),
-    "reader": lambda frame: pa.RecordBatchReader.from_batches(to_arrow(frame).schema, in_batches(frame)),
-    "batches": lambda frame: iter(in_batches(frame)),
-    "frames": lambda frame: (frame.iloc[start : start + 50] for start in range(0, len(frame), 50)),
-}
-
-
-@pytest.mark.parametrize("kind", BATCHES)
-def test_ratings_and_answers_in_batches(kind):
-    convert = BATCHES[kind]
+def test_ratings_and_answers_in_a_dataset():
     settings = dict(n_factors=2, n_epochs=2, random_state=0)
     validation = RATINGS.iloc[::9]
-    model = orbm.OrdinalMF(**settings).fit(convert(RATINGS), validation=convert(validation))
-    usual = orbm.OrdinalMF(**settings).fit(RATINGS, validation=validation)
-    assert model.history_["validation"].tolist() == usual.history_["validation"].tolist()
-    answers = ANSWERS.drop(columns="word")
-    model = orbm.CumulativeRBM(**settings).fit(convert(answers))
-    usual = orbm.CumulativeRBM(**settings).fit(answers)
-    assert np.array_equal(model.transform(answers), usual.transform(answers))
-    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    fitted = []
+    for convert in (lambda frame: ds.dataset(to_arrow(frame)), lambda frame: frame):
+        model = orbm.OrdinalMF(**settings)
+        model.fit(convert(RATINGS), validation=convert(validation))
+        answers = orbm.CumulativeRBM(**settings).fit(convert(ANSWERS.drop(columns="word")))
+        fitted.append((model.history_["validation"].tolist(), answers.transform(ANSWERS[["a", "b", "c"]])))
+    assert fitted[0][0] == fitted[1][0]
+    assert np.array_equal(fitted[0][1], fitted[1][1])
 
 
 def test_of_a_dataset_only_what_is_needed_is_read(tmp_path):
@@ -193,10 +178,3 @@ def test_of_a_dataset_only_what_is_needed_is_read(tmp_path):
     assert read_ratings(data).n_ratings == len(RATINGS) // 2
     lazy = pl.from_pandas(wide).lazy().with_columns(broken=pl.col("note").cast(pl.Int64))
     assert read_ratings(lazy).n_ratings == len(RATINGS)
-
-
-def test_batches_that_are_none():
-    with pytest.raises(orbm.DataError, match="There are no batches; an iterator can be used once"):
-        orbm.OrdinalMF().fit(iter([]))
-    with pytest.raises(orbm.DataError, match=r"A batch must be a DataFrame .* not int; convert it first"):
-        orbm.OrdinalMF().fit(iter([1]))

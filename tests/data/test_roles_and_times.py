@@ -58,7 +58,6 @@ def test_two_columns_for_one_role_are_refused():
     table = TABLE.rename(columns={"user": "customer_id"}).assign(user_id=[7, 8, 7])
     with pytest.raises(DataError, match=r"'customer_id' and 'user_id' could both be the user .*'user'"):
         read_ratings(table)
-    assert read_ratings(table, columns=("user_id", "item", "rating")).users.labels.tolist() == [7, 8]
 
 
 def test_features_with_usual_names():
@@ -68,7 +67,9 @@ def test_features_with_usual_names():
     assert (ours.table.toarray() == theirs.table.toarray()).all()
     assert theirs.coding.names == ["price"]
     assert encode_features(ours.coding, named, "item").ids.labels.tolist() == [1, 2, 3]
-    with pytest.raises(DataError, match=r"'movieId' and 'asin' .*could both hold the items"):
+    with pytest.raises(
+        DataError, match=r"several columns that could hold the items, in \['movieId', 'asin'\]"
+    ):
         read_features(named.assign(asin=1), "item")
 
 

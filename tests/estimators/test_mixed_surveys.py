@@ -9,7 +9,7 @@ from small_surveys import assert_same_model
 from test_bad_input import assert_says, refusal
 
 import ordinalrbm as orbm
-from ordinalrbm.data import questionnaire, tables
+from ordinalrbm.data import tables
 from ordinalrbm.data.questionnaire import NumberScale, read_questionnaire
 from ordinalrbm.data.scales import Scale
 
@@ -63,14 +63,13 @@ def test_each_column_is_read_and_encoded_once(table, monkeypatch):
         monkeypatch.setattr(module, name, counted)
 
     counting(tables, "read_column", lambda values, name: name)
-    counting(questionnaire, "read_feature", lambda column: column.name)
-    counting(Scale, "levels", lambda scale, column, *rest: column.name)
+    counting(Scale, "encode", lambda scale, values, name, *rest: name)
     counting(NumberScale, "standardise", lambda scale, values, name: name)
     _, known = read_questionnaire(table, **KINDS)
     for _ in range(2):  # while it is learnt, and in a later table
         assert set(calls.values()) == {1}
         assert {name for what, name in calls if what == "read_column"} == set(COLUMNS)
-        assert {name for what, name in calls if what == "levels"} == {"trust", "party", "mood"}
+        assert {name for what, name in calls if what == "encode"} == {"trust", "party", "mood"}
         calls.clear()
         known.encode(tables.as_table(table))
 
@@ -265,12 +264,6 @@ def test_too_many_categories(table):
 def test_one_group_only(table):
     text = fit_with(table.assign(land="at"), **KINDS)
     assert_says(text, "'land'", "only one value", "leave it out of background")
-
-
-def test_a_question_that_is_constant_within_every_group(table):
-    told = table.assign(tongue=table["land"].map({"at": 1.0, "ch": 2.0, "de": 1.0}))
-    text = fit_with(told, **KINDS)
-    assert_says(text, "'tongue'", "within every group of 'land'", "leave")
 
 
 def test_a_new_category_and_a_far_number(model, table):

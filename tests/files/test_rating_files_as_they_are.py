@@ -80,18 +80,13 @@ def test_parts_of_parquet_files_may_be_named(tmp_path: Path) -> None:
 # ---- repeats ----------------------------------------------------------------------------------
 
 
-def slow_repeats(ratings: pd.DataFrame, times: np.ndarray | None, labels: list[float]):
-    """By loops: of each pair its rows, the latest of them, and the label nearest to the mean."""
-    rows: dict[tuple, list[int]] = {}
-    for row, (user, item) in enumerate(zip(ratings["user"], ratings["item"], strict=True)):
-        rows.setdefault((user, item), []).append(row)
-    last, mean = {}, {}
-    for some in rows.values():
-        latest = max(some, key=lambda row: (0 if times is None else times[row], row))
-        middle = sum(ratings["rating"][row] for row in some) / len(some)
-        last[latest] = ratings["rating"][latest]
-        mean[latest] = min(labels, key=lambda label: (abs(label - middle), -label))
-    return last, mean
+def slow_repeats(ratings: pd.DataFrame, times: np.ndarray | None) -> dict[int, float]:
+    """The rating that counts by the row that stays, of each pair the latest, one pair after the other."""
+    last = {}
+    for _, rows in ratings.groupby(["user", "item"]):
+        order = rows.index if times is None else sorted(rows.index, key=lambda row: (times[row], row))
+        last[order[-1]] = ratings["rating"][order[-1]]
+    return last
 
 
 @pytest.mark.parametrize("has_times", [True, False])
@@ -105,11 +100,9 @@ def test_repeats_against_loops(has_times: bool) -> None:
         }
     )
     times = rng.integers(0, 9, 60) if has_times else None
-    labels = [0.5, 1.0, 1.5, 2.0, 4.0, 5.0]
-    last, mean = slow_repeats(ratings, times, labels)
+    last = slow_repeats(ratings, times)
     found = one_of_each(ratings, times)["rating"]
     assert found.to_dict() == dict(sorted(last.items())) and found.index.is_monotonic_increasing
-    assert one_of_each(ratings, times, np.array(labels))["rating"].to_dict() == mean
 
 
 # ---- ratings or a survey ------------------------------------------------------------------------
@@ -172,6 +165,14 @@ def test_labels_of_codes_are_what_a_table_tells(tmp_path: Path) -> None:
     table = read_side_table(tmp_path / "p.sav", "user", pd.Series([1, 2, 3]))
     assert table["user"].tolist() == [1, 2, 3]
     assert table["sex"].tolist() == ["f", "m", "f"] and table["age"].tolist() == [20, 30, 40]
+
+
+def test_cells_with_bars_are_lists_of_categories(tmp_path: Path) -> None:
+    file = written(tmp_path, "user,likes,town\na|1,tea|rum,x\nb,,y\nc,tea,\n")
+    table = read_side_table(file, "user", pd.Series(["a|1"]))
+    assert table["user"].tolist() == ["a|1", "b", "c"]
+    assert table["likes"].dropna().tolist() == [["tea", "rum"], ["tea"]]
+    assert table["town"].dropna().tolist() == ["x", "y"]
 
 
 def test_a_table_with_two_columns_of_ids_is_refused(tmp_path: Path) -> None:

@@ -83,7 +83,6 @@ F = pd.DataFrame({"a": [1, 2, 3], "b": [1, 1, 2]})
 # In the last column nobody says 4 until the end.
 BATTERY = pd.DataFrame({q: np.resize([1, 2, 3, 4], 204) for q in "abcd"})
 BATTERY.loc[:199, "d"] = np.resize([1, 2, 3], 200)
-BLOCKS = sp.csr_array(np.array([[1, 0], [2, 1]])).tobsr((2, 2))
 STORED_ZERO = sp.coo_array(([0.0, 1, 2], ([0, 0, 1], [0, 1, 1])), shape=(2, 2))
 OWN = {1: [1, 2, 3], 2: [1, 2]}
 
@@ -116,7 +115,6 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     ),
     "an array for a model of a frame": lambda: fit(F).transform(F.to_numpy()),
     "more than 100 levels": lambda: column(np.arange(101)),
-    "zeros that fill blocks or diagonals of a sparse matrix": lambda: fit(BLOCKS),
     "text without an order": lambda: column(["lo", "hi"]),
     "categories without an order": lambda: column(pd.Categorical(["lo", "hi"])),
     "a level without any answer in one question of a battery (three or more columns with the same "

@@ -34,7 +34,7 @@ Model = StrEnum("Model", {name: name for name in RATING_MODELS})  # type: ignore
 Rule = StrEnum("Rule", "MEDIAN MODE MEAN")  # which level to name of a distribution
 Rotation = StrEnum("Rotation", "VARIMAX QUARTIMAX OBLIMIN PROMAX BIFACTOR NONE")
 Protocol = StrEnum("Protocol", "CHRONOLOGICAL RANDOM")  # which ratings are hidden
-Duplicates = StrEnum("Duplicates", "ERROR LAST MEAN")  # which of several ratings of an item counts
+Duplicates = StrEnum("Duplicates", "ERROR LAST")  # which of several ratings of an item counts
 
 
 def option(metavar: str, text: str, *names: str, **more: Any) -> Any:

@@ -8,10 +8,9 @@ range where that is not mostly empty, all else is looked at once per distinct va
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
@@ -20,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from ordinalrbm.data.frames import plain_series
-from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
+from ordinalrbm.errors import DataError, DataTypeError
 from ordinalrbm.runtime.blocks import BLOCK, blocks, each_block
 from ordinalrbm.storage.reader import Stored
 
@@ -109,7 +108,8 @@ def read_column(values: Any, name: Name) -> Column:
         return Column(name, kind, codes=np.asarray(array.codes), distinct=distinct)
     if isinstance(dtype, pd.api.extensions.ExtensionDtype):
         if pd.api.types.is_string_dtype(dtype):
-            return _coded_text(name, *factorise(array, location(name)), (str,))
+            codes, distinct = pd.factorize(array)
+            return _coded_text(name, codes, np.asarray(distinct), (str,))
         array = _from_extension(array, dtype)
     if array.dtype.kind in "OU":
         return _read_objects(array.astype(object, copy=False), name)
@@ -140,10 +140,7 @@ def _read_objects(array: np.ndarray, name: Name) -> Column:
     """Python's own values, by their distinct ones; where all are missing, they are numbers."""
     try:
         codes, distinct = pd.factorize(array)
-    except (TypeError, InvalidOperation):  # lists and the like, which cannot be hashed
-        signals = [isinstance(value, Decimal) and value.is_snan() for value in array]
-        if any(signals):  # a NaN that nothing can be compared with
-            return Column(name, "other", array, types=(Decimal,), wrong=signals.index(True))
+    except TypeError:  # lists and the like, which cannot be hashed
         codes, distinct = np.empty(0), array[~np.asarray(pd.isna(array))]
     types = tuple(dict.fromkeys(map(type, distinct)))
     for kind in types:
@@ -175,12 +172,9 @@ def _read_objects(array: np.ndarray, name: Name) -> Column:
     return Column(name, "number" if is_number or not len(distinct) else "boolean", plain, types=types)
 
 
-def location(column: Name, row: int | None = None, rows: np.ndarray | None = None) -> str:
+def location(column: Name, row: int | None = None) -> str:
     """Where something is, to begin an error message with."""
-    if row is None:
-        return f"Column {column!r}"
-    number = row if rows is None else int(rows[row])
-    return f"Column {column!r}, row {number} (counted from 0)"
+    return f"Column {column!r}" if row is None else f"Column {column!r}, row {row} (counted from 0)"
 
 
 def plain_categories(categories: Any) -> tuple[Any, ...]:
@@ -207,14 +201,11 @@ def as_column(values: Any, what: str) -> Any:
 
 
 def unmasked(values: Any) -> Any:
-    """A masked array as a plain one with None for what is masked; NumPy would show what it hides."""
+    """A masked array with None for what is masked; NumPy would show what it hides."""
     if not isinstance(values, np.ma.MaskedArray):
         return values
-    mask = np.ma.getmaskarray(values)
-    if not mask.any():
-        return values.data
     plain = values.data.astype(object)
-    plain[mask] = None
+    plain[np.ma.getmaskarray(values)] = None
     return plain
 
 
@@ -227,33 +218,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + "..."
 
 
-def warn_of_padding(matrix: Any, n_left: int, taken_as: str) -> None:
-    """Warn of zeros that a sparse matrix stores and that are not read.
-
-    Blocks and diagonals are filled up with zeros, so that there a zero says nothing.
-    """
-    n = matrix.nnz - n_left
-    if n > 0:
-        warnings.warn(
-            f"{n:,} zeros that the sparse format {matrix.format!r} stores are taken as {taken_as}, "
-            "because it fills its blocks or diagonals with zeros; where they are meant, give "
-            "another format, for example built with scipy.sparse.coo_array.",
-            stacklevel=user_stacklevel(),
-        )
-
-
 # ---- distinct values --------------------------------------------------------------------------
-
-
-def factorise(values: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
-    """Codes, -1 where missing, and the distinct values in the order of first appearance."""
-    try:
-        codes, distinct = pd.factorize(values)
-    except TypeError as error:  # lists and the like, which cannot be hashed
-        raise DataTypeError(
-            f"{what} hold values that are neither numbers nor text ({error}); convert them."
-        ) from error
-    return codes, np.asarray(distinct)
 
 
 def _factorise_numbers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

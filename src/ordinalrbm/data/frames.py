@@ -1,11 +1,11 @@
 """The one door for data frames (pandas, polars, Arrow, DuckDB, ...): results have the type of the input.
 
-Any frame that narwhals knows is accepted, and datasets and batches of Arrow; what is lazy is collected first.
+Any frame that narwhals knows is accepted, and datasets of Arrow; what is lazy is collected first.
 Behind the door a column is a NumPy array or an array of pandas.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,7 +120,8 @@ def as_frame(data: Any, choose: Callable[[list[str]], list[str]] = list) -> Fram
         return Frame(data, list(data.columns), len(data))
     if isinstance(data, _NO_FRAMES):
         return None
-    data = gathered(data, choose)
+    if isinstance(data, ds.Dataset):
+        data = data.to_table(columns=choose(data.schema.names))
     try:
         found = nw.from_native(data, pass_through=True)
     except nw.exceptions.DuplicateError as error:
@@ -132,21 +133,6 @@ def as_frame(data: Any, choose: Callable[[list[str]], list[str]] = list) -> Fram
         schema = nw.Schema({name: schema[name] for name in choose(schema.names())})
         found = found.select(schema.names()).collect()
     return Frame(found.to_native(), schema.names(), len(found), schema)
-
-
-def gathered(data: Any, choose: Callable[[list[str]], list[str]] = list) -> Any:
-    """A dataset, or batches one after the other, as a table; anything else as it is."""
-    if isinstance(data, ds.Dataset):
-        return data.to_table(columns=choose(data.schema.names))
-    if not isinstance(data, Iterator | pa.RecordBatchReader):
-        return data
-    tables = []
-    for batch in data:
-        frame = frame_of(pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch, "A batch")
-        tables.append(nw.from_native(frame.native, eager_only=True).select(choose(frame.names)).to_arrow())
-    if not tables:
-        raise DataError("There are no batches; an iterator can be used once, so give a new one.")
-    return pa.concat_tables(tables, promote_options="permissive")
 
 
 def frame_of(data: Any, what: str) -> Frame:

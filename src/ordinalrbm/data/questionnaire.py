@@ -7,7 +7,7 @@ makes tables of predictions.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -16,19 +16,13 @@ from scipy.special import ndtri
 
 from ordinalrbm.data.columns import Column, Name, location
 from ordinalrbm.data.features import (
-    FEWEST,
-    CodedColumn,
+    LARGEST,
+    SMALLEST,
     Coding,
-    NumberColumn,
-    Read,
-    Texts,
     learn_column,
-    plain_fields,
-    read_feature,
+    mean_and_deviation,
+    numbers_of,
     standardised,
-    stored_number,
-    stored_numbers,
-    stored_tuple,
 )
 from ordinalrbm.data.frames import TableLike
 from ordinalrbm.data.observations import Observations, level_type
@@ -105,7 +99,7 @@ class Questionnaire:
         covariates = None
         if self.background is not None:
             others = [table.read(j) for j, kind in enumerate(self.kinds) if kind == "background"]
-            covariates = self.background.encode({column.name: read_feature(column) for column in others})
+            covariates = self.background.encode({column.name: column for column in others})
         return self._answers(table, numbers, covariates, known)
 
     def _answers(
@@ -210,8 +204,8 @@ class Questionnaire:
 
     @classmethod
     def _from_kinds(cls, stored: Stored, scales: Sequence[Scale | None]) -> Questionnaire:
-        kinds = stored_tuple(stored, "kinds", lambda kind: kind in (*_CODES, "background"))
-        stored_scales = stored_tuple(stored, "numbers", lambda one: isinstance(one, dict))
+        kinds = stored.members("kinds", lambda kind: kind in (*_CODES, "background"))
+        stored_scales = stored.members("numbers", lambda one: isinstance(one, dict))
         numbers = [NumberScale.from_stored(Stored({}, one)) for one in stored_scales]
         background = None
         if stored.entry("background", dict, None) is not None:
@@ -250,14 +244,12 @@ def read_questionnaire(
     own_scales = _scales(table.names, columns, kinds, scales)
     numbers = {j: _numbers(columns[j]) for j, kind in enumerate(kinds) if kind == "numeric"}
     others = [columns[j] for j, kind in enumerate(kinds) if kind == "background"]
-    groups = {column.name: read_feature(column) for column in others}
+    groups = {column.name: column for column in others}
     number_scales = {j: learn_number_scale(values, table.name(j)) for j, values in numbers.items()}
     codes = frozenset(table.name(j) for j in _positions(table, nominal, "nominal"))
     coded, covariates = learn_background(groups, codes) if groups else (None, None)
     found = Questionnaire(kinds, own_scales, number_scales, coded)
     observations = found._answers(table, numbers, covariates, [()] * len(kinds))
-    if groups:
-        _refuse_without_difference([table.name(j) for j in found.questions], observations, groups, codes)
     return Encoded(observations, [s for s in own_scales if s is not None], table.names), found
 
 
@@ -347,59 +339,7 @@ def _categories(column: Column) -> list[Label]:
 
 
 def _numbers(column: Column) -> np.ndarray:
-    if column.is_coded and not any(isinstance(label, str) for label in column.distinct):
-        values = np.array([*column.distinct, np.nan], dtype=np.float64)[column.codes]
-        column = Column(column.name, "number", values)  # a categorical of numbers
-    read = read_feature(column)
-    if isinstance(read, Column):
-        return read.values
-    row = int((read.code >= 0).argmax())
-    shown = read.text[read.cell == read.code[row]][0] if read.text.size else ""
-    raise DataError(
-        f"{location(column.name, row)}: {shown!r:.80} is text, but the column is in numeric; convert it, "
-        "for example with pandas.to_numeric, or put it in nominal."
-    )
-
-
-def _refuse_without_difference(
-    names: Sequence[Name], answers: Answers, background: Mapping[Name, Read], codes: Collection[Name]
-) -> None:
-    """Refuse a question that has one answer only within every group of the background."""
-    values = answers.to_dense().astype(np.float64)
-    values[values < 0] = np.nan
-    values[:, np.flatnonzero(answers.kind == NUMERIC)] = answers.numbers
-    for name, column in background.items():
-        group = _groups(column, codes=name in codes)
-        question = None if group is None else _constant_within(values, group)
-        if question is not None:
-            raise DataError(
-                f"{location(names[question])} has one answer only within every group of {name!r}, so "
-                f"that nothing is left to learn of it; leave it or {name!r} out."
-            )
-
-
-def _groups(column: Read, *, codes: bool) -> np.ndarray | None:
-    if isinstance(column, Texts):
-        return column.code
-    if not (codes or column.kind == "boolean"):
-        return None
-    _, found = np.unique(column.values, return_inverse=True)
-    return np.where(column.missing, -1, found)
-
-
-def _constant_within(values: np.ndarray, group: np.ndarray) -> int | None:
-    """The first question with one answer in each group, where these differ between groups."""
-    n_groups = int(group.max(initial=-1)) + 1
-    for question, own in enumerate(values.T):
-        there = (group >= 0) & ~np.isnan(own)
-        low, high = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
-        np.minimum.at(low, group[there], own[there])
-        np.maximum.at(high, group[there], own[there])
-        answered = np.isfinite(low)
-        several = there.sum() >= 2 * answered.sum()
-        if several and (low == high)[answered].all() and np.unique(low[answered]).size > 1:
-            return question
-    return None
+    return numbers_of(column, "but the column is in numeric, not in nominal")
 
 
 # ---- answers of several kinds ---------------------------------------------------------------------
@@ -455,45 +395,34 @@ class Background:
 
     columns: tuple[Name, ...]
     coding: Coding
-    has_missing: tuple[bool, ...]  # whether a column also has an indicator of missing values
     means: tuple[float, ...]
 
     @property
     def names(self) -> list[str]:
-        found = []
-        for column, missing in zip(self.coding.columns, self.has_missing, strict=True):
-            found += column.feature_names
-            found += [f"{column.name} is missing"] if missing else []
-        return found
+        return self.coding.names
 
-    def encode(self, columns: Mapping[Name, Read]) -> np.ndarray:
-        parts = zip(self.columns, self.coding.columns, self.has_missing, strict=True)
-        features = [_features(coded, missing, columns[name]) for name, coded, missing in parts]
-        return np.hstack(features) - np.array(self.means, dtype=np.float32)
+    def encode(self, columns: Mapping[Name, Column]) -> np.ndarray:
+        features = self.coding.encode([columns[name] for name in self.columns]).toarray()
+        return features - np.array(self.means, dtype=np.float32)
 
     def to_json(self) -> dict[str, Any]:
-        return plain_fields(self) | {"coding": self.coding.to_json()}
+        return {"columns": self.columns, "coding": self.coding.to_json(), "means": self.means}
 
     @classmethod
     def from_stored(cls, stored: Stored) -> Background:
-        found = cls(
-            stored_tuple(stored, "columns", lambda name: type(name) in (str, int)),
-            Coding.from_json(stored.entry("coding", list)),
-            stored_tuple(stored, "has_missing", lambda missing: type(missing) is bool),
-            stored_numbers(stored, "means", -1.0, 1.0),
-        )
-        n = len(found.coding.columns)
-        if not len(found.columns) == len(found.has_missing) == n or len(found.means) != len(found.names):
+        columns = stored.members("columns", lambda name: type(name) in (str, int))
+        coding = Coding.from_json(stored.entry("coding", list))
+        means = stored.numbers("means", -1.0, 1.0)
+        if len(columns) != len(coding.columns) or len(means) != len(coding.names):
             raise DataError("its header has a background of columns that do not fit their coding")
-        return found
+        return cls(columns, coding, means)
 
 
 def learn_background(
-    columns: Mapping[Name, Read], codes: Collection[Name] = ()
+    columns: Mapping[Name, Column], codes: Collection[Name] = ()
 ) -> tuple[Background, np.ndarray]:
     """How columns become numbers, learnt from them, and these numbers; ``codes`` are of categories."""
-    coded: list[CodedColumn] = []
-    has_missing = []
+    coded = []
     for name, column in columns.items():
         learnt = learn_column(column, codes=name in codes)
         if isinstance(learnt, str):
@@ -502,18 +431,10 @@ def learn_background(
                 "compare; leave it out of background."
             )
         coded.append(learnt)
-        has_missing.append(not isinstance(learnt, NumberColumn) and int(column.missing.sum()) >= FEWEST)
-    features = np.hstack(list(map(_features, coded, has_missing, columns.values())))
+    coding = Coding(tuple(coded))
+    features = coding.encode(list(columns.values())).toarray()
     means = features.mean(axis=0, dtype=np.float64)
-    background = Background(tuple(columns), Coding(tuple(coded)), tuple(has_missing), tuple(means.tolist()))
-    return background, features - means.astype(np.float32)
-
-
-def _features(coded: CodedColumn, has_missing: bool, column: Read) -> np.ndarray:
-    features = coded.encode(column).toarray().astype(np.float32)
-    if not has_missing:
-        return features
-    return np.hstack([features, column.missing[:, None].astype(np.float32)])
+    return Background(tuple(columns), coding, tuple(means.tolist())), features - means.astype(np.float32)
 
 
 # ---- numbers on the scale that a model has of them, and back -------------------------------------
@@ -522,7 +443,6 @@ def _features(coded: CodedColumn, has_missing: bool, column: Read) -> np.ndarray
 # Beyond this a number is not normal around anything.
 _SKEWED = 1.0
 _MOST_KNOTS = 100
-_LARGEST, _SMALLEST = 1e300, 1e-300
 # Nodes and weights for means over a normal distribution.
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 _SHARES = _WEIGHTS / _WEIGHTS.sum()
@@ -560,16 +480,16 @@ class NumberScale:
         return first, np.sqrt(np.maximum((points - first[:, None]) ** 2 @ _SHARES, 0.0))
 
     def to_json(self) -> dict[str, Any]:
-        return plain_fields(self)
+        return asdict(self)
 
     @classmethod
     def from_stored(cls, stored: Stored) -> NumberScale:
-        values, scores = (stored_numbers(stored, name, -_LARGEST, _LARGEST) for name in ("values", "scores"))
+        values, scores = (stored.numbers(name, -LARGEST, LARGEST) for name in ("values", "scores"))
         is_ascending = all(np.all(np.diff(part) > 0) for part in (values, scores))
         if len(values) != len(scores) or len(values) == 1 or len(values) > _MOST_KNOTS or not is_ascending:
             raise DataError(f"its header has {values!r:.80} and {scores!r:.80} as the scale of a number")
-        mean = stored_number(stored, "mean", -_LARGEST, _LARGEST)
-        return cls(mean, stored_number(stored, "deviation", _SMALLEST, _LARGEST), values, scores)
+        mean = stored.number("mean", -LARGEST, LARGEST)
+        return cls(mean, stored.number("deviation", SMALLEST, LARGEST), values, scores)
 
 
 def learn_number_scale(values: np.ndarray, name: Name) -> NumberScale:
@@ -581,12 +501,7 @@ def learn_number_scale(values: np.ndarray, name: Name) -> NumberScale:
             f"{location(name)} has only the value {known[0]:g}, from which nothing can be learnt as a "
             "number; leave it out."
         )
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, deviation = float(known.mean()), float(known.std())
-    if not (_SMALLEST < deviation < _LARGEST and abs(mean) < _LARGEST):
-        raise DataError(
-            f"{location(name)} has numbers too large or too close to be told apart; give it in other units."
-        )
+    mean, deviation = mean_and_deviation(known, name)
     found = NumberScale(mean, deviation)
     if not abs(float(np.mean(((known - mean) / deviation) ** 3))) > _SKEWED:  # their skewness
         return found

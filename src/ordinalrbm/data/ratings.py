@@ -320,7 +320,6 @@ def read_ratings(
     *,
     scale: Any = None,
     item_scales: Mapping[Any, Any] | None = None,
-    columns: Sequence[str] | None = None,
     among: Alone | Group = ALONE,
     sample_weight: Any = None,
 ) -> Ratings:
@@ -330,7 +329,9 @@ def read_ratings(
     ----------
     data : frame, tuple of three arrays, or scipy.sparse matrix or array
         One row per rating with user, item and rating, and perhaps timestamp (numbers, dates or
-        dates in text), which tells what is recent; other columns are left alone. Of a sparse
+        dates in text), which tells what is recent; other columns are left alone. Other usual names,
+        such as customer_id, movieId and stars, are known, too (`ordinalrbm.data.triples` has all of
+        them); capitals, blanks, hyphens and underscores make no difference. Of a sparse
         matrix the stored entries are the ratings, rows are users and columns are items, and their
         positions are the ids; **a stored zero is a rating only where 0 is on the given scale.**
     scale : labels from lowest to highest, optional
@@ -338,11 +339,6 @@ def read_ratings(
         categories of an ordered categorical; text has no order of its own and needs one of both.
     item_scales : dict of item to labels, optional
         Items with a scale of their own; the others have `scale`.
-    columns : three names, optional
-        Names of the columns of a DataFrame that are user, item and rating. By default those whose
-        names say so: user, item and rating, or else other usual names, such as customer_id,
-        movieId and stars (`ordinalrbm.data.triples` has all of them). Capitals, blanks, hyphens and
-        underscores make no difference.
     among : Group, optional
         Processes that all call this, each with some of the ratings, perhaps none.
     sample_weight : array with a number per rating, or name of a column, optional
@@ -369,7 +365,7 @@ def read_ratings(
     >>> read_ratings(frame, scale=[1, 2, 3, 4, 5]).scales.n_levels
     5
     """
-    table = _own_table(data, columns, among, sample_weight)
+    table = _own_table(data, among, sample_weight)
     known, cells = _read_cells(table, scale, item_scales, among)
     if isinstance(among, Group):
         times = times_of(table.time, among=among, n=len(table))
@@ -419,12 +415,10 @@ def _weighted(known: Ratings, weight: np.ndarray) -> Ratings:
     return Ratings.of(known, observations, times)
 
 
-def _own_table(
-    data: Any, columns: Sequence[str] | None, among: Alone | Group, sample_weight: Any = None
-) -> Triples:
+def _own_table(data: Any, among: Alone | Group, sample_weight: Any = None) -> Triples:
     """What this process brings; rows are counted through the tables of all."""
     with among.raise_on_all_ranks():
-        table = as_triples(data, columns, sample_weight)
+        table = as_triples(data, sample_weight)
         if table.is_sparse and among.size > 1:
             raise DataTypeError(
                 "Part of the ratings must be a DataFrame or a tuple of three arrays (user, item, "
@@ -479,9 +473,7 @@ def no_rating() -> DataError:
     return DataError("There is no rating in the data; give at least one.")
 
 
-def encode(
-    known: Catalogue, data: Any, *, columns: Sequence[str] | None = None, among: Alone | Group = ALONE
-) -> Cells:
+def encode(known: Catalogue, data: Any, *, among: Alone | Group = ALONE) -> Cells:
     """Read further ratings (validation, test), perhaps none, on known ids and scales.
 
     They stay in the order of the data. Unknown users and items have position -1; the level of an
@@ -495,7 +487,7 @@ def encode(
     >>> more.row.tolist(), more.column.tolist(), more.level.tolist()
     ([1, -1], [0, 1], [1, 0])
     """
-    table = _own_table(data, columns, among)
+    table = _own_table(data, among)
     with among.raise_on_all_ranks():
         cells, _, _ = _encode_with_new(known, table)
     cells.row[cells.row >= known.n_users] = -1
@@ -526,7 +518,8 @@ def encode_with_new_users(known: Ratings, data: Any) -> tuple[Cells, Ids, np.nda
     table = as_triples(data)
     cells, new_users, _ = _encode_with_new(known, table)
     column = np.where(cells.column < known.n_items, cells.column, -1)
-    return cells._replace(column=column), new_users, _times_of_new(known, table)
+    time = times_of_cells(known, table)
+    return cells._replace(column=column), new_users, np.full(len(table), NOW) if time is None else time
 
 
 # ---- values and scales ------------------------------------------------------------------------
@@ -704,31 +697,26 @@ def repeated_cell(user: np.ndarray, item: np.ndarray) -> tuple[int, int] | None:
 
 
 def _refuse_repeated(known: Catalogue, cells: Cells, table: Triples | None = None) -> None:
-    """Refuse two ratings of one cell; the table is that of the cells where it is here."""
+    """Refuse two ratings of one cell; the rows of the table, if it is here, are those of the cells.
+
+    They are not once zeros of a sparse matrix are left out.
+    """
     user, item, level = cells
     twice = repeated_cell(user, item)
     if twice is None:
         return
     first, second = twice
-    if table is None:
-        ratings = known.decode(level[[first, second]], item[[first, second]])
+    if table is not None and len(table) == user.size:
         raise DataError(
-            f"User {shown(known.users.labels[user[first]])} has rated item "
-            f"{shown(known.items.labels[item[first]])} more than once, with {shown(ratings[0])} and "
-            f"with {shown(ratings[1])}; keep one of them with drop_duplicates(), or average them."
+            f"{table.location(second)}: this user has rated this item before, in row "
+            f"{table.first_row + first} with {shown(table.rating.value(first))}; keep one of them with "
+            "drop_duplicates(), or average them."
         )
-    if table.is_sparse:
-        # With zeros left out, rows are not those of the table; but then positions are ids.
-        if len(user) == len(table):
-            user, item = table.user.values, table.item.values
-        raise DataError(
-            f"User {user[second]} has rated item {item[second]} more than once; store one entry "
-            "per user and item, or average them."
-        )
+    ratings = known.decode(level[[first, second]], item[[first, second]])
     raise DataError(
-        f"{table.location(second)}: this user has rated this item before, in row "
-        f"{table.first_row + first} with {shown(table.rating.value(first))}; keep one of them with "
-        "drop_duplicates(), or average them."
+        f"User {shown(known.users.labels[user[first]])} has rated item "
+        f"{shown(known.items.labels[item[first]])} more than once, with {shown(ratings[0])} and "
+        f"with {shown(ratings[1])}; keep one of them with drop_duplicates(), or average them."
     )
 
 
@@ -894,13 +882,6 @@ def refuse_without_scale(cells: Cells, n_levels: int, data: Any) -> None:
     if is_other.any():
         item = as_triples(data).item.value(int(is_other.argmax()))
         raise DataError(f"The item {shown(item)} is new, and nothing is learnt of its scale; leave it out.")
-
-
-def _times_of_new(known: Ratings, table: Triples) -> np.ndarray:
-    """When new ratings were given; without times, or with others than the known have, now."""
-    clock = None if known.times is None else known.times.clock
-    found = None if table.time is None else times_of(table.time, clock)
-    return np.full(len(table), NOW) if found is None else found.value
 
 
 def _differs(

@@ -53,8 +53,7 @@ def times_of(
         known = known & ~series.astype(str).isin(_MISSING).to_numpy()
     own, time = _read(series if known.all() else series[known])
     all_own = set(among.all_gather_object(own)) - {"none"}
-    # Whole numbers of both types have no order in common but that of doubles.
-    of_numbers: Clock = "fraction" if "fraction" in all_own or len(all_own) > 1 else "whole"
+    of_numbers: Clock = "fraction" if "fraction" in all_own else "whole"
     clock = clock or ("dates" if "dates" in all_own else of_numbers)
     if not all_own or any(each is None or (each == "dates") != (clock == "dates") for each in all_own):
         return None
@@ -70,7 +69,7 @@ def times_of(
     return Times(found, clock)
 
 
-def _read(times: pd.Series) -> tuple[Clock | Literal["none", "unsigned"] | None, np.ndarray]:
+def _read(times: pd.Series) -> tuple[Clock | Literal["none"] | None, np.ndarray]:
     """What times were given as, or that there are none, and numbers; None if these make no sense."""
     if not times.size:
         return "none", np.zeros(0)
@@ -81,8 +80,6 @@ def _read(times: pd.Series) -> tuple[Clock | Literal["none", "unsigned"] | None,
     numbers = _numbers(read)
     if pd.api.types.is_datetime64_any_dtype(read.dtype):
         return "dates", numbers
-    if numbers.dtype == np.uint64:
-        return "unsigned", numbers
     return "whole" if _are_whole(numbers) else "fraction", numbers
 
 
@@ -131,8 +128,6 @@ def _are_whole(time: np.ndarray) -> bool:
 
 
 def _whole(time: np.ndarray) -> np.ndarray:
-    if time.dtype == np.uint64:  # some of which are beyond int64
-        return (time ^ np.uint64(2**63)).view(np.int64)
     if time.dtype.kind == "f":
         time = np.clip(np.floor(time), -_LARGEST_WHOLE, _LARGEST_WHOLE)
     return time.astype(np.int64)
@@ -189,7 +184,7 @@ def _numbers(times: pd.Series) -> np.ndarray:
         micro = times.dt.as_unit("us").astype("int64").to_numpy()
         return 1000 * np.clip(micro, -_LARGEST_MICRO, _LARGEST_MICRO)
     if pd.api.types.is_integer_dtype(times.dtype):
-        return times.to_numpy(dtype=np.int64 if times.max() < 2**63 else np.uint64)
+        return times.to_numpy(dtype=np.int64 if times.max() < 2**63 else np.float64)
     return times.to_numpy(dtype=np.float64)
 
 

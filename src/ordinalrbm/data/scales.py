@@ -84,19 +84,15 @@ class Scale:
             return np.asarray(self.labels, dtype=np.float64)
         return np.arange(1, self.n_levels + 1, dtype=np.float64)
 
-    def encode(
-        self, values: Any, column: Name, rows: np.ndarray | None = None, known: Collection[Label] = ()
-    ) -> np.ndarray:
+    def encode(self, values: Any, column: Name, known: Collection[Label] = ()) -> np.ndarray:
         """Levels 0..L-1 of the values, -1 where unanswered (NaN, None, pd.NA, NaT).
 
         Parameters
         ----------
         values : array-like of length n
-            One column: a Series, Categorical, array or list.
+            One column: a Series, Categorical, array or list, or a `Column` that has been read.
         column : str or int
             Name of the column, for error messages.
-        rows : array of int, optional
-            Row numbers of the values, for error messages; 0..n-1 when not given.
         known : labels, optional
             Numbers that are levels of this question's battery: they count as the nearest level on
             the scale, with a warning, instead of being refused.
@@ -105,13 +101,7 @@ class Scale:
         -------
         numpy.ndarray of int16
         """
-        return self.levels(read_column(values, column), rows, known)
-
-    def levels(
-        self, column: Column, rows: np.ndarray | None = None, known: Collection[Label] = ()
-    ) -> np.ndarray:
-        """As `encode`, of a column that has been read."""
-        answers, name = read_answers(column, rows), column.name
+        answers, name = read_answers(read_column(values, column)), column
         levels = self._match(answers)
         unknown = levels == OFF_SCALE
         if known and answers.kind == "number" and unknown.any():
@@ -120,7 +110,7 @@ class Scale:
         if unknown.any():
             first = int(unknown.argmax())
             raise DataError(
-                f"{location(name, first, rows)}: the value {answers.value(first)!r} is not on the "
+                f"{location(name, first)}: the value {answers.value(first)!r} is not on the "
                 f"scale {shorten(self.labels)}; correct it, leave it empty, or give the whole "
                 f"scale with {remedy(name)}."
             )
@@ -283,15 +273,6 @@ def check_labels(labels: Any, where: str) -> Labels:
     return plain
 
 
-def check_finite(values: np.ndarray, column: Name, rows: np.ndarray | None = None) -> None:
-    if values.dtype.kind == "f" and np.isinf(values).any():
-        first = int(np.isinf(values).argmax())
-        raise DataError(
-            f"{location(column, first, rows)}: the value {values[first]} is infinity, which is on no "
-            "scale; correct it or leave it empty (NaN)."
-        )
-
-
 def remedy(column: Name) -> str:
     return f"scales={{{column!r}: [...]}}"
 
@@ -310,16 +291,21 @@ def shorten(labels: Sequence[Any]) -> str:
 # ---- reading a column -------------------------------------------------------------------------
 
 
-def read_answers(column: Column, rows: np.ndarray | None = None) -> Column:
+def read_answers(column: Column) -> Column:
     """A column of answers, whose numbers are finite integers or floats of 64 bits."""
     if column.kind in ("other", "list"):
         wrong = column.values[column.wrong] if len(column) else column.values
-        raise _not_an_answer(wrong, location(column.name, column.wrong, rows))
+        raise _not_an_answer(wrong, location(column.name, column.wrong))
     if column.is_coded:
         return column
     array = column.values
     if array.dtype.kind == "f":
-        check_finite(array, column.name, rows)
+        if np.isinf(array).any():
+            first = int(np.isinf(array).argmax())
+            raise DataError(
+                f"{location(column.name, first)}: the value {array[first]} is infinity, which is on no "
+                "scale; correct it or leave it empty (NaN)."
+            )
         return replace(column, values=_widen(array))
     fits = array.dtype.kind == "b" or array.max(initial=0) <= np.iinfo(np.int64).max
     return replace(column, values=array.astype(np.int64 if fits else np.float64, copy=False))
@@ -451,29 +437,22 @@ def _whole_grid(distinct: list[int]) -> tuple[int, ...]:
 
 
 def _float_grid(distinct: list[float]) -> tuple[float, ...]:
-    """The coarsest grid through all values, those kept exactly; the values when none is near.
-
-    The step must divide the smallest gap, and a grid that is not too sparse divides it into few
-    parts, so trying 1, 2, ... parts finds the greatest common divisor without Euclid's rounding.
-    """
+    """The grid through all values whose step is their smallest gap, those kept exactly; else the values."""
     span = distinct[-1] - distinct[0]
     if len(distinct) <= 2 or not math.isfinite(span):
         return tuple(distinct)
     values = np.array(distinct)
-    smallest_gap = float(np.diff(values).min())
-    most_steps = _most_grid_points(len(distinct)) - 1
-    for parts in range(1, most_steps + 1):
-        if smallest_gap * (most_steps + 0.5) < span * parts:
-            break
-        n_steps = round(span / smallest_gap * parts)
-        step = span / n_steps
-        tolerance = min(_GRID_TOLERANCE * np.abs(values).max(), 1e-3 * step)
-        position = np.round((values - values[0]) / step).astype(int)
-        if (np.abs(values[0] + position * step - values) <= tolerance).all():
-            known = dict(zip(position.tolist(), distinct, strict=True))
-            # Twelve digits, so that a filled-in level reads 0.3 and not 0.30000000000000004.
-            return tuple(known.get(k, float(f"{distinct[0] + k * step:.12g}")) for k in range(n_steps + 1))
-    return tuple(distinct)
+    n_steps = span / float(np.diff(values).min())
+    if n_steps > _most_grid_points(len(distinct)) - 0.5:
+        return tuple(distinct)
+    step = span / round(n_steps)
+    position = np.round((values - values[0]) / step).astype(int)
+    tolerance = min(_GRID_TOLERANCE * np.abs(values).max(), 1e-3 * step)
+    if (np.abs(values[0] + position * step - values) > tolerance).any():
+        return tuple(distinct)
+    known = dict(zip(position.tolist(), distinct, strict=True))
+    # Twelve digits, so that a filled-in level reads 0.3 and not 0.30000000000000004.
+    return tuple(known.get(k, float(f"{distinct[0] + k * step:.12g}")) for k in range(round(n_steps) + 1))
 
 
 # ---- batteries: a level that nobody gave in one question is still on the scale ------------------

@@ -6,7 +6,7 @@ What has been read, `Encoded`, is a table too: its labels are not read again.
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from ordinalrbm.data.columns import Column, read_column, unmasked, warn_of_padding
+from ordinalrbm.data.columns import Column, read_column, unmasked
 from ordinalrbm.data.frames import TableLike, as_frame, below_each_other, frame_of
 from ordinalrbm.data.observations import Observations, level_type
-from ordinalrbm.data.scales import Label, Name, Scale, check_finite, plain_categories, resolve_scales
+from ordinalrbm.data.scales import Label, Name, Scale, plain_categories, resolve_scales
 from ordinalrbm.errors import DataError, DataTypeError
 
 _RESHAPE = (
@@ -30,7 +30,7 @@ _COMPLEX = "Complex data not supported: X holds complex numbers; give real ones.
 IMPUTATION = "Imputation_"
 _NO_NUMBERS: Mapping[int, np.ndarray] = {}
 
-Kind = Literal["frame", "sparse", "array", "encoded"]
+Kind = Literal["frame", "array", "encoded"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +87,7 @@ class Table:
     """What an estimator sees of its input; made by `as_table`."""
 
     kind: Kind
-    source: Any  # a Frame, a CSC matrix, an array or an Encoded
+    source: Any  # a Frame, an array or an Encoded
     names: list[str] | None  # if all are text, as in scikit-learn
     n_rows: int
     n_columns: int
@@ -109,12 +109,7 @@ class Table:
         """Column j, n_rows long, missing where unanswered: a Series, a Categorical or an array."""
         if self.kind == "array":
             return self.source[:, j]
-        if self.kind in ("frame", "encoded"):
-            return self.source.column(j)
-        rows, values = self.stored(j)
-        dense = np.full(self.n_rows, np.nan)
-        dense[rows] = values
-        return dense
+        return self.source.column(j)
 
     def read(self, j: int) -> Column:
         """Column j, read once and kept as long as the table."""
@@ -131,17 +126,7 @@ class Table:
         """(rows,) levels of column j, which an `Encoded` on this scale has already."""
         if self.kind == "encoded" and self.source.scales[j : j + 1] == [scale]:
             return self.source.levels(j)
-        return scale.levels(self.read(j), known=known)
-
-    def columns(self) -> Iterator[Any]:
-        """Every column's values, to infer scales from; of sparse ones only what is stored."""
-        for j in range(self.n_columns):
-            yield self.stored(j)[1] if self.kind == "sparse" else self.read(j)
-
-    def stored(self, j: int) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and values of the stored entries in column j of a sparse table."""
-        part = slice(self.source.indptr[j], self.source.indptr[j + 1])
-        return self.source.indices[part], self.source.data[part]
+        return scale.encode(self.read(j), self.name(j), known)
 
 
 def read_table(X: TableLike, scales: Any = None) -> Encoded:
@@ -149,7 +134,7 @@ def read_table(X: TableLike, scales: Any = None) -> Encoded:
     if isinstance(X, Encoded) and scales is None:
         return X
     table = as_table(X)
-    found = resolve_scales(table.columns(), table.names, scales)
+    found = resolve_scales(map(table.read, range(table.n_columns)), table.names, scales)
     return Encoded(encode(table, found), found, table.names)
 
 
@@ -158,8 +143,7 @@ def as_table(X: TableLike) -> Table:
 
     X is a data frame of any library (:mod:`ordinalrbm.data.frames`), 2-D array, scipy.sparse matrix or array,
     list of lists or Encoded, in which NaN, None, pd.NA and null are unanswered. **In sparse input, the stored
-    entries are the answers, stored zeros too; all other cells are unanswered.** (The block and diagonal
-    formats store padding, so there zeros are unanswered, and a warning counts them.)
+    entries are the answers, stored zeros too; all other cells are unanswered.**
     """
     if isinstance(X, Table):
         return X
@@ -170,10 +154,7 @@ def as_table(X: TableLike) -> Table:
     frame = as_frame(X)
     if frame is not None:
         return Table("frame", frame, _string_names(frame.names), frame.n_rows, len(frame.names))
-    if sp.issparse(X):
-        csc = _canonical_csc(X)
-        return Table("sparse", csc, None, *csc.shape)
-    array = _two_dimensional(X)
+    array = _two_dimensional(_dense(X) if sp.issparse(X) else X)
     return Table("array", array, None, *array.shape)
 
 
@@ -189,8 +170,6 @@ def encode(
     if table.kind == "encoded" and list(scales) == list(table.source.scales):
         return table.source.observations
     n_levels = [scale.n_levels for scale in scales]
-    if table.kind == "sparse":
-        return _encode_sparse(table, scales, n_levels, known)
     # Reading labels is slow, so it is done once: one byte per cell, two with long scales.
     levels = np.empty((table.n_rows, table.n_columns), dtype=level_type(n_levels), order="F")
     for j, scale in enumerate(scales):
@@ -309,34 +288,22 @@ def _two_dimensional(X: TableLike) -> np.ndarray:
     return array
 
 
-def _canonical_csc(X: TableLike) -> Any:
-    """X as CSC with sorted rows; refuses infinite numbers, and cells that are stored twice."""
+def _dense(X: Any) -> np.ndarray:
+    """A sparse matrix as an array, with NaN where nothing is stored."""
     if X.ndim != 2:
         raise DataError(f"Expected 2D input, got input with shape {X.shape}: {_RESHAPE}")
-    if X.dtype.kind == "c":
-        raise DataError(_COMPLEX)
-    csc = X.tocsc()
-    if X.format == "coo" and csc.nnz < X.nnz:  # added up
-        _refuse_stored_twice(X.row, X.col)
-    if not csc.has_canonical_format:
-        _refuse_stored_twice(csc.indices, np.repeat(np.arange(csc.shape[1]), np.diff(csc.indptr)))
-        csc = csc.sorted_indices()
-    if X.format == "bsr":
-        csc.eliminate_zeros()
-    warn_of_padding(X, csc.nnz, "unanswered")
-    for j in range(csc.shape[1]):
-        part = slice(csc.indptr[j], csc.indptr[j + 1])
-        check_finite(csc.data[part], j, csc.indices[part])
-    return csc
-
-
-def _refuse_stored_twice(rows: np.ndarray, columns: np.ndarray) -> None:
-    twice = pd.DataFrame({"row": rows, "column": columns}).duplicated().to_numpy()
+    coo = X.tocoo()
+    if X.format == "bsr":  # which fills up its blocks with zeros
+        coo.eliminate_zeros()
+    twice = pd.DataFrame({"row": coo.row, "column": coo.col}).duplicated().to_numpy()
     if twice.any():
         k = int(twice.argmax())
         raise DataError(
-            f"Row {rows[k]} answers column {columns[k]} more than once; keep one answer per row and column."
+            f"Row {coo.row[k]} answers column {coo.col[k]} more than once; keep one answer of each."
         )
+    array = np.full(X.shape, np.nan, dtype=np.result_type(X.dtype, np.float64))
+    array[coo.row, coo.col] = coo.data
+    return array
 
 
 # ---- encoding ---------------------------------------------------------------------------------
@@ -345,25 +312,6 @@ def _refuse_stored_twice(rows: np.ndarray, columns: np.ndarray) -> None:
 def _check_scales(n_columns: int, scales: Sequence[Scale | None]) -> None:
     if len(scales) != n_columns:
         raise DataError(f"There are {len(scales)} scales for {n_columns} columns; give one scale per column.")
-
-
-def _encode_sparse(
-    table: Table, scales: Sequence[Scale], n_levels: list[int], known: Sequence[Collection[Label]]
-) -> Observations:
-    csc = table.source
-    levels = np.empty(csc.nnz, dtype=np.int16)
-    for j, scale in enumerate(scales):
-        rows, values = table.stored(j)
-        part = slice(csc.indptr[j], csc.indptr[j + 1])
-        levels[part] = scale.encode(values, table.name(j), rows, known[j])
-    by_row = sp.csc_array((levels + 1, csc.indices, csc.indptr), shape=csc.shape).tocsr()
-    by_row.eliminate_zeros()  # a stored NaN is unanswered, too
-    return Observations(
-        by_row.indptr.astype(np.int64),
-        by_row.indices.astype(np.int32, copy=False),
-        (by_row.data - 1).astype(level_type(n_levels)),
-        np.array(n_levels, dtype=np.int32),
-    )
 
 
 # ---- decoding ---------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from ordinalrbm.data.columns import Column, Ids, as_column, number_ids, read_column, shown, warn_of_padding
+from ordinalrbm.data.columns import Column, Ids, as_column, number_ids, read_column, shown
 from ordinalrbm.data.frames import FRAMES, as_frame, plain_series
 from ordinalrbm.data.observations import LARGEST_WEIGHT
 from ordinalrbm.data.scales import shorten
@@ -133,20 +133,20 @@ class Triples:
         return replace(self, weight=weight)
 
 
-def as_triples(data: Any, columns: Sequence[str] | None = None, sample_weight: Any = None) -> Triples:
-    """The three columns of whatever holds ratings, found by their names unless these are given.
+def as_triples(data: Any, sample_weight: Any = None) -> Triples:
+    """The three columns of whatever holds ratings, found by their names.
 
     Weights are an array or the name of a column.
     """
     if isinstance(data, Triples):
         return data
     if sample_weight is not None and not isinstance(sample_weight, str):
-        return as_triples(data, columns).weighted(sample_weight)
+        return as_triples(data).weighted(sample_weight)
     if isinstance(data, Part):
         data = data.table()
 
     def choose(names: list[str]) -> list[str]:
-        found = [candidates(names, role) for role in COLUMNS] if columns is None else [list(columns)]
+        found = [candidates(names, role) for role in COLUMNS]
         used = {sample_weight, *candidates(names, "timestamp"), *chain.from_iterable(found)}
         return [name for name in names if name in used or not all(found)]
 
@@ -166,11 +166,13 @@ def as_triples(data: Any, columns: Sequence[str] | None = None, sample_weight: A
     names = [name for name in frame.names if name != sample_weight]
     times = candidates(names, "timestamp")
     # Users and items, perhaps times, and nothing else: who chose what.
-    is_choices = columns is None and len(names) - len(times) == 2
-    is_choices = is_choices and not candidates(names, "rating")
-    if columns is None:
-        columns = found_columns(names, COLUMNS[:2] if is_choices else COLUMNS)
-    _check_columns(columns, frame.names, 2 if is_choices else 3)
+    is_choices = len(names) - len(times) == 2 and not candidates(names, "rating")
+    columns = found_columns(names, COLUMNS[:2] if is_choices else COLUMNS)
+    for name in columns:
+        if names.count(name) > 1:
+            raise DataError(
+                f"The ratings have more than one column named {name!r}; rename or drop all but one."
+            )
     times = [name for name in times if name not in columns]
     time = None
     with suppress(DataError):  # a column that cannot hold times
@@ -197,24 +199,6 @@ def _no_ratings(n: int) -> Column:
     return read_column(np.ones(n, dtype=np.int8), "rating")
 
 
-def _check_columns(columns: Sequence[str], names: list[Any], n: int) -> None:
-    if isinstance(columns, str) or len(columns) != n:
-        raise DataError(
-            f"columns must name three columns, those of user, item and rating, not {columns!r}; "
-            f"write for example columns={COLUMNS}."
-        )
-    for name in columns:
-        if name not in names:
-            raise DataError(
-                f"The ratings have no column {name!r}, only {shorten(names)}; rename one, or say "
-                "which columns to read with columns=(user, item, rating)."
-            )
-        if names.count(name) > 1:
-            raise DataError(
-                f"The ratings have more than one column named {name!r}; rename or drop all but one."
-            )
-
-
 def _from_arrays(data: tuple[Any, ...]) -> Triples:
     if len(data) not in (2, 3):
         raise DataError(
@@ -237,9 +221,5 @@ def _from_sparse(matrix: Any) -> Triples:
     if matrix.ndim != 2:
         raise DataError(f"The sparse ratings have shape {matrix.shape}; give users x items, two dimensions.")
     coo = matrix.tocoo(copy=False)
-    if matrix.format == "bsr":  # which stores zeros only to fill its blocks
-        coo = coo.copy()
-        coo.eliminate_zeros()
-    warn_of_padding(matrix, coo.nnz, "not rated")
     user, item = read_column(coo.row, "user"), read_column(coo.col, "item")
     return Triples(user, item, read_column(coo.data, "rating"), coo.shape)

@@ -15,7 +15,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data import recency
-from ordinalrbm.data.frames import gathered
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import (
     Catalogue,
@@ -300,9 +299,11 @@ class RatingModel(Serving, Carded, BaseEstimator):
         user_features, item_features : DataFrame (pandas or polars), optional
             What is known of users and items beside their ratings, for models that make use of it
             (:class:`OrdinalMF`): a line for each, with the id in the column user or item. All
-            other columns are features: numbers; text or categories, several of which in one cell
-            are written "Action|Comedy"; ordered categories. Cells may be empty, and ids may be
-            missing. Who has features and no rating is known from then on, and predicted from them.
+            other columns are features: numbers; booleans; text or categories; lists of these, such as
+            those that ``.str.split("|")`` makes of "Action|Comedy". The order of an ordered categorical
+            is left aside: where it matters, give ``.cat.codes``. Cells may be empty, and ids may be
+            missing. Users and items with features but no ratings become known, and are predicted from
+            their features.
         checkpoint : path of a folder, optional
         every : str or int, default="5 min"
         resume : bool, default=True
@@ -343,7 +344,7 @@ class RatingModel(Serving, Carded, BaseEstimator):
         self, data: tuple[Any, Any, Any], features: tuple[Any, Any], checkpoints: Checkpoints
     ) -> ReadRatings:
         """Ratings and features as numbers; whatever is wrong with them is raised here."""
-        ratings, validation, sample_weight = data[0], gathered(data[1]), data[2]
+        ratings, validation, sample_weight = data
         how = {"scale": self.scale, "item_scales": self.item_scales, "sample_weight": sample_weight}
         with initialising_device(self.device):
             known, given, among, weight = read_given(ratings, validation, **how)

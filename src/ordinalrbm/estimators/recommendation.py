@@ -18,7 +18,7 @@ from ordinalrbm.data.observations import Cells, Observations, first_of_each
 from ordinalrbm.data.ratings import Ratings, as_list, encode_with_new_users
 from ordinalrbm.data.recency import NOW, ages
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators.side_features import SideFeatures, lines_or_none, mask_of
+from ordinalrbm.estimators.side_features import SideFeatures, mask_of
 from ordinalrbm.estimators.validation import check_choice, check_whole
 from ordinalrbm.evaluate.ranking import lowest_liked
 from ordinalrbm.matrix import top_n as recommending
@@ -381,7 +381,7 @@ class Serving:
     ) -> recommending.Best:
         """Lists of users who bring ratings, by rows that are inferred from these."""
         table = self._features.tables.rows
-        lines = None if table is None else lines_or_none(table, new.who)
+        lines = None if table is None else rows_or_empty(table, new.who)
         with self._threads(new.who.size):
             models = self._models_with_users(new.observations, lines)
         demand, past = self.demand_.infer_rows(new.observations), Past(new.observations, new.age)

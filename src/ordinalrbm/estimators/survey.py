@@ -93,7 +93,7 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
     background : list of columns, default=None
         Columns that are not questions, such as country, sex and age. They are neither predicted nor
         imputed, but the means of the factors and of the answers are linear in them. They are read
-        by their type: numbers, text (categories) or ordered categories; missing values are a
+        by their type: numbers or categories, whose order counts for nothing; missing values are a
         category of their own. Numbers that are codes of groups are listed in ``nominal`` as well.
     scales : list, dict, ordered ``pandas.CategoricalDtype`` or None, default=None
         Levels from lowest to highest: one list for all columns, or a dict from column to list.

@@ -20,7 +20,7 @@ from ordinalrbm.files.formats import Condition, read
 from ordinalrbm.schema.source import Source, StrPath
 
 TIME, WEIGHT = "timestamp", "weight"
-Duplicates = Literal["error", "last", "mean"]
+Duplicates = Literal["error", "last"]
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ def read_rating_file(
         stars and date; `ordinalrbm.data.triples` has all names that are known.
     scale : labels from lowest to highest, optional
         Needed where ratings are text; ratings that are not on it are refused.
-    duplicates : {"error", "last", "mean"}
-        Several ratings of one item by one user: refused; the latest one, or the last row where
-        there are no times; the label that is nearest to their mean, of two the higher one.
+    duplicates : {"error", "last"}
+        Several ratings of one item by one user: refused; or the latest one, or the last row where
+        there are no times.
 
     where : sequence of (column, operator, value)
         Rows of Parquet files that are read, such as ``[("year", ">=", 2020)]``; others are not looked
@@ -318,31 +318,21 @@ def _without_repeats(source: Source, ratings: pd.DataFrame, layout: Layout) -> p
     if layout.duplicates == "error":
         first, second = repeat
         user, item = (shown(ratings[name].iloc[second]) for name in ("user", "item"))
-        last, mean = (layout.saying("duplicates", how) for how in ("last", "mean"))
         raise DataError(
             f"{source.where}, row {second} (counted from 0): user {user} has rated item "
-            f"{item} before, in row {first}; remove one of them, or choose {last} or {mean}."
+            f"{item} before, in row {first}; remove one of them, average them, or choose "
+            f"{layout.saying('duplicates', 'last')}."
         )
     times = None
     with suppress(DataError):  # those that need times have been told
         times = read_times(ratings[TIME]) if TIME in ratings else None
-    labels = None if layout.duplicates == "last" else _labels(source, ratings["rating"], layout)
-    return one_of_each(ratings, times, labels).reset_index(drop=True)
+    return one_of_each(ratings, times).reset_index(drop=True)
 
 
-def one_of_each(
-    ratings: pd.DataFrame, times: np.ndarray | None, labels: np.ndarray | None = None
-) -> pd.DataFrame:
-    """Of each pair of user and item the latest row, or without times the last; rows keep their order.
-
-    With labels, its rating is the label nearest to the mean of all ratings of the pair, of two that
-    are equally near the higher one.
-    """
+def one_of_each(ratings: pd.DataFrame, times: np.ndarray | None) -> pd.DataFrame:
+    """Of each pair of user and item the latest row, or without times the last; rows keep their order."""
     user, item = _cells(ratings)
     cell = user.astype(np.int64) * (int(item.max(initial=0)) + 1) + item
-    if labels is not None:
-        mean = ratings["rating"].astype(float).groupby(cell).transform("mean").to_numpy()
-        ratings = ratings.assign(rating=_nearest(mean, np.sort(labels)))
     order = np.arange(len(ratings)) if times is None else np.argsort(times, kind="stable")
     repeated = pd.Series(cell[order]).duplicated(keep="last").to_numpy()
     return ratings.iloc[np.sort(order[~repeated])]
@@ -354,22 +344,6 @@ def _cells(ratings: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     return user, item
 
 
-def _nearest(values: np.ndarray, ascending: np.ndarray) -> np.ndarray:
-    above = np.searchsorted(ascending, values).clip(max=len(ascending) - 1)
-    below = np.maximum(above - 1, 0)
-    return ascending[np.where(values - ascending[below] < ascending[above] - values, below, above)]
-
-
-def _labels(source: Source, ratings: pd.Series, layout: Layout) -> np.ndarray:
-    is_numeric = pd.api.types.is_numeric_dtype(ratings) and ratings.dtype != bool
-    if not is_numeric or (layout.scale is not None and not layout.scale.is_numeric):
-        raise DataError(
-            f"{source.where}, column {column_of(source, 'rating', layout)!r}: only numbers have a "
-            f"mean, and the ratings are none; choose {layout.saying('duplicates', 'last')}."
-        )
-    return np.array(pd.unique(ratings.to_numpy()) if layout.scale is None else layout.scale.labels)
-
-
 # ---- tables of users and items ------------------------------------------------------------------
 
 
@@ -377,7 +351,8 @@ def read_side_table(path: StrPath, what: str, rated: pd.Series, layout: Layout =
     r"""A table of users or items, as ``fit`` takes it, from any file that is read.
 
     Ids are in the column that ratings have them in, or in one with a usual name, and get the type of
-    those that are rated. Codes that have labels in SPSS or Stata become these.
+    those that are rated. Codes that have labels in SPSS or Stata become these. Text with bars, such as
+    "Action|Comedy", becomes lists.
     """
     source = read(path)
     column = layout.columns.get(what, "")
@@ -391,6 +366,10 @@ def read_side_table(path: StrPath, what: str, rated: pd.Series, layout: Layout =
             "rename or remove one."
         )
     frame = _with_labels(source).rename(columns={column: what})
+    for name in frame.columns[frame.columns != what]:  # text files cannot hold lists
+        is_text = pd.api.types.infer_dtype(frame[name], skipna=True) == "string"
+        if is_text and frame[name].str.contains("|", regex=False, na=False).any():
+            frame[name] = frame[name].str.split("|")
     are_text = pd.api.types.is_string_dtype(rated) or rated.dtype == object
     return frame.assign(**{what: as_text_like(are_text, ids)})
 

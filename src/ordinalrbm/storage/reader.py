@@ -96,6 +96,25 @@ class Stored:
             raise DataError(f"its header has {value!r:.40} as '{name}'")
         return value
 
+    def members(self, name: str, is_valid: Callable[[Any], bool]) -> tuple[Any, ...]:
+        """A list of the header, all of whose members are valid."""
+        members = self.entry(name, list)
+        if not all(map(is_valid, members)):
+            raise DataError(f"its header has {members!r:.80} as '{name}'")
+        return tuple(members)
+
+    def numbers(self, name: str, low: float, high: float) -> tuple[float, ...]:
+        """A list of the header, of numbers in a range."""
+        members = self.members(name, lambda one: type(one) in (int, float) and low <= one <= high)
+        return tuple(map(float, members))
+
+    def number(self, name: str, low: float, high: float) -> float:
+        """An entry of the header that is a number in a range."""
+        value = self.entry(name, int, float)
+        if not low <= value <= high:
+            raise DataError(f"its header has {value!r:.40} as '{name}'")
+        return float(value)
+
     def notes(self) -> dict[str, Any]:
         """Return the notes that were saved with the model."""
         return self.entry("about", dict) if "about" in self.header else {}
