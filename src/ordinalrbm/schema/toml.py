@@ -19,9 +19,9 @@ from typing import Any
 
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError
-from ordinalrbm.schema.missing_labels import SORTS, sort_of
 from ordinalrbm.schema.schema import ROLES, Code, Column, Schema, did_you_mean
 from ordinalrbm.schema.source import alike
+from ordinalrbm.schema.vocabulary import SORTS, sort_of
 
 _WIDTH = 100  # letters of a line
 _MOST_DOUBTFUL = 12  # that are named at the top
