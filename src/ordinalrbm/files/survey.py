@@ -22,7 +22,6 @@ from ordinalrbm.runtime.display import Readable
 from ordinalrbm.runtime.places import place
 from ordinalrbm.schema.batteries import skipped_rows
 from ordinalrbm.schema.infer import propose
-from ordinalrbm.schema.missing_labels import SORTS, Sort, sort_of
 from ordinalrbm.schema.schema import BLANK, Code, Column, Role, Schema, did_you_mean, to_json
 from ordinalrbm.schema.source import (
     Source,
@@ -35,7 +34,7 @@ from ordinalrbm.schema.source import (
     unreadable,
 )
 from ordinalrbm.schema.toml import override
-from ordinalrbm.schema.vocabulary import asks
+from ordinalrbm.schema.vocabulary import SORTS, Sort, asks, sort_of
 from ordinalrbm.stats.design import SurveyDesign
 
 EMPTY: Literal["empty"] = "empty"  # a cell that holds nothing

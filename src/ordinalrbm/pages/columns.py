@@ -9,7 +9,7 @@ from ordinalrbm.schema.schema import BLANK, Code, Column, Schema
 from ordinalrbm.schema.source import Source, count_codes, position_finder
 
 _MOST_LINES = 25  # of a column with many categories
-_LOW_TO_HIGH = ("ordinal", "background", "fieldwork")
+_WITH_CODES = ("ordinal", "nominal", "background", "fieldwork")
 
 
 class _Line(NamedTuple):
@@ -22,7 +22,7 @@ class _Line(NamedTuple):
     width: float  # of its bar, in percent
 
 
-def schema_page(source: Source, schema: Schema, *, title: str | None = None) -> str:
+def schema_page(source: Source, schema: Schema) -> str:
     """A page about the columns of a file: their kinds, levels and counts, doubtful ones first.
 
     Parameters
@@ -31,8 +31,6 @@ def schema_page(source: Source, schema: Schema, *, title: str | None = None) -> 
         The file, as `files.formats.read` gives it.
     schema : Schema
         What its columns were taken for.
-    title : str, optional
-        By default, the name of the file.
 
     Examples
     --------
@@ -49,7 +47,7 @@ def schema_page(source: Source, schema: Schema, *, title: str | None = None) -> 
     doubtful = sorted((c for c in columns if c.is_doubtful), key=lambda c: c.confidence)
     return render(
         "schema.html.j2",
-        title or source.name,
+        source.name,
         n_rows=len(source.frame),
         n_columns=len(columns),
         kinds=Counter(column.role for column in columns),
@@ -78,29 +76,25 @@ def _counts(source: Source, column: Column) -> dict[Code, int]:
 
 def _lines(counts: dict[Code, int], column: Column) -> tuple[list[_Line], int]:
     find_level, find_missing = position_finder(column.levels), position_finder(column.missing)
-    levels = dict.fromkeys(column.levels, 0)
-    missing = dict.fromkeys(column.missing, 0)
+    levels, missing = dict.fromkeys(column.levels, 0), dict.fromkeys(column.missing, 0)
     others: dict[Code, int] = {}
-    for code, count in counts.items():
+    for code, count in sorted(counts.items(), key=lambda item: -item[1]):
         if find_level(code) >= 0:
             levels[column.levels[find_level(code)]] += count
         elif find_missing(code) >= 0:
             missing[column.missing[find_missing(code)]] += count
-        else:
+        elif column.role in _WITH_CODES:  # of ids and numbers, other values are not worth a line
             others[code] = count
-    if column.role not in _LOW_TO_HIGH:
+    if column.role == "nominal":
         levels = dict(sorted(levels.items(), key=lambda item: -item[1]))
-    others = dict(sorted(others.items(), key=lambda item: -item[1]))
-    if column.role not in ("ordinal", "nominal", "background", "fieldwork"):
-        others = {}  # of ids and numbers, values that the schema does not name are not worth a line
-    names = dict(zip(column.levels, column.names, strict=True))
-    most = max([*levels.values(), *missing.values(), *others.values(), 1])
     answers = {**levels, **others}
-    shown = dict(list(answers.items())[:_MOST_LINES])
+    shown = dict(list(answers.items())[:_MOST_LINES]) | missing
+    names = dict(zip(column.levels, column.names, strict=True))
     names |= zip(column.missing, column.missing_names, strict=True)
+    most = max([*answers.values(), *missing.values(), 1])
     lines = []
-    for code, count in {**shown, **missing}.items():
+    for code, count in shown.items():
         name = names.get(code, str(code))
         number = "" if name == str(code) else str(code)
         lines.append(_Line(number, name, column.sorts.get(code, ""), count, 100 * count / most))
-    return lines, len(answers) - len(shown)
+    return lines, max(len(answers) - _MOST_LINES, 0)

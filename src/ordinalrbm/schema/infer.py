@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from ordinalrbm.schema import vocabulary
-from ordinalrbm.schema.batteries import BATTERY, with_shared_scales, with_ticks, with_votes
-from ordinalrbm.schema.known_scales import best_fit, is_graded, is_mirrored, share_graded
+from ordinalrbm.schema.batteries import with_ticks, with_votes
+from ordinalrbm.schema.known_scales import best_fit, holds_number, is_graded, is_mirrored, share_graded
 from ordinalrbm.schema.labels import (
     TYPICAL_MISSING,
     LabelInterpretation,
@@ -22,36 +22,28 @@ from ordinalrbm.schema.labels import (
     in_order,
     mark_missing,
     numeric_order,
-    off_scale_end,
     split_missing_codes,
 )
-from ordinalrbm.schema.missing_labels import no_answer, sort_of
-from ordinalrbm.schema.profile import ColumnProfile, FileProfile, look_at
-from ordinalrbm.schema.quantities import holds_number, ranges_in_order
+from ordinalrbm.schema.profile import ColumnProfile, look_at, usually_missing
 from ordinalrbm.schema.schema import Code, Column, Role, Schema
-from ordinalrbm.schema.source import Source, alike, as_number
+from ordinalrbm.schema.source import Source, as_number
 
 MOST_LEVELS = 11  # 0 to 10; with more, numbers without labels are measurements
+_USUAL_TOPS = (4, 5, 6, 7, 10)  # of scales whose numbers have no labels
+_ALL_ALIKE = 5  # columns that all declare one measure, for it to say nothing
 _MOST_DECLARED = 20  # levels without labels of a column that its file calls ordinal
-_MOST_RANGES = 20  # income groups and the like
 _MOST_CATEGORIES = 300  # countries are fewer; more different texts are free text
 _ENOUGH_ROWS = 50  # with fewer, whole numbers may well all differ by chance
-_MANY_ANSWERS = 1000  # with fewer, the lowest of levels may well be rare
-_VERY_RARE = 0.05  # beside the rarest of all other levels
-_MOST_ABOVE_ZERO = 7  # levels; of 0 to 10, 0 may be rare
-_MOST_INCOMES = 30  # bands of income in a file without labels
 _ENOUGH_ANSWERS = 100  # with fewer, a level that nobody chose may well be by chance
 _DATE_TEXT = re.compile(r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}( .*)?|\d\d?:\d\d(:\d\d)?")
 _DATE_NUMBER = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
-_NEAR_ONE = 0.1  # weights are often made to have the mean 1
 _CLEARLY = 0.92  # how sure levels must be for "other" to be none of them
-_UNKNOWN_LABEL = 0.7  # how sure a column of numbers is at most that keeps a label without any
-_INCOME = frozenset(["income", "einkommen", "revenu", "ingreso", "ingresos", "renda"])
 _LOWEST_APART = 5  # years above 0, for 0 to be no age among them
 _INFINITE = (math.inf, -math.inf)  # stand in files of measurements, and in no list of codes
 
 
-Rule = Callable[[ColumnProfile, FileProfile], Column | None]
+NoAnswers = frozenset[Code]  # codes that are none in several columns of the file
+Rule = Callable[[ColumnProfile, NoAnswers], Column | None]
 
 
 def propose(source: Source) -> Schema:
@@ -72,58 +64,20 @@ def propose(source: Source) -> Schema:
     [('sex', 'nominal', (), ()), ('Q1', 'ordinal', ('never', 'often'), ('n/a',))]
     """
     looks = [look_at(source, name) for name in source.frame.columns]
-    habits = FileProfile.of(looks)
-    looks = [replace(look, measure="") if look.measure in habits.contradicted else look for look in looks]
-    columns = [_with_doubt(look, _propose_column(look, habits)) for look in looks]
+    if len(looks) >= _ALL_ALIKE and len({look.measure for look in looks}) == 1:
+        looks = [replace(look, measure="") for look in looks]
+    no_answers = usually_missing(looks)
+    columns = [_propose_column(look, no_answers) for look in looks]
     columns = with_ticks(source, looks, columns)
-    columns = with_shared_scales(looks, with_votes(looks, columns))
+    columns = with_votes(looks, columns)
     return Schema(tuple(_only_first(map(_without_fieldwork, columns))))
 
 
 # ---- deciding ---------------------------------------------------------------------------------
 
 
-def _propose_column(look: ColumnProfile, habits: FileProfile) -> Column:
-    column = _first_that_fits(RULES_AS_SPELT, look, habits)
-    if column is not None:
-        return column
-    look, merged = _merge_spellings(look)
-    column = _first_that_fits(RULES, look, habits) or _text(look)
-    if merged and (column.role == "ordinal" or len(look.counts) == 1):  # else values stay as spelt
-        return replace(column, reason=column.reason + _taken_as(merged))
-    return column
-
-
-def _first_that_fits(rules: Sequence[Rule], look: ColumnProfile, habits: FileProfile) -> Column | None:
-    return next(filter(None, (rule(look, habits) for rule in rules)), None)
-
-
-def _merge_spellings(look: ColumnProfile) -> tuple[ColumnProfile, dict[Code, Code]]:
-    """The column with "agree" counted as "Agree" and "01" as "1", and what was merged into what.
-
-    The spelling with a label is kept, or else the one that stands there most often.
-    """
-    if look.order is not None:
-        return look, {}
-    kept: dict[Code, Code] = {}
-    by_use = sorted(look.counts, key=lambda code: (code not in look.labels, -look.counts[code]))
-    for code in [*by_use, *look.labels]:
-        kept.setdefault(alike(code), code)
-    counts: dict[Code, int] = {}
-    merged: dict[Code, Code] = {}
-    for code, count in look.counts.items():
-        # Codes that have labels of their own differ, however they are spelt.
-        target = code if code in look.labels else kept[alike(code)]
-        counts[target] = counts.get(target, 0) + count
-        if target != code:
-            merged[code] = target
-    return (replace(look, counts=counts), merged) if merged else (look, {})
-
-
-def _taken_as(merged: dict[Code, Code]) -> str:
-    shown = [f"{code!r} counts as {target!r}" for code, target in list(merged.items())[:3]]
-    more = len(merged) - len(shown)
-    return "; " + ", ".join(shown) + (f", and {more} more" if more > 0 else "")
+def _propose_column(look: ColumnProfile, no_answers: NoAnswers) -> Column:
+    return next(filter(None, (rule(look, no_answers) for rule in RULES)), None) or _text(look)
 
 
 def _column(
@@ -139,7 +93,8 @@ def _column(
         tuple(look.missing.values()),
         reason,
         tuple(
-            "not applicable" if code in look.unsure else sort_of(name) for code, name in look.missing.items()
+            "not applicable" if code in look.unsure else vocabulary.sort_of(name)
+            for code, name in look.missing.items()
         ),
         confidence,
     )
@@ -161,15 +116,16 @@ def unique_names(levels: Iterable[Code], labels: dict[Code, str]) -> tuple[str, 
     return tuple(unique)
 
 
-def _unusable(look: ColumnProfile, habits: FileProfile) -> Column | None:
-    if _holds_dates(look):
+def _unusable(look: ColumnProfile, no_answers: NoAnswers) -> Column | None:
+    pattern = _DATE_TEXT if look.is_text else _DATE_NUMBER
+    are_dates = bool(look.counts) and all(pattern.fullmatch(str(code)) for code in look.counts)
+    if look.is_date or are_dates:
         return _column(look, "ignored", "holds dates", 0.98)
     if not look.is_codes:
         return _column(look, "ignored", "holds neither numbers nor text", 0.98)
-    if not look.counts and look.missing:
-        return _column(look, "ignored", "holds only codes that are no answer", 0.98)
     if not look.counts:
-        return _column(look, "ignored", "is empty", 0.98)
+        reason = "holds only codes that are no answer" if look.missing else "is empty"
+        return _column(look, "ignored", reason, 0.98)
     fit = best_fit(tuple(look.labels.values()))
     is_scale = look.order is not None or (fit is not None and not fit.outside)
     if vocabulary.looks_like_date(look.name, look.question) and not is_scale:
@@ -177,14 +133,7 @@ def _unusable(look: ColumnProfile, habits: FileProfile) -> Column | None:
     return None
 
 
-def _holds_dates(look: ColumnProfile) -> bool:
-    if look.is_date:
-        return True
-    pattern = _DATE_TEXT if look.is_text else _DATE_NUMBER
-    return bool(look.counts) and all(pattern.fullmatch(str(code)) for code in look.counts)
-
-
-def _weight(look: ColumnProfile, habits: FileProfile) -> Column | None:
+def _weight(look: ColumnProfile, no_answers: NoAnswers) -> Column | None:
     of_sample = vocabulary.says_sampling_weight(look.question)
     if look.order or len(look.counts) == 1 or not vocabulary.looks_like_weight(look.name, look.question):
         return None
@@ -196,21 +145,18 @@ def _weight(look: ColumnProfile, habits: FileProfile) -> Column | None:
     are_whole = all(number.is_integer() for number in known)
     if are_whole and not of_sample and not vocabulary.looks_like_weight(look.name, ""):
         return None  # a question about the weight of something
-    if look.is_text:
-        reason = "its name says weight, but its numbers are text"
-        return _column(look, "numeric", reason, 0.7)
     is_finite = all(map(math.isfinite, known))
-    if min(known) < 0 or max(known) == 0 or not is_finite:
-        reason = "its name says weight, but not all numbers are positive"
+    if look.is_text or min(known) < 0 or max(known) == 0 or not is_finite:
+        reason = "its name says weight, but its numbers are text, or not all are positive"
         return _column(look, "numeric" if is_finite else "background", reason, 0.7)
-    reason = "its name says weight and its numbers are positive"
     if are_whole:
-        wrong = "codes of groups, make it nominal" if of_sample else "kilograms, make it numeric"
-        reason += f"; they are whole: if they are {wrong}"
-    return _column(look, "weight", reason, 0.7 if are_whole else 0.98)
+        reason = "its name says weight and its numbers are positive; they are whole: if they are "
+        reason += "codes of groups, make it nominal" if of_sample else "kilograms, make it numeric"
+        return _column(look, "weight", reason, 0.7)
+    return _column(look, "weight", "its name says weight and its numbers are positive", 0.98)
 
 
-def _id(look: ColumnProfile, habits: FileProfile) -> Column | None:
+def _id(look: ColumnProfile, no_answers: NoAnswers) -> Column | None:
     codes = list(look.counts)
     share = len(codes) / look.n_answers
     if any(isinstance(code, float) for code in codes) or look.labels or look.order:
@@ -219,29 +165,29 @@ def _id(look: ColumnProfile, habits: FileProfile) -> Column | None:
         return _column(look, "id", "its name says id and its values differ", 0.98)
     if share < 1 or look.n_answers < look.n_rows:
         return None
-    kind, is_id = "whole number", len(codes) >= _ENOUGH_ROWS
     if look.is_text:
-        kind, is_id = "text", is_id and not any(" " in str(code) for code in codes)
-    else:
-        numbers = [int(code) for code in codes]
-        is_id |= max(numbers) - min(numbers) + 1 == len(numbers) > MOST_LEVELS  # they count
-    return _column(look, "id", f"another {kind} in every row", 0.9) if is_id else None
+        is_id = len(codes) >= _ENOUGH_ROWS and not any(" " in str(code) for code in codes)
+        return _column(look, "id", "another text in every row", 0.9) if is_id else None
+    numbers = [int(code) for code in codes]
+    they_count = max(numbers) - min(numbers) + 1 == len(numbers) > MOST_LEVELS
+    is_id = they_count or len(codes) >= _ENOUGH_ROWS
+    return _column(look, "id", "another whole number in every row", 0.9) if is_id else None
 
 
-def _constant(look: ColumnProfile, habits: FileProfile) -> Column | None:
+def _constant(look: ColumnProfile, no_answers: NoAnswers) -> Column | None:
     if len(look.counts) > 1:
         return None
     (code,) = look.counts
     return _column(look, "ignored", f"has only the one answer {look.label(code)}", 0.9)
 
 
-def _ordered_category(look: ColumnProfile, habits: FileProfile) -> Column | None:
+def _ordered_category(look: ColumnProfile, no_answers: NoAnswers) -> Column | None:
     if look.order is None or len(look.order) < 2:
         return None
     return _column(look, "ordinal", "a categorical with an order", 0.98, look.order)
 
 
-def _named(look: ColumnProfile, habits: FileProfile) -> Column | None:
+def _named(look: ColumnProfile, no_answers: NoAnswers) -> Column | None:
     """Numbers or text in columns whose name says what they are."""
     kinds: tuple[tuple[frozenset[str], Role], ...] = (
         (vocabulary.NOMINAL_WORDS, "nominal"),
@@ -274,37 +220,18 @@ def _seen(look: ColumnProfile) -> list[Code]:
 # ---- answers in words -------------------------------------------------------------------------
 
 
-def _numbered_text(look: ColumnProfile, habits: FileProfile) -> Column | None:
-    """Numbers as text, of which some have words too: "1 - low", "2", "3", "4", "5 - high"."""
-    numbers = {code: _leading_number(str(code)) for code in look.counts}
-    known = {number: code for code, number in numbers.items() if number is not None}
-    n_bare = sum(as_number(code) is not None for code in numbers)
-    if look.labels or len(known) < len(numbers) or n_bare in (0, len(numbers)):
-        return None
-    low, high = min(known), max(known)
-    if not 3 <= high - low < MOST_LEVELS or not 0 <= low <= 1:
-        return None
-    levels = [known.get(number, str(number)) for number in range(low, high + 1)]
-    return _levels(look, f"numbers from {low} to {high}, with words for some", 0.9, levels)
-
-
-def _leading_number(text: str) -> int | None:
-    found = re.match(r"\s*(\d+)(?:\s*$|\s*[-–—:=.,)(]\s*\D)", text)
-    return int(found[1]) if found else None
-
-
-def _text_answers(look: ColumnProfile, habits: FileProfile) -> Column | None:
+def _text_answers(look: ColumnProfile, no_answers: NoAnswers) -> Column | None:
     """Text without codes: an order is only what its words say."""
     is_text = not look.labels and numeric_order(look.counts) is None
     if not is_text or not 2 <= len(look.counts) <= _MOST_CATEGORIES:
         return None
-    reading = split_missing_codes(look, habits)
+    reading = split_missing_codes(look)
     levels, found = list(reading.levels), reading.look
     if len(levels) < 2:
         return None
     verdict = are_levels(found, levels)
-    ordered, _ = in_order(found, levels)
-    if verdict.is_so and (ordered != levels or in_order(found, levels[::-1])[0] == ordered):
+    ordered = in_order(found, levels)
+    if verdict.is_so and ordered:
         reason = "; ".join([f"known answers, {ordered[0]} to {ordered[-1]}", *reading.notes])
         return _levels(found, reason, min(verdict.confidence, reading.confidence), ordered)
     if vocabulary.n_categories_named(look.texts.values()):
@@ -312,36 +239,21 @@ def _text_answers(look: ColumnProfile, habits: FileProfile) -> Column | None:
     return None
 
 
-def _few_labels(look: ColumnProfile, habits: FileProfile) -> Column | None:
-    """Numbers of which a few have labels; those with words that stand apart are no answer."""
-    seen = numeric_order(look.counts)
-    bare = [code for code in seen or () if code not in look.labels]
-    if seen is None or len(bare) <= max(MOST_LEVELS, len(look.labels)) or len(look.texts) < 2:
-        return None
-    look = _without_labels_apart(look, seen)
-    return _column(look, "numeric", _measurement([c for c in seen if c in look.counts]), 0.9)
-
-
-def _labelled(look: ColumnProfile, habits: FileProfile) -> Column | None:
-    if len(look.labels) < 2:
-        return None
-    reading = _with_unlabelled(split_missing_codes(look, habits), habits)
+def _labelled(look: ColumnProfile, no_answers: NoAnswers) -> Column | None:
+    bare = [code for code in numeric_order(look.counts) or () if code not in look.labels]
+    if len(look.labels) < 2 or len(bare) > max(MOST_LEVELS, len(look.labels)):
+        return None  # numbers of which a few have labels
+    reading = _with_unlabelled(split_missing_codes(look), no_answers)
     if len(reading.levels) < 2:
         return None
     reading = _without_others(reading)
     look = reading.look
     verdict = are_levels(look, reading.levels)
-    ordered, moved = in_order(look, reading.levels) if verdict.is_so else ([], "")
-    if moved:
-        reading = reading.noting(moved, 0.8)
-    odd = off_scale_end(look, reading.levels) if verdict.is_so else None
-    if odd is not None:
-        reading = reading.noting(f"{odd!r} is not on the scale of the others: look at it", 0.6)
     reason = "; ".join([verdict.because, *reading.notes])
     confidence = min(reading.confidence, verdict.confidence)
     if not verdict.is_so:
         return _column(look, "nominal", reason, confidence, _seen(look))
-    return _levels(look, reason, confidence, ordered)
+    return _levels(look, reason, confidence, reading.levels)
 
 
 def _without_others(reading: LabelInterpretation) -> LabelInterpretation:
@@ -358,7 +270,7 @@ def _without_others(reading: LabelInterpretation) -> LabelInterpretation:
     return without.noting(f"{names} taken for no answer: no level among levels")
 
 
-def _levels(look: ColumnProfile, reason: str, confidence: float, ordered: list[Code]) -> Column:
+def _levels(look: ColumnProfile, reason: str, confidence: float, ordered: Sequence[Code]) -> Column:
     word = look.named_after(vocabulary.MEASURED_WORDS)
     if word is None:
         return _column(look, "ordinal", reason, confidence, ordered)
@@ -379,8 +291,8 @@ def _without_labels_apart(look: ColumnProfile, seen: list[Code]) -> ColumnProfil
         for code, label in look.labels.items()
         if (number := as_number(code)) is not None
         # "too many to count" and "97 or older" are numbers
-        and (no_answer(label) or number == 0 or not is_graded(label))
-        and (no_answer(label) or not re.search(r"\d", label))
+        and (vocabulary.no_answer(label) or number == 0 or not is_graded(label))
+        and (vocabulary.no_answer(label) or not re.search(r"\d", label))
         and (
             (number in TYPICAL_MISSING and number > highest + 1)
             or (number == 0 and is_age and lowest > _LOWEST_APART)
@@ -389,7 +301,7 @@ def _without_labels_apart(look: ColumnProfile, seen: list[Code]) -> ColumnProfil
     return mark_missing(look, apart)
 
 
-def _with_unlabelled(reading: LabelInterpretation, habits: FileProfile) -> LabelInterpretation:
+def _with_unlabelled(reading: LabelInterpretation, no_answers: NoAnswers) -> LabelInterpretation:
     """With levels that have no label, and without those codes of them that are no level."""
     labelled = list(reading.levels)
     seen = numeric_order(reading.look.counts) or []
@@ -400,45 +312,37 @@ def _with_unlabelled(reading: LabelInterpretation, habits: FileProfile) -> Label
         levels = [*labelled, *odd]
     else:
         levels, odd = _between_labels(labelled, seen)
-    return _odd_codes(replace(reading, levels=tuple(levels)), odd, habits)
+    return _odd_codes(replace(reading, levels=tuple(levels)), odd, no_answers)
 
 
-def _odd_codes(reading: LabelInterpretation, odd: list[Code], habits: FileProfile) -> LabelInterpretation:
+def _odd_codes(reading: LabelInterpretation, odd: list[Code], no_answers: NoAnswers) -> LabelInterpretation:
     """Set codes apart that have no label and no place among the others, or say to look at them."""
     others = [code for code in reading.levels if code not in odd]
-    apart = [code for code in odd if _is_no_level(code, others, reading.look, habits)]
+    apart = [code for code in odd if _is_no_level(code, others, reading.look, no_answers)]
     kept = [code for code in odd if code not in apart]
     if apart:
-        note = f"{_listed(apart)} without a label taken for no answer"
+        note = f"{' and '.join(map(str, apart))} without a label taken for no answer"
         reading = reading.without(apart).noting(note, 0.75)
     if kept:
-        verb, it, has = ("stands", "it", "has") if len(kept) == 1 else ("stand", "them", "have")
-        note = f"{_listed(kept)} {verb} apart from the rest and {has} no label: look at {it}"
+        note = f"look at {' and '.join(map(str, kept))}: apart from the rest, without a label"
         reading = reading.noting(note, 0.55)
     return reading
 
 
-def _is_no_level(code: Code, others: list[Code], look: ColumnProfile, habits: FileProfile) -> bool:
+def _is_no_level(code: Code, others: list[Code], look: ColumnProfile, no_answers: NoAnswers) -> bool:
     number = _number(code)
     gap = number - max(map(_number, others), default=0.0)
-    if number < 0 or (number == 0 and not look.labels):  # 0 is apart only where it is very rare
+    if number < 0 or (code in no_answers and gap > 1):
         return True
-    if code in habits.missing_codes and gap > 1:
-        return True
-    if number in (7, 8, 9):
-        are_named = set(others) <= set(look.labels)
-        return (gap >= 2 and are_named) or (gap > 2 and look.n_answers >= _ENOUGH_ANSWERS)
-    return number >= 55 and number in TYPICAL_MISSING and gap > 2
-
-
-def _listed(codes: Sequence[Code]) -> str:
-    return " and ".join(str(code) for code in codes)
+    are_named = set(others) <= set(look.labels)
+    is_typical = number in TYPICAL_MISSING and gap >= (2 if are_named else 2.5)
+    return is_typical and (number > 9 or are_named or look.n_answers >= _ENOUGH_ANSWERS)
 
 
 # ---- numbers ----------------------------------------------------------------------------------
 
 
-def _numbers(look: ColumnProfile, habits: FileProfile) -> Column | None:
+def _numbers(look: ColumnProfile, no_answers: NoAnswers) -> Column | None:
     seen = numeric_order(look.counts)
     if seen is None:
         return None
@@ -447,67 +351,30 @@ def _numbers(look: ColumnProfile, habits: FileProfile) -> Column | None:
     look = _without_labels_apart(look, seen)
     seen = [code for code in seen if code in look.counts]
     if vocabulary.numbers_something(look.name, look.question):
-        reason = "its name says that it numbers something, and its values repeat"
-        return _column(look, "nominal", reason, 0.8)
+        return _column(look, "nominal", "its name says that it numbers something, and its values repeat", 0.8)
     if vocabulary.asks(look.question, "counted") and len(seen) > 2:
         return _column(look, "numeric", "it is asked for a number", 0.85)
-    if _varies_around_one(look):
-        reason = "positive numbers around 1: if they are a weight, make it one"
-        return _column(look, "numeric", reason, 0.6)
-    core, odd = _without_rare_zero(look, *_core(seen, habits))
+    core, odd = _core(seen, no_answers)
     if not all(_number(code).is_integer() for code in seen) or len(core) < 2:
         return _column(look, "numeric", _measurement(seen), 0.9)
-    return _bare_numbers(_odd_codes(LabelInterpretation(look, tuple(seen)), odd, habits), core, habits)
+    return _bare_numbers(_odd_codes(LabelInterpretation(look, tuple(seen)), odd, no_answers), core)
 
 
-def _without_rare_zero(
-    look: ColumnProfile, core: list[Code], odd: list[Code]
-) -> tuple[list[Code], list[Code]]:
-    """With 0 among the codes that stand apart where it is very rare below a short scale from 1."""
-    numbers = [_number(code) for code in core]
-    if not 3 <= len(numbers) <= _MOST_ABOVE_ZERO + 1 or numbers[:2] != [0.0, 1.0]:
-        return core, odd
-    zero, *others = core
-    is_rare = look.counts[zero] < _VERY_RARE * min(look.counts[code] for code in others)
-    is_rare &= look.n_answers >= _MANY_ANSWERS
-    return (others, [zero, *odd]) if is_rare else (core, odd)
-
-
-def _varies_around_one(look: ColumnProfile) -> bool:
-    """Whether numbers are like those of a weight, for which name and label do not say so."""
-    numbers = {_number(code): n for code, n in look.counts.items()}
-    if len(numbers) <= MOST_LEVELS or min(numbers) <= 0 or all(map(float.is_integer, numbers)):
-        return False
-    mean = sum(number * n for number, n in numbers.items()) / look.n_answers
-    return abs(mean - 1) < _NEAR_ONE
-
-
-def _bare_numbers(reading: LabelInterpretation, core: list[Code], habits: FileProfile) -> Column:
+def _bare_numbers(reading: LabelInterpretation, core: list[Code]) -> Column:
     look, notes = reading.look, reading.notes
     low, high = int(_number(core[0])), int(_number(core[-1]))
     declared = look.measure == "ordinal" and high - low < _MOST_DECLARED
-    declared |= _are_bands_of_income(look, core)
     symmetric = low == -high and high <= 5
     counted = 0 <= low <= 2 and high < MOST_LEVELS + min(low, 1)
-    if look.measure == "nominal":
-        return _column(look, "nominal", "the file says nominal", 0.6, _seen(look))
     if not (declared or symmetric or counted):
         reason = "; ".join([_measurement(list(reading.levels)), *notes])
         return _column(look, "numeric", reason, min(reading.confidence, 0.9))
     low = min(low, 1) if counted else low  # of 1 to 5, nobody may have chosen 1
     levels = numeric_order({*_grid(low, high, like=core), *reading.levels}) or []
     reason = "; ".join([f"whole numbers from {low} to {high}", *notes])
-    sure = 0.65 if not (counted or symmetric) else _sure_of_range(low, high, habits)
+    sure = 0.8 if high in _USUAL_TOPS or (low, high) == (0, 1) else 0.7
+    sure = sure if counted or symmetric else 0.65
     return _column(look, "ordinal", reason, min(reading.confidence, sure), levels)
-
-
-def _are_bands_of_income(look: ColumnProfile, core: list[Code]) -> bool:
-    """Whether incomes are all whole numbers from 1 up: in money, most would be missing."""
-    numbers = [_number(code) for code in core]
-    is_row = numbers == list(range(int(numbers[0]), int(numbers[0]) + len(numbers)))
-    return (
-        bool(look.named_after(_INCOME)) and is_row and numbers[0] in (0, 1) and len(numbers) <= _MOST_INCOMES
-    )
 
 
 def _between_labels(labelled: list[Code], seen: list[Code]) -> tuple[list[Code], list[Code]]:
@@ -525,20 +392,14 @@ def _between_labels(labelled: list[Code], seen: list[Code]) -> tuple[list[Code],
     return numeric_order(codes) or [], numeric_order(odd) or []
 
 
-def _sure_of_range(low: int, high: int, habits: FileProfile) -> float:
-    """How sure bare numbers are levels; several columns alike are a battery of questions."""
-    if habits.ranges.get((low, high), 0) >= BATTERY:
-        return 0.9
-    return 0.8 if high in (5, 7, 10) or (low, high) == (0, 1) else 0.7
-
-
-def _core(seen: list[Code], habits: FileProfile) -> tuple[list[Code], list[Code]]:
+def _core(seen: list[Code], no_answers: NoAnswers) -> tuple[list[Code], list[Code]]:
+    """Bare numbers without those that stand apart, below 0 or above a gap; and these."""
     numbers = [_number(code) for code in seen]
-    above = [n for n in numbers if n >= 0]
-    low = [n for n in numbers if n < 0] if len(above) >= 2 and min(numbers) != -max(numbers) else []
+    is_signed = sum(n >= 0 for n in numbers) < 2 or min(numbers) == -max(numbers)
+    low = [] if is_signed else [n for n in numbers if n < 0]
     high: list[float] = []
     for k in range(len(numbers) - 1, 1, -1):
-        if numbers[k] not in TYPICAL_MISSING and seen[k] not in habits.missing_codes:
+        if numbers[k] not in TYPICAL_MISSING and seen[k] not in no_answers:
             break
         if numbers[k] - numbers[k - 1] >= 2:
             high = numbers[k:]
@@ -568,18 +429,6 @@ def _measurement(seen: list[Code]) -> str:
 # ---- text -------------------------------------------------------------------------------------
 
 
-def _text_ranges(look: ColumnProfile, habits: FileProfile) -> Column | None:
-    texts = list(look.counts)
-    if not 3 <= len(texts) <= _MOST_RANGES or numeric_order(texts) is not None:
-        return None
-    spelt = {look.label(code): code for code in texts}
-    ordered, why_not = ranges_in_order(spelt)
-    if ordered is not None and len(ordered) == len(texts):
-        levels = [spelt[text] for text in ordered]
-        return _levels(look, "ranges of numbers in ascending order", 0.95, levels)
-    return _column(look, "nominal", why_not, 0.6, _seen(look)) if why_not else None
-
-
 def _text(look: ColumnProfile) -> Column:
     texts = list(look.counts)
     words = [code for code in texts if as_number(code) is None]
@@ -589,23 +438,14 @@ def _text(look: ColumnProfile) -> Column:
     most_differ = len(texts) > _ENOUGH_ROWS and len(texts) > look.n_answers / 2
     if (len(texts) > _MOST_CATEGORIES or most_differ) and not look.labels:
         return _column(look, "ignored", f"free text: {len(texts):,} different ones", 0.9)
-    if share_graded([look.label(code) for code in texts]) >= 0.8 and len(texts) <= MOST_LEVELS:
+    labels = [look.label(code) for code in texts]
+    if len(texts) <= MOST_LEVELS and (share_graded(labels) >= 0.8 or all(map(holds_number, labels))):
         reason = "text whose words tell a degree, in an order that is not known: give its levels"
         return _column(look, "nominal", reason, 0.5, _seen(look))
     return _column(look, "nominal", "text without a known order", 0.85, _seen(look))
 
 
 # ---- all columns ------------------------------------------------------------------------------
-
-
-def _with_doubt(look: ColumnProfile, column: Column) -> Column:
-    """Among numbers, a label without any number may well be no answer in words that are not known."""
-    kept = {code: text for code, text in look.labels.items() if code not in column.missing}
-    unknown = next((text for text in kept.values() if not holds_number(text)), None)
-    if column.role != "numeric" or unknown is None:
-        return column
-    reason = f"{column.reason}; {unknown!r} is taken for a number"
-    return replace(column, reason=reason, confidence=min(column.confidence, _UNKNOWN_LABEL))
 
 
 def _without_fieldwork(column: Column) -> Column:
@@ -630,16 +470,15 @@ def _only_first(columns: Iterable[Column]) -> list[Column]:
     return kept
 
 
-# The first rule that fits says what a column is: while each letter counts, as in ids, and then.
-RULES_AS_SPELT: tuple[Rule, ...] = (_unusable, _weight, _id)
+# The first rule that fits says what a column is.
 RULES: tuple[Rule, ...] = (
+    _unusable,
+    _weight,
+    _id,
     _constant,
     _ordered_category,
-    _numbered_text,
     _text_answers,
-    _few_labels,
     _labelled,
-    _text_ranges,
     _named,
     _numbers,
 )

@@ -1,35 +1,34 @@
-"""Whether labels are levels of something: known scales, and words of degree in five languages."""
+"""Whether labels are levels of something: known scales, ranges of numbers, and words of degree."""
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from ordinalrbm.schema.missing_labels import says_neither
-from ordinalrbm.schema.quantities import places_of_ranges, times_a_year
 from ordinalrbm.schema.vocabulary import (
     PHRASES,
     Phrases,
     alternatives,
-    is_misspelt,
     label_words,
     remembered,
-    singulars,
+    says_neither,
     stems,
+    without_asides,
     without_code,
     words_of,
 )
 
 _STRONG, _WEAK = Phrases(PHRASES["graded"]["strong"]), Phrases(PHRASES["graded"]["weak"])
-_ONLY = Phrases(PHRASES["graded"]["only"])
 _SMALL_WORDS, _NEGATIONS, _ENOUGH = (
     words_of(PHRASES["graded"][key]) for key in ("small", "negations", "enough")
 )
 _NEGATIVE_STARTS = ("in", "un", "dis", "im", "ir", "non", "des", "de")
-_MOST_COUNTED = 60  # labels in which ranges and rates are looked for; towns are more
+_MOST_RANGES = 60  # labels in which ranges are looked for; towns are more
 _CUT = 3  # letters that are enough to know a word by
+_UNIT = 4  # and a unit, in the singular or the plural
 _LONG = 6  # words of a label
 
 
@@ -131,7 +130,7 @@ def best_fit(texts: tuple[str, ...]) -> Fit | None:
     Words that most labels share do not count: "not at all free" and "very free" are on the scale of amounts.
     """
     spellings = _spellings(texts)
-    found: list[tuple[Fit, _Order]] = []
+    fits: list[Fit] = []
     ways_in = {way for ways in spellings.values() for way in ways}
     for number in sorted({k for way in ways_in for k in _orders_with().get(way, ())}):
         order = _orders()[number]
@@ -141,11 +140,11 @@ def best_fit(texts: tuple[str, ...]) -> Fit | None:
             if any(way in order.positions for way in ways)
         }
         if len(set(places.values())) > 1:
-            found.append((_fit(places, texts, order.middle), order))
-    fits = [_with_misspelt(*max(found, key=lambda one: _quality(one[0])), spellings)] if found else []
-    if len(texts) <= _MOST_COUNTED:
-        fits += filter(None, (_fit_of_rates(spellings), _fit_of_ranges(texts)))
-    return max(fits, key=_quality, default=None)
+            fits.append(_fit(places, texts, order.middle))
+    if len(texts) <= _MOST_RANGES:
+        places = places_of_ranges(texts)
+        fits += [_fit(places, texts)] if len(places) >= 3 else []
+    return _with_neither(max(fits, key=_quality), texts) if fits else None
 
 
 def _fit(places: dict[str, int], texts: Iterable[str], middle: int | None = None) -> Fit:
@@ -156,57 +155,16 @@ def _quality(fit: Fit) -> tuple[int, int]:
     return len(fit.places), len(set(fit.places.values()))
 
 
-def _with_misspelt(fit: Fit, order: _Order, spellings: dict[str, list[str]]) -> Fit:
-    """The fit with texts that are cut short or misspelt, at places where no other stands."""
-    places = dict(fit.places)
-    for text in fit.outside:
-        near = {
-            position
-            for phrase, position in order.positions.items()
-            if position not in places.values()
-            and any(_is_nearly(words, phrase) for words in spellings[text][:1])  # "." has no words
-        }
-        if order.middle is not None and says_neither(text):  # tests: "neither agr"
-            near = {order.middle} - set(places.values())
-        if len(near) == 1:
-            (places[text],) = near
-    return _fit(places, spellings, order.middle)
-
-
-def _is_nearly(words: str, phrase: str) -> bool:
-    """Whether each word is that of a phrase, cut short or misspelt: "inact member"."""
-    one, other = words.split(), phrase.split()
-    return len(one) == len(other) and all(
-        a == b or (len(a) >= _CUT and b.startswith(a)) or is_misspelt(a, b)
-        for a, b in zip(one, other, strict=True)
-    )
-
-
-def _fit_of_rates(spellings: dict[str, list[str]]) -> Fit | None:
-    rates: dict[str, float] = {}
-    for text, ways in spellings.items():
-        said = [rate for rate in map(times_a_year, ways) if rate is not None]
-        if said:
-            rates[text] = said[0]
-    ordered = sorted(set(rates.values()))
-    if len(ordered) < 3:  # "never" and "daily" alone are words like others
-        return None
-    return _fit({text: ordered.index(rate) for text, rate in rates.items()}, spellings)
-
-
-def _fit_of_ranges(texts: Sequence[str]) -> Fit | None:
-    for spelt in (list(texts), without_shared_words(texts)):
-        found = places_of_ranges(spelt)
-        if found is None:
-            return None
-        places = {text: found[way] for text, way in zip(texts, spelt, strict=True) if way in found}
-        if len(places) >= 3 and len(places) == len(found):
-            return _fit(places, texts)
-    return None
+def _with_neither(fit: Fit, texts: Iterable[str]) -> Fit:
+    """The fit with "neither agr/dis" between its poles, where nothing else stands."""
+    said = [text for text in fit.outside if says_neither(text)]
+    if fit.middle is None or fit.middle in fit.places.values() or len(said) != 1:
+        return fit
+    return _fit({**fit.places, said[0]: fit.middle}, texts, fit.middle)
 
 
 def _spellings(texts: Sequence[str]) -> dict[str, list[str]]:
-    bare = {text: label_words(re.sub(r"\([^)]*\)|\[[^]]*\]", " ", without_code(text))) for text in texts}
+    bare = {text: label_words(without_asides(text)) for text in texts}
     times = Counter(word for words in bare.values() for word in set(words.split()))
     most = max(2, round(0.6 * len(texts)))
     shared = {word for word, n in times.items() if n >= most and not _STRONG.in_(word)}
@@ -227,6 +185,67 @@ def _core(words: str, shared: set[str]) -> str:
     while kept and kept[0] in _SMALL_WORDS:
         kept.pop(0)
     return " ".join(kept)
+
+
+# ---- ranges of numbers ------------------------------------------------------------------------
+
+_BELOW, _ABOVE, _JOINING = (words_of(PHRASES["ranges"][key]) for key in ("below", "above", "joining"))
+_NUMBER_WORDS = {
+    word: float(k) for k, words in enumerate(PHRASES["ranges"]["numbers"]) for word in words_of(words)
+}
+_TOKEN = re.compile(r"\d+(?:\.\d+)?|[^\W\d_]+|[<>+]")
+_BETWEEN_THOUSANDS = re.compile(r"(?<=\d)(?<!\b0)[., '](?=\d{3}(?!\d))")
+# The numbers of a1 and of 1/2 are no ends of a range, and a dash may also be the sign of a number.
+_NO_RANGE = re.compile(r"[a-z]\d|\d\s*/\s*\d|(^|-)\s*-\s*\d|minus")
+
+
+class _Range(NamedTuple):
+    """Where a range begins: below (-1), at (0) or above (1) a number; and the words beside it."""
+
+    start: float
+    side: int
+    is_wide: bool  # from a number to another, or all above or below one
+    beside: frozenset[str]
+
+
+def places_of_ranges(texts: Iterable[str]) -> dict[str, int]:
+    """Where those of the texts stand that are ranges of numbers, in digits or in words.
+
+    Nothing where two begin alike or where units differ, as minutes and hours do. Numbers alone are
+    no ranges: "party 1" and "party 2" only count parties.
+    """
+    ranges = {text: one for text in texts if (one := _range(text)) is not None}
+    starts = sorted({(one.start, one.side) for one in ranges.values()})
+    units = {one.beside for one in ranges.values() if one.beside}
+    if len(starts) < len(ranges) or len(units) > 1 or not any(one.is_wide for one in ranges.values()):
+        return {}
+    return {text: starts.index((one.start, one.side)) for text, one in ranges.items()}
+
+
+def _range(text: str) -> _Range | None:
+    plain = re.sub("[−–—]", "-", text.casefold().replace("≤", "<").replace("≥", ">"))
+    plain = unicodedata.normalize("NFKD", _BETWEEN_THOUSANDS.sub("", plain))
+    plain = "".join(letter for letter in plain if not unicodedata.combining(letter))
+    tokens = _TOKEN.findall(re.sub(r"(?<=\d),(?=\d)", ".", plain))
+    numbers = [number for number in map(_number, tokens) if number is not None]
+    if _NO_RANGE.search(plain) or not 1 <= len(numbers) <= 2 or numbers[0] > numbers[-1]:
+        return None
+    words = {token for token in tokens if _number(token) is None}
+    side = 0
+    if len(numbers) == 1:
+        side = -1 if words & {"<", *_BELOW} else int(bool(words & {">", "+", *_ABOVE}))
+    beside = words - _BELOW - _ABOVE - _JOINING - {"<", ">", "+"}
+    return _Range(numbers[0], side, len(numbers) > 1 or side != 0, frozenset(b[:_UNIT] for b in beside))
+
+
+def _number(token: str) -> float | None:
+    return float(token) if token[0].isdecimal() else _NUMBER_WORDS.get(token)
+
+
+def holds_number(text: str) -> bool:
+    """Whether digits or number words stand in a text: "none", "seven or more"; not those of "a1"."""
+    is_digit = re.search(r"(?<![^\W\d_])\d", text.casefold())
+    return bool(is_digit) or bool(set(label_words(text).split()) & _NUMBER_WORDS.keys())
 
 
 # ---- words of degree --------------------------------------------------------------------------
@@ -255,10 +274,12 @@ def polarity(texts: Sequence[str]) -> int:
         places = [fit.places[text] for text in texts if text in fit.places]
         rising = sum(b > a for a, b in pairwise(places)) - sum(b < a for a, b in pairwise(places))
         return (rising > 0) - (rising < 0)
-    first, last = (
-        denies(text) or label_words(text).split(" ", 1)[0] in _NO for text in (texts[0], texts[-1])
-    )
-    return int(first) - int(last)
+    return int(_says_no(texts[0])) - int(_says_no(texts[-1]))
+
+
+def _says_no(text: str) -> bool:
+    words = label_words(text).split()
+    return bool(_NO & set(words[:1])) or (len(words) <= _LONG and bool(_NEGATIONS & set(words)))
 
 
 def is_graded(text: str) -> bool:
@@ -276,25 +297,6 @@ def are_opposites(one: str, other: str) -> bool:
     if starts & _YES and starts & _NO:
         return True
     return _negates(first, second) or _negates(second, first)
-
-
-def denies(text: str) -> bool:
-    """Whether a label says that something is not there or is not done, among few words."""
-    words = label_words(text).split()
-    return len(words) <= _LONG and bool(_NEGATIONS & set(words))
-
-
-def one_end_denies(texts: Sequence[str]) -> bool:
-    """Whether all labels speak of the same, and only the first or the last denies just that."""
-    words = [set(label_words(text).split()) for text in texts]
-    are_denied = [bool(one & _NEGATIONS) for one in words]
-    if sum(are_denied) != 1 or not (are_denied[0] or are_denied[-1]):
-        return False
-    spoken_of = [set(map(stems, one - _NEGATIONS - _SMALL_WORDS)) for one in words]
-    shared = set.intersection(*spoken_of)
-    denied = spoken_of[0 if are_denied[0] else -1]
-    denied = {word for word in denied if len(word) > 3 or word in shared}  # "não é uma ..."
-    return bool(shared) and denied <= shared
 
 
 _NOT_CHOSEN = frozenset(alternatives(PHRASES["answers"]["not_chosen"]))
@@ -332,17 +334,6 @@ def n_own_words(texts: Sequence[str]) -> float:
     return sum(times[stems(w)] == 1 for one in words for w in one) / max(len(texts), 1)
 
 
-def without_shared_words(texts: Sequence[str]) -> list[str]:
-    """Labels without what all but one of them speak of, as it is spelt."""
-    words = [set(singulars(" ".join(re.findall(r"[^\W\d]+", text.casefold()))).split()) for text in texts]
-    times = Counter(word for one in words for word in one)
-    shared = {w for w, n in times.items() if n >= max(2, len(texts) - 1) and not _STRONG.in_(w)}
-    if not shared:
-        return list(texts)
-    pattern = re.compile(rf"\b({'|'.join(map(re.escape, sorted(shared)))})s?\b", re.IGNORECASE)
-    return [" ".join(pattern.sub(" ", text).split()) for text in texts]
-
-
 def is_mirrored(texts: Sequence[str]) -> bool:
     """Whether labels run from one end to another: "very bad" to "very good".
 
@@ -353,7 +344,7 @@ def is_mirrored(texts: Sequence[str]) -> bool:
     if len(texts) < 4:
         return False
     labels = [label_words(text) for text in texts]
-    degrees = [set(_STRONG.in_(words)) | set(_ONLY.in_(words)) for words in labels]
+    degrees = [set(_STRONG.in_(words)) for words in labels]
     of_inner = {phrase for found in degrees[1:-1] for phrase in found}
     of_ends = (degrees[0] & degrees[-1]) - of_inner
     words = [set(label.split()) for label in labels]
@@ -361,44 +352,13 @@ def is_mirrored(texts: Sequence[str]) -> bool:
     return bool(of_ends) or _are_swapped_halves(words) or _are_swapped_halves(cut)
 
 
-def one_half_denies(texts: Sequence[str]) -> bool:
-    """Whether all labels speak of the same, and a word stands in all of one half and in none of the other.
-
-    So do "fully trust", "rather trust", "rather not trust" and "do not trust at all", in any language.
-    """
-    if len(texts) < 4:
-        return False
-    words = [set(label_words(text).split()) for text in texts]
-    half = len(words) // 2
-    halves = words[:half], words[-half:]
-    common = [set.intersection(*some) for some in halves]
-    others = [set.union(*some) for some in halves]
-    marks = (common[0] - others[1]) | (common[1] - others[0])
-    rest = [one - marks for one in (*halves[0], *halves[1])]
-    # Syllables are letters in Korean.
-    starts = [{word[: 4 if word.isascii() else 2] for word in one if len(word) >= _CUT} for one in rest]
-    return bool(marks) and bool(set.intersection(*starts))
-
-
 def are_letters_in_a_row(texts: Sequence[str]) -> bool:
-    bare = [re.sub(r"[^\w]", "", text) for text in without_shared_words(texts)]
-    if len(bare) < 3 or not all(re.fullmatch(r"[A-H]{1,3}\d?", text) for text in bare):
+    """Whether labels are letters in the order of the alphabet, or its reverse: "class A", "class B1"."""
+    last = [without_code(text).split()[-1:] for text in texts]
+    letters = [re.sub(r"\W", "", word) for words in last for word in words]
+    if len(letters) < 3 or not all(re.fullmatch(r"[A-H]{1,3}\d?", letter) for letter in letters):
         return False
-    return bare[0][0] == "A" and (bare == sorted(bare) or bare[::-1] == sorted(bare))
-
-
-def names_both_halves(text: str, others: Sequence[str]) -> bool:
-    """Whether a label names what each of one half of the others says, and what each of the other half says.
-
-    Words may be cut short: "neith agr nor dis" beside agreeing and disagreeing.
-    """
-    own, *cut = ({word[:_CUT] for word in label_words(one).split()} for one in (text, *others))
-    half = len(cut) // 2
-    if len(cut) % 2 or half < 2:  # of two, categories may be named together
-        return False
-    below, above = cut[:half], cut[half:]
-    one, other = set.intersection(*below), set.intersection(*above)
-    return bool(own & one - set().union(*above)) and bool(own & other - set().union(*below))
+    return min(letters)[0] == "A" and sorted(letters) in (letters, letters[::-1])
 
 
 def _are_swapped_halves(words: Sequence[set[str]]) -> bool:

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
-from ordinalrbm.schema.known_scales import best_fit
-from ordinalrbm.schema.missing_labels import no_answer
 from ordinalrbm.schema.schema import Code
-from ordinalrbm.schema.source import Source, as_number, count_codes, is_among
-from ordinalrbm.schema.vocabulary import named_after
+from ordinalrbm.schema.source import Source, alike, as_number, count_codes, is_among
+from ordinalrbm.schema.vocabulary import named_after, no_answer
 
 _MOST_TEXTS = 1000  # without labels that are read; more are ids or free text
+_MOST_SPELLINGS = 50  # different codes of which some may be spellings of others
 _ENOUGH_COLUMNS = 3  # in which a code must be no answer to be taken for one elsewhere
-_ENOUGH_INITIALS = 5  # other short texts in small letters, for "na" to be one of them
-_ALL_ALIKE = 5  # columns that all declare one measure, for it to say nothing
 
 
 @dataclass(frozen=True)
@@ -65,15 +62,18 @@ class ColumnProfile:
 def look_at(source: Source, name: str) -> ColumnProfile:
     values = source.frame[name]
     is_date = name in source.dates or pd.api.types.is_datetime64_any_dtype(values.dtype)
-    is_codes, counts = _counts(values)
     # A dot or a dash, as some files have for codes in between, is no label.
     given = source.value_labels.get(name, {})
     labels = {code: label for code, label in given.items() if any(map(str.isalnum, label))}
     if values.dtype == bool or isinstance(values.dtype, pd.BooleanDtype):
         labels = {0: "false", 1: "true"}
+    is_ordered = isinstance(values.dtype, pd.CategoricalDtype) and values.dtype.ordered
+    is_codes, counts = _counts(values)
+    if not is_ordered:
+        counts = _in_one_spelling(counts, labels)
     missing = _sure_missing(source, name, counts, labels)
     order = None
-    if isinstance(values.dtype, pd.CategoricalDtype) and values.dtype.ordered:
+    if is_ordered:
         codes = count_codes(pd.Series(values.dtype.categories))
         order = tuple(code for code in codes if code not in missing)
     return ColumnProfile(
@@ -97,6 +97,19 @@ def _counts(values: pd.Series) -> tuple[bool, dict[Code, int]]:
     except TypeError:  # lists and the like cannot be counted
         return False, {}
     return bool(counts) or all(pd.isna(v) or str(v).strip() == "" for v in values), counts
+
+
+def _in_one_spelling(counts: dict[Code, int], labels: Container[Code]) -> dict[Code, int]:
+    """Counts with "agree" counted as "Agree" and "01" as "1": as what has a label, or is most frequent."""
+    if len(counts) > _MOST_SPELLINGS:
+        return counts  # of ids, each letter counts
+    spelt: dict[Code, Code] = {}
+    for code in sorted(counts, key=lambda code: (code not in labels, -counts[code])):
+        spelt.setdefault(alike(code), code)
+    merged = Counter[Code]()
+    for code, count in counts.items():  # codes that have labels of their own differ
+        merged[code if code in labels else spelt[alike(code)]] += count
+    return dict(merged)
 
 
 def _sure_missing(
@@ -123,9 +136,8 @@ def _sure_missing(
 def _says_no_answer(code: Code, label: str, counts: dict[Code, int]) -> bool:
     if isinstance(code, str) and label == code and _is_short_code(code):
         # Among codes of countries, NA is Namibia and DK is Denmark; among initials, ka is somebody.
-        alike = sum(_is_short_code(other) for other in counts if other != code)
-        few = 2 if code.isupper() else _ENOUGH_INITIALS
-        if alike >= max(few, 0.8 * (len(counts) - 1)):
+        n_alike = sum(_is_short_code(other) for other in counts if other != code)
+        if n_alike >= max(2, 0.8 * (len(counts) - 1)):
             return False
     if label == str(code) and not isinstance(code, str):
         return False
@@ -137,39 +149,7 @@ def _is_short_code(code: Code) -> bool:
     return isinstance(code, str) and len(code) <= 3 and code.isalpha()
 
 
-@dataclass(frozen=True)
-class FileProfile:
-    """What the columns of a file have in common."""
-
-    missing_codes: frozenset[Code]  # no answer in several columns
-    most_missing: frozenset[Code]  # no answer in most columns that have labels
-    ranges: dict[tuple[int, int], int]  # how many columns have numbers without labels from, to
-    contradicted: set[str]  # measures that mean nothing in this file
-
-    @classmethod
-    def of(cls, looks: Iterable[ColumnProfile]) -> FileProfile:
-        looks = list(looks)
-        times = Counter(code for look in looks for code in look.missing)
-        usual = frozenset(code for code, n in times.items() if n >= _ENOUGH_COLUMNS)
-        most = sum(bool(look.labels) for look in looks) / 2
-        in_most = frozenset(code for code in usual if times[code] > most)
-        return cls(usual, in_most, dict(Counter(filter(None, map(_range, looks)))), _contradicted(looks))
-
-
-def _contradicted(looks: Sequence[ColumnProfile]) -> set[str]:
-    """The measure that all columns declare, or nominal where half of the clear scales declare it."""
-    declared = {look.measure for look in looks}
-    if len(declared) == 1 and len(looks) >= _ALL_ALIKE:
-        return declared
-    fits = [(look.measure, best_fit(tuple(look.labels.values()))) for look in looks if len(look.labels) > 2]
-    of_scales = [measure for measure, fit in fits if fit is not None and not fit.outside]
-    is_so = len(of_scales) >= _ENOUGH_COLUMNS and 2 * of_scales.count("nominal") >= len(of_scales)
-    return {"nominal"} if is_so else set()
-
-
-def _range(look: ColumnProfile) -> tuple[int, int] | None:
-    """The lowest and the highest of whole numbers without labels; 1 counts where all are above."""
-    codes = [code for code in look.counts if isinstance(code, int)]
-    if look.labels or len(codes) < 2 or len(codes) < len(look.counts):
-        return None
-    return min(*codes, 1), max(codes)
+def usually_missing(looks: Iterable[ColumnProfile]) -> frozenset[Code]:
+    """Codes that are no answer in several columns."""
+    times = Counter(code for look in looks for code in look.missing)
+    return frozenset(code for code, n in times.items() if n >= _ENOUGH_COLUMNS)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.schema.missing_labels import Sort, sort_of
+from ordinalrbm.schema.vocabulary import Sort, sort_of
 
 Code = int | float | str
 Role = Literal["ordinal", "nominal", "numeric", "background", "fieldwork", "weight", "id", "ignored"]

@@ -49,6 +49,9 @@ class Source:
     file_label: str = ""
     file_notes: tuple[str, ...] = ()  # of SPSS
     remarks: tuple[str, ...] = ()  # what had to be assumed to read the file, in sentences
+    _cells: dict[str, tuple[np.ndarray, frozenset[Code]]] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     @property
     def where(self) -> str:
@@ -69,10 +72,6 @@ class Source:
         """The multiple response set of each column that is in one, with a dollar sign as SPSS has it."""
         sets = self.response_sets.items()
         return {name: f"${key}" for key, one in sets for name in one["variable_list"]}
-
-    @cached_property
-    def _cells(self) -> dict[str, tuple[np.ndarray, frozenset[Code]]]:
-        return {}
 
 
 def _ending(path: Path) -> str:

@@ -1,21 +1,18 @@
-"""Words by which columns are recognised: what their names say, and what their labels are about.
+"""Words by which columns are recognised: what their names say, and which labels stand in place of an answer.
 
-The words themselves are in vocabulary.toml; ``known_scales`` and ``missing_labels`` read the answers in it.
+The words themselves are in vocabulary.toml; ``known_scales`` reads the scales in it.
 """
 
-import difflib
 import re
 import tomllib
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 from importlib import resources
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, get_args
 
 # Labels come back in many columns; in a file of free text they must not fill the memory.
 remembered = lru_cache(maxsize=20_000)
-_MISSPELT = 5  # letters that are enough to know a word by
-_ALIKE = 0.8  # a word of five letters with another one in it
 
 
 def plain_words(text: str) -> str:
@@ -40,6 +37,11 @@ def without_code(label: str) -> str:
     if re.match(r"\s*-?\d+[.:]\d", label):  # a number or a time of day
         return label
     return _CODE_IN_FRONT.sub("", label)
+
+
+def without_asides(label: str) -> str:
+    """A label without what it has in brackets, and without its code."""
+    return re.sub(r"\([^)]*\)|\[[^]]*\]", " ", without_code(label))
 
 
 @remembered
@@ -78,12 +80,6 @@ def stems(words: str) -> str:
     return " ".join(map(_stem, words.split()))
 
 
-@remembered
-def singulars(words: str) -> str:
-    """Words without the s of the plural, as far as they are long."""
-    return " ".join(map(_singular, words.split()))
-
-
 def _singular(word: str) -> str:
     is_plural = len(word) > 3 and word.endswith("s") and not word.endswith("ss")
     return word[:-1] if is_plural else word
@@ -94,40 +90,18 @@ def _stem(word: str) -> str:
     return word[:-1] if len(word) > 4 and word[-1] in "eoa" else word
 
 
-def is_misspelt(word: str, known: str) -> bool:
-    """Whether a word of some length is another one with letters changed, but for the first."""
-    if min(len(word), len(known)) < _MISSPELT or word[0] != known[0]:  # "unlikely" is not "likely"
-        return False
-    return difflib.SequenceMatcher(None, word, known).ratio() >= _ALIKE
-
-
 class Phrases:
-    """Phrases to look for in plain words; a phrase is found as whole words only."""
+    """Phrases to look for in plain words: whole words only, the longest where several begin alike."""
 
     def __init__(self, phrases: str) -> None:
-        self._phrases = frozenset(alternatives(phrases))
-        self._longest = max((len(phrase.split()) for phrase in self._phrases), default=0)
+        longest_first = sorted(alternatives(phrases), key=len, reverse=True)
+        self._pattern = re.compile(rf"(?<!\S)(?:{'|'.join(longest_first) or '$.'})(?!\S)")
 
     def in_(self, words: str) -> list[str]:
-        return self._split(words)[0]
+        return self._pattern.findall(words)
 
     def removed_from(self, words: str) -> str:
-        return " ".join(self._split(words)[1])
-
-    def _split(self, words: str) -> tuple[list[str], list[str]]:
-        """The phrases in a text, the longest first where several begin alike, and other words."""
-        found, rest, tokens, start = [], [], words.split(), 0
-        while start < len(tokens):
-            for n in range(min(self._longest, len(tokens) - start), 0, -1):
-                phrase = " ".join(tokens[start : start + n])
-                if phrase in self._phrases:
-                    found.append(phrase)
-                    start += n
-                    break
-            else:
-                rest.append(tokens[start])
-                start += 1
-        return found, rest
+        return " ".join(self._pattern.sub(" ", words).split())
 
 
 PHRASES: dict[str, Any] = tomllib.loads(
@@ -182,7 +156,10 @@ def _without_number(question: str) -> str:
     return re.sub(r"^\s*[A-Za-z]{1,3}[-_.]?\d+[A-Za-z]?\d*\s*[.:)-]\s*", "", question)
 
 
-def asks(question: str, for_what: Literal["ordered", "unordered", "banded", "counted"]) -> bool:
+Asked = Literal["ordered", "unordered", "banded", "counted"]
+
+
+def asks(question: str, for_what: Asked) -> bool:
     return bool(_ASKED[for_what].in_(plain_words(question)))
 
 
@@ -254,3 +231,134 @@ def looks_like_date(name: str, question: str) -> bool:
     dates = {"date", "datum", "fecha"}
     is_named = asked.split(" ", 1)[0] in dates or bool(name_words(name) & (dates | _DATE_NAMES))
     return is_named or bool(_DATED.in_(asked))
+
+
+# ---- labels that stand in place of an answer ---------------------------------------------------
+
+Sort = Literal["not asked", "not applicable", "don't know", "refused", "no answer"]
+SORTS: tuple[Sort, ...] = get_args(Sort)
+
+_MOST_WORDS_AROUND = 4
+_BESIDE = words_of(PHRASES["no_answer"]["beside"]["words"])
+
+
+class NoAnswer(NamedTuple):
+    """That a label is no answer: of which sort, and whether its words alone are enough."""
+
+    sort: Sort
+    is_sure: bool
+
+
+class _Words(NamedTuple):
+    sort: Sort
+    alone: frozenset[str]
+    starts: frozenset[str]
+    within: Phrases
+    nearly_alone: Phrases
+    weak: Phrases
+
+
+def _words_of_sort(sort: Sort) -> _Words:
+    said = PHRASES["no_answer"][sort]
+    within, nearly_alone, weak = (Phrases(said.get(key, "")) for key in ("within", "nearly_alone", "weak"))
+    alone, starts = frozenset(alternatives(said["alone"])), words_of(said.get("starts", ""))
+    return _Words(sort, alone, starts, within, nearly_alone, weak)
+
+
+_BY_SORT = tuple(_words_of_sort(sort) for sort in SORTS)
+_READING = frozenset(["lire", "leer", "ler", "read", "to read", "lesen"])
+_MIDDLE_ALONE = frozenset(alternatives(PHRASES["middle"]["alone"]))
+_MIDDLE_WITHIN = Phrases(PHRASES["middle"]["within"])
+_DEPENDS = frozenset(alternatives(PHRASES["middle"]["depends"]))
+_BETWEEN = Phrases(PHRASES["middle"]["between"])
+_NOT_BETWEEN = words_of(PHRASES["middle"]["not_between"])
+_POLES = words_of(" ".join("|".join(pair) for pair in PHRASES["poles"]["english"]["pairs"]))
+
+
+@remembered
+def no_answer(label: str) -> NoAnswer | None:
+    """What sort of non-answer a label tells of, None where it is an answer.
+
+    Where two sorts stand in one label, as in "Refused / don't know", the first in `SORTS` counts.
+    """
+    words = label_words(label)
+    if not words:
+        return None
+    bare = label_words(without_asides(label))
+    letters = words.replace(" ", "") if all(len(word) == 1 for word in words.split()) else words
+    for known in _BY_SORT:
+        is_alone = known.alone & {words, bare, letters} or words.split()[0] in known.starts
+        if is_alone or any(_few_words_around(spelt, known.within) for spelt in (words, bare)):
+            return NoAnswer(known.sort, True)
+    sorts, rest = _said_nearly_alone(words)
+    # "Does not know how to read" is an answer.
+    if sorts and rest not in _READING and set(rest.split()) <= _BESIDE:
+        return NoAnswer(sorts[0], True)
+    first, slash, _ = label.partition("/")
+    found = no_answer(first) if slash and not says_middle(label) else None
+    if found is not None and found.is_sure:
+        return found
+    for known in _BY_SORT:
+        if _few_words_around(words, known.weak):
+            return NoAnswer(known.sort, False)
+    return None
+
+
+def _few_words_around(words: str, phrases: Phrases) -> bool:
+    n_words = len(words.split())
+    return any(n_words - len(phrase.split()) <= _MOST_WORDS_AROUND for phrase in phrases.in_(words))
+
+
+def _said_nearly_alone(words: str) -> tuple[list[Sort], str]:
+    """The sorts whose phrases stand in a label, and what is left of it without them."""
+    sorts, rest = [], words
+    for known in _BY_SORT:
+        without = known.nearly_alone.removed_from(rest)
+        if without != rest:
+            sorts.append(known.sort)
+        rest = without
+    if sorts:  # beside "don't know", "haven't heard enough" says the same again
+        for known in _BY_SORT:
+            rest = known.weak.removed_from(rest)
+    return sorts, rest
+
+
+def sort_of(label: str) -> Sort:
+    """The sort of a code that is known to be no answer, by its label."""
+    found = no_answer(label)
+    return found.sort if found else "no answer"
+
+
+def _bare_words(label: str) -> str:
+    return label_words(without_asides(label)) or label_words(label)
+
+
+@remembered
+def says_middle(label: str) -> bool:
+    """Whether a label says "neither", "both" or "it depends"."""
+    if any(label_words(part) in _MIDDLE_ALONE for part in label.split("/")):
+        return True
+    return says_neither(label) or _few_words_around(_bare_words(label), _MIDDLE_WITHIN)
+
+
+def says_between(label: str) -> bool:
+    """Whether a label may be the middle of others: "about right", "the same"; not "not right"."""
+    words = _bare_words(label)
+    beside = set(_BETWEEN.removed_from(words).split())
+    return (_few_words_around(words, _BETWEEN) and not _NOT_BETWEEN & beside) or says_middle(label)
+
+
+@remembered
+def says_neither(label: str) -> bool:
+    words = _bare_words(label)
+    if re.search(r"\b(neither .+ n?or|ni .+ ni|nem .+ nem) |\bweder (.+ )?noch\b", words):
+        return True
+    first, *others = words.split() or [""]
+    cut = [word for word in others if word not in ("nor", "or", "not", "with")]
+    are_poles = all(len(word) > 1 and any(pole.startswith(word) for pole in _POLES) for word in cut)
+    return first.startswith("nei") and bool(cut) and are_poles
+
+
+def says_depends(label: str) -> bool:
+    """Whether a label says "it depends", which stands between any two sides."""
+    return _bare_words(label) in _DEPENDS
