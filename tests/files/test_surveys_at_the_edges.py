@@ -91,7 +91,7 @@ def test_folders_that_are_columns_have_one_type(tmp_path):
         (folder := tmp_path / "data" / "year=2024" / f"month={month}").mkdir(parents=True)
         pd.DataFrame({"user": [1, 2], "item": [3, 4], "rating": [4, 5]}).to_parquet(folder / "a.parquet")
     frame = read(tmp_path / "data").frame
-    assert frame["month"].dropna().tolist() == ["09", "09", "10", "10"] and frame["month"].isna().sum() == 2
+    assert frame["month"].dropna().tolist() == [9, 9, 10, 10] and frame["month"].isna().sum() == 2
     assert frame["year"].tolist() == [2024] * 6
     assert ParquetRatings(tmp_path / "data").n_ratings == 6
 

@@ -1,30 +1,18 @@
 """Ratings that several processes bring together, each some of them, perhaps of the same Parquet files."""
 
 import os
-from itertools import groupby
-from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from ordinalrbm.data.frames import with_exact_integers
 from ordinalrbm.data.triples import COLUMNS, Part
 from ordinalrbm.errors import DataError
 from ordinalrbm.files import formats
 from ordinalrbm.files.ratings import AS_IT_IS, TIME, Layout, columns_of, time_column
 from ordinalrbm.runtime import process_group
-from ordinalrbm.runtime.places import place, random_access
-from ordinalrbm.schema.source import Source, StrPath, name_of, what
-
-
-class _RowGroup(NamedTuple):
-    """Rows that a file stores together, and that are read together."""
-
-    file: Path
-    number: int
-    twice_middle: int  # where they are among all rows
+from ordinalrbm.runtime.places import place
+from ordinalrbm.schema.source import Source, StrPath, name_of
 
 
 class ParquetRatings:
@@ -41,57 +29,32 @@ class ParquetRatings:
                 f"File '{path}' is no Parquet file, which alone can be read in parts; convert it "
                 "or give the ratings as a table."
             )
-        self._row_groups: list[_RowGroup] = []
-        self.n_ratings = 0
         with formats.reading(self.path):
-            files = formats.parquet_files(self.path) if self.path.is_dir() else [self.path]
-            folder = self.path if self.path.is_dir() else self.path.parent
-            self._partitions = formats.Partitions.of(folder, files)
-            outlines = [self._outline(file) for file in files]
-            names = list(dict.fromkeys(name for outline in outlines for name in outline.names))
-            self.source = Source(self.path, "parquet", name_of(self.path), pd.DataFrame(columns=names))
-            self._columns = columns_of(self.source, layout=layout) + time_column(self.source, layout)
-            # Types that suit all files, so that all processes have the same.
-            self._types = pa.concat_tables(
-                [self._chosen(outline.empty_table()) for outline in outlines], promote_options="permissive"
-            )
-
-    def _outline(self, file: Path) -> pa.Schema:
-        """The columns of a file; its row groups are noted."""
-        with pq.ParquetFile(random_access(file)) as opened:
-            for number in range(opened.num_row_groups):
-                n_rows = opened.metadata.row_group(number).num_rows
-                self._row_groups.append(_RowGroup(file, number, 2 * self.n_ratings + n_rows))
-                self.n_ratings += n_rows
-            schema = opened.schema_arrow.remove_metadata()
-        formats.refuse_twice(schema.names, what(file))
-        return self._partitions.added(schema.empty_table(), file).schema
-
-    def _chosen(self, table: pa.Table) -> pa.Table:
-        return table.select([name for name in self._columns if name in table.column_names])
+            files = formats.parquet(self.path)
+            self._schema = files.schema
+            self._row_groups = [
+                group for file in files.get_fragments() for group in file.split_by_row_group()
+            ]
+        self._sizes = [group.row_groups[0].num_rows for group in self._row_groups]
+        self.n_ratings = sum(self._sizes)
+        names = pd.DataFrame(columns=self._schema.names)
+        self.source = Source(self.path, "parquet", name_of(self.path), names)
+        self._columns = columns_of(self.source, layout=layout) + time_column(self.source, layout)
 
     def part(self, rank: int, size: int) -> pd.DataFrame:
         """The columns user, item, rating and perhaps timestamp of what a process reads; maybe no row.
 
         It reads whole row groups, those whose middle is in its part of all rows.
         """
-        twice = max(2 * self.n_ratings, 1)
-        own = [group for group in self._row_groups if group.twice_middle * size // twice == rank]
+        outline, start = self._schema.empty_table().select(self._columns), 0
+        tables = [outline]
         with formats.reading(self.path):
-            groups = groupby(own, key=lambda group: group.file)
-            read = [self._read(file, [group.number for group in some]) for file, some in groups]
-            table = pa.concat_tables([self._types, *read], promote_options="permissive")
-            table = table.select(self._columns)
-            frame = formats.plain_frame(with_exact_integers(table.to_pandas(), table))
+            for group, n_rows in zip(self._row_groups, self._sizes, strict=True):
+                if (2 * start + n_rows) * size // (2 * self.n_ratings) == rank:
+                    tables.append(group.to_table(self._schema, self._columns))
+                start += n_rows
+            frame = formats.frame_of_arrow(pa.concat_tables(tables), self.path)
         return frame.set_axis([*COLUMNS, TIME][: len(self._columns)], axis=1)
-
-    def _read(self, file: Path, numbers: list[int]) -> pa.Table:
-        with pq.ParquetFile(random_access(file)) as opened:
-            there = [name for name in self._columns if name in opened.schema_arrow.names]
-            table = opened.read_row_groups(numbers, columns=there)
-        formats.refuse_wrong_text(table, file)
-        table = table.replace_schema_metadata()
-        return self._chosen(self._partitions.added(table, file))
 
 
 class RatingsPart(Part):

@@ -282,7 +282,12 @@ def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
     return names[0]
 
 
-def random_access(path: Any) -> Any:
-    """What a library opens that reads here and there: of a large file elsewhere, only what it needs."""
-    is_remote = isinstance(path, Address) and not isinstance(path, Packed)
-    return path.raw() if is_remote else os.fspath(path)
+def in_arrow(path: Any) -> tuple[Any, str]:
+    """The file system and the name by which Arrow reads of a file elsewhere only what it needs."""
+    from pyarrow.fs import FSSpecHandler, LocalFileSystem, PyFileSystem
+
+    if isinstance(path, Address) and not isinstance(path, Packed):
+        with path._told():
+            system, name = path._at
+            return PyFileSystem(FSSpecHandler(system)), name
+    return LocalFileSystem(), os.fspath(path)
