@@ -33,7 +33,6 @@ class Stored:
     arrays: Mapping[str, np.ndarray]
     header: Mapping[str, Any]
     prefix: str = ""
-    is_newer: bool = False
 
     def under(self, prefix: str) -> Self:
         """The arrays whose names begin so, with the same header."""
@@ -109,7 +108,7 @@ class Stored:
         given = self.entry("parameters", dict)
         known: list[str] = kind._get_param_names()  # type: ignore[attr-defined]
         unknown = sorted(set(given) - set(known))
-        if unknown and not self.is_newer:
+        if unknown:
             raise DataError(f"{kind.__name__} has no parameter {unknown[0]!r:.80}")
         estimator = kind(**{name: given[name] for name in known if name in given})
         check(estimator)
