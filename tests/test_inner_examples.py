@@ -67,21 +67,9 @@ def example_of_truncated_mean():
     """
 
 
-def example_of_guess_ratings():
-    r"""
-    >>> from ordinalrbm.files.detect_ratings import *
-    >>> from ordinalrbm.files.formats import from_frame
-    >>> from ordinalrbm.schema.infer import propose
-    >>> cells = [(f"k{k}", f"w{w}", 1 + k * w % 5) for k in range(20) for w in range(15)]
-    >>> source = from_frame(pd.DataFrame(cells, columns=["kunde", "ware", "note"]))
-    >>> guess_ratings(source, propose(source))
-    Guess(user='kunde', item='ware', rating='note')
-    """
-
-
 def example_of_parquet_ratings():
     r"""
-    >>> from ordinalrbm.files.parquet_parts import *
+    >>> from ordinalrbm.files.ratings import *
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "films.parquet"
     >>> films = pd.DataFrame({"userId": [1, 2, 3], "movieId": [7, 7, 8], "rating": [4, 5, 3]})
@@ -105,16 +93,14 @@ def example_of_ratings_of():
     """
 
 
-def example_of_one_of_each():
+def example_of_latest_of_each():
     r"""
     >>> from ordinalrbm.files.ratings import *
     >>> ratings = pd.DataFrame({"user": [1, 2, 1], "item": ["a", "a", "a"], "rating": [3, 4, 5]})
-    >>> one_of_each(ratings, None)["rating"].tolist()
+    >>> latest_of_each(ratings, None)["rating"].tolist()
     [4, 5]
-    >>> one_of_each(ratings, np.array([9, 1, 2]))["rating"].tolist()
+    >>> latest_of_each(ratings, np.array([9, 1, 2]))["rating"].tolist()
     [3, 4]
-    >>> one_of_each(ratings, None, np.array([1, 2, 3, 4, 5]))["rating"].tolist()
-    [4, 4]
     """
 
 
@@ -149,7 +135,7 @@ def example_of_each_block():
 
 def example_of_seconds_of():
     r"""
-    >>> from ordinalrbm.runtime.durations import *
+    >>> from ordinalrbm.runtime.timing import *
     >>> seconds_of("5 min"), seconds_of("5")
     (300.0, None)
     """
@@ -157,7 +143,7 @@ def example_of_seconds_of():
 
 def example_of_printable():
     r"""
-    >>> from ordinalrbm.runtime.printable import *
+    >>> from ordinalrbm.runtime.display import *
     >>> print(printable("red \x1b[31m, turned \u202e"))
     red \u001b[31m, turned \u202e
     """
@@ -165,7 +151,7 @@ def example_of_printable():
 
 def example_of_printable_json():
     r"""
-    >>> from ordinalrbm.runtime.printable import *
+    >>> from ordinalrbm.runtime.display import *
     >>> print(printable_json('"turned \u202e"'))
     "turned \\u202e"
     """

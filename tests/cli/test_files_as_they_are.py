@@ -123,8 +123,8 @@ def test_unknown_names_are_asked_for(tmp_path):
         out = [] if command == "evaluate" else ["--out", "m.out"]
         sentence = refused(command, "r.csv", *out, cwd=tmp_path)
         assert sentence.startswith("File 'r.csv' looks like ratings")
-        assert "add --user-column kunde " in sentence and "'artikel nr' " in sentence
-        assert sentence.endswith(" note, or --survey if it is a survey.")
+        assert "beside columns such as 'kunde' and 'artikel nr'; add --user-column COLUMN" in sentence
+        assert sentence.endswith(" --rating-column COLUMN, or --survey if it is a survey.")
 
 
 def test_one_may_insist_on_a_survey(tmp_path):
@@ -223,20 +223,16 @@ def test_repeated_ratings(tmp_path):
     (tmp_path / "r.csv").write_text(TWICE)
     sentence = refused("fit", "r.csv", *QUICK, cwd=tmp_path)
     assert "'r.csv', row 1 (counted from 0): user 'a' has rated item 'x' before, in row 0" in sentence
-    assert sentence.endswith("choose --duplicates last or --duplicates mean.")
+    assert sentence.endswith("choose --duplicates last.")
     assert the_rating(tmp_path, "--duplicates", "last") == 1
-    assert the_rating(tmp_path, "--duplicates", "mean", "--scale", "1..5") == 3
-    assert the_rating(tmp_path, "--duplicates", "mean") == 4  # of 2 and 4, which occur
     (tmp_path / "r.csv").write_text(TWICE.replace("date", "remark"))
     assert the_rating(tmp_path, "--duplicates", "last") == 5
 
 
-def test_words_have_no_mean(tmp_path):
+def test_words_are_repeated(tmp_path):
     text = TWICE.replace(",1,", ",bad,").replace(",5,", ",good,").replace(",2,", ",bad,")
     (tmp_path / "r.csv").write_text(text.replace(",4,", ",good,"))
-    words = ["--scale", "bad,good", "--duplicates"]
-    assert "only numbers have a mean" in refused("fit", "r.csv", *QUICK, *words, "mean", cwd=tmp_path)
-    assert the_rating(tmp_path, *words, "last") == "bad"
+    assert the_rating(tmp_path, "--scale", "bad,good", "--duplicates", "last") == "bad"
 
 
 # ---- times and ids ------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ def test_gaps_of_all_kinds_are_filled(mixed, ending):
         after, said = read(place, user_missing=True)
         assert "Red" in said.variable_value_labels["party"].values()
     gaps = int(before[ASKED].isna().to_numpy().sum())
-    assert about["empty_filled"] == gaps and about["codes_filled"] == 10
+    assert about["filled"]["empty"] == gaps and sum(about["filled"].values()) == gaps + 10
     for name in before.columns:
         given = before[name].notna() & ~before[name].isin(MISSING.get(name, []))
         assert (after[name][given].astype(float) == before[name][given]).all()
@@ -153,11 +153,11 @@ def test_new_files_have_the_same_columns(mixed):
     frame = mixed_frame()
     frame.assign(party=np.nan, land=np.nan).to_csv(mixed / "empty.csv", index=False)
     about = found("impute", "mixed.orbm", "empty.csv", "--out", "o.csv", cwd=mixed)
-    assert about["empty_filled"] >= N
+    assert about["filled"]["empty"] >= N
     for changed, words in (
         (frame.drop(columns="party"), "lacks the column 'party'"),
         (frame.drop(columns="land"), "lacks the column 'land'"),
-        (frame.assign(party=frame["party"].where(frame.index != 5, 7)), "no category '7'"),
+        (frame.assign(party=frame["party"].where(frame.index != 5, 7)), "is not on the scale"),
         (
             frame.assign(income=frame["income"].astype(object).where(frame.index != 5, "much")),
             "'much' is no number",
@@ -237,8 +237,8 @@ LAND = '[land]\nrole = "background"\n'
     ("options", "schema", "words"),
     [
         ("--include nope", "", "--include 'nope' matches no nominal, numeric or background column"),
-        ("--include q1", "", "--include names 'q1', an ordinal question"),
-        ("--background q1", "", "--background names 'q1', an ordinal question"),
+        ("--include q1", "", "--include names 'q1', which has the role ordinal"),
+        ("--background q1", "", "--background names 'q1', which has the role ordinal"),
         ("--include wt", "", "'wt', which has the role weight"),
         ("--background caseid", "", "'caseid', which has the role id"),
         ("--include party --background p*", "", "--include and --background both name 'party'"),

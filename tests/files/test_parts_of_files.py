@@ -8,8 +8,7 @@ import pytest
 
 from ordinalrbm import DataError
 from ordinalrbm.files.formats import read
-from ordinalrbm.files.parquet_parts import ParquetRatings
-from ordinalrbm.files.ratings import Layout, ratings_of
+from ordinalrbm.files.ratings import Layout, ParquetRatings, ratings_of
 
 
 def write(path, users, ratings, row_group_size=None, **more):

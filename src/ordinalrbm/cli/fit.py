@@ -17,7 +17,7 @@ from ordinalrbm.cli.output import Output, results_table
 from ordinalrbm.cli.process import own_rank, own_threads, process_group, read_timeout
 from ordinalrbm.engine.gpu.device import initialising_device
 from ordinalrbm.errors import DataError
-from ordinalrbm.runtime.paths import result_path
+from ordinalrbm.runtime.places import result_path
 from ordinalrbm.runtime.timing import stage, timings
 
 _EXAMPLES = """\b

@@ -34,7 +34,7 @@ Model = StrEnum("Model", {name: name for name in RATING_MODELS})  # type: ignore
 Rule = StrEnum("Rule", "MEDIAN MODE MEAN")  # which level to name of a distribution
 Rotation = StrEnum("Rotation", "VARIMAX QUARTIMAX OBLIMIN PROMAX BIFACTOR NONE")
 Protocol = StrEnum("Protocol", "CHRONOLOGICAL RANDOM")  # which ratings are hidden
-Duplicates = StrEnum("Duplicates", "ERROR LAST MEAN")  # which of several ratings of an item counts
+Duplicates = StrEnum("Duplicates", "ERROR LAST")  # which of several ratings of an item counts
 
 
 def option(metavar: str, text: str, *names: str, **more: Any) -> Any:
@@ -241,8 +241,8 @@ class PairColumns:
 
 
 _DUPLICATES = (
-    "If a user has rated an item more than once: refuse, take the latest (the last line where there "
-    "are no times), or the mean, rounded to a label."
+    "If a user has rated an item more than once: refuse, or take the latest (the last line where there "
+    "are no times)."
 )
 _WHERE = "Of Parquet files only rows such as 'year>=2020'; repeat the option for further conditions."
 

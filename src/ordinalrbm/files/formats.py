@@ -24,8 +24,7 @@ from ordinalrbm.data.frames import TableLike, frame_of, with_exact_integers
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError
 from ordinalrbm.files import delimited
-from ordinalrbm.runtime.paths import split_sheet
-from ordinalrbm.runtime.places import in_arrow, place, unpacked
+from ordinalrbm.runtime.places import in_arrow, place, split_sheet
 from ordinalrbm.schema.schema import did_you_mean
 from ordinalrbm.schema.source import Format, Source, StrPath, format_of, name_of, plain_code, unreadable, what
 
@@ -42,9 +41,9 @@ def read(path: StrPath, choose: Choice | None = None, where: Sequence[Condition]
     ----------
     path : str or path
         ``.sav``, ``.zsav``, ``.por`` (SPSS), ``.dta`` (Stata), ``.xpt`` (SAS), ``.xlsx`` (the first
-        sheet, or that of ``file.xlsx:Sheet``), ``.csv``, ``.tsv``, or ``.parquet``, each also packed
-        in ``.gz``, ``.zst`` or ``.zip``; or a folder of Parquet files, partitioned or not. Addresses
-        such as ``s3://bucket/pupils.csv`` and ``zip://pupils.csv::all.zip`` are read by fsspec.
+        sheet, or that of ``file.xlsx:Sheet``), ``.csv`` or ``.tsv``, also packed in ``.gz``
+        or ``.zst``, ``.parquet``, or a folder of Parquet files, partitioned or not. Addresses such as
+        ``s3://bucket/pupils.csv`` and ``zip://pupils.csv::all.zip`` are read by fsspec.
     choose : function of the names of the columns, optional
         Which of them are read of Parquet files; by default all.
     where : sequence of (column, operator, value)
@@ -66,8 +65,6 @@ def read(path: StrPath, choose: Choice | None = None, where: Sequence[Condition]
     1   m           2
     """
     file, sheet = split_sheet(place(path))
-    with reading(file):
-        file = unpacked(file)
     kind = format_on_disk(file)
     if where and kind != "parquet":
         raise DataError(f"Rows of {what(file)} cannot be chosen with where; only those of Parquet files can.")
@@ -75,9 +72,7 @@ def read(path: StrPath, choose: Choice | None = None, where: Sequence[Condition]
         if kind in ("csv", "tsv"):
             source = delimited.read(file, kind)
         elif kind == "xlsx":
-            from ordinalrbm.files import excel
-
-            source = excel.read(file, sheet)
+            source = delimited.read_sheet(file, sheet)
         elif kind == "parquet":
             source = _read_parquet(file, choose, where)
         else:
