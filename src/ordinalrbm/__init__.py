@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # for editors and type checkers
     from ordinalrbm.estimators.multinomial import MultinomialRBM
     from ordinalrbm.estimators.ordinal_mf import GaussianMF, OrdinalMF
     from ordinalrbm.estimators.survey import CumulativeRBM
-    from ordinalrbm.files.parquet_parts import RatingsPart
+    from ordinalrbm.files.ratings import RatingsPart
     from ordinalrbm.files.survey import read_survey
     from ordinalrbm.pages.reporting import report
     from ordinalrbm.stats.design import SurveyDesign
@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # for editors and type checkers
 _HOMES = {name: f"estimators.{module}" for module, name in ESTIMATORS.values()} | {
     "OrdinalImputer": "estimators.imputer",
     "RatingEnsemble": "estimators.ensemble",
-    "RatingsPart": "files.parquet_parts",
+    "RatingsPart": "files.ratings",
     "SurveyDesign": "stats.design",
     "load": "storage.model_file",
     "never_asked": "data.never_asked",

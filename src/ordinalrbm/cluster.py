@@ -27,8 +27,7 @@ from ordinalrbm.errors import DataError, DataTypeError, LostError
 from ordinalrbm.estimators.ordinal_mf import OrdinalMF
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.validation import check_whole
-from ordinalrbm.files.parquet_parts import RatingsPart
-from ordinalrbm.files.ratings import TIME
+from ordinalrbm.files.ratings import TIME, RatingsPart
 from ordinalrbm.runtime import places, process_group
 from ordinalrbm.storage.atomic import check_writable
 from ordinalrbm.storage.model_file import load

@@ -106,8 +106,8 @@ def test_unknown_names_are_asked_for(tmp_path):
         out = [] if command == "evaluate" else ["--out", "m.out"]
         sentence = refused(command, "r.csv", *out, cwd=tmp_path)
         assert sentence.startswith("File 'r.csv' looks like ratings")
-        assert "add --user-column kunde " in sentence and "'artikel nr' " in sentence
-        assert sentence.endswith(" note, or --survey if it is a survey.")
+        assert "beside columns such as 'kunde' and 'artikel nr'; add --user-column COLUMN" in sentence
+        assert sentence.endswith(" --rating-column COLUMN, or --survey if it is a survey.")
 
 
 def test_one_may_insist_on_a_survey(tmp_path):
@@ -174,7 +174,7 @@ def test_repeated_ratings(tmp_path):
     (tmp_path / "r.csv").write_text(TWICE)
     sentence = refused("fit", "r.csv", *QUICK, cwd=tmp_path)
     assert "'r.csv', row 1 (counted from 0): user 'a' has rated item 'x' before, in row 0" in sentence
-    assert sentence.endswith("average them, or choose --duplicates last.")
+    assert sentence.endswith("choose --duplicates last.")
     assert the_rating(tmp_path, "--duplicates", "last") == 1
     (tmp_path / "r.csv").write_text(TWICE.replace("date", "remark"))
     assert the_rating(tmp_path, "--duplicates", "last") == 5

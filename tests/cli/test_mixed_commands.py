@@ -94,7 +94,7 @@ def test_gaps_of_all_kinds_are_filled(mixed, ending):
         after, said = read(place, user_missing=True)
         assert "Red" in said.variable_value_labels["party"].values()
     gaps = int(before[ASKED].isna().to_numpy().sum())
-    assert about["empty_filled"] == gaps and about["codes_filled"] == 10
+    assert about["filled"]["empty"] == gaps and sum(about["filled"].values()) == gaps + 10
     for name in before.columns:
         given = before[name].notna() & ~before[name].isin(MISSING.get(name, []))
         assert (after[name][given].astype(float) == before[name][given]).all()
@@ -171,8 +171,8 @@ LAND = '[columns.land]\nrole = "background"\n'
     ("options", "schema", "words"),
     [
         ("--include nope", "", "--include 'nope' matches no nominal, numeric or background column"),
-        ("--include q1", "", "--include names 'q1', an ordinal question"),
-        ("--background q1", "", "--background names 'q1', an ordinal question"),
+        ("--include q1", "", "--include names 'q1', which has the role ordinal"),
+        ("--background q1", "", "--background names 'q1', which has the role ordinal"),
         ("--include wt", "", "'wt', which has the role weight"),
         ("--background caseid", "", "'caseid', which has the role id"),
         ("--include party --background p*", "", "--include and --background both name 'party'"),

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 import ordinalrbm as orbm
 from ordinalrbm.cli import app
 from ordinalrbm.files.formats import from_frame
-from ordinalrbm.files.writing import valid_names
 from ordinalrbm.schema.infer import propose
 
 
@@ -87,9 +86,3 @@ def test_questions_to_ask_have_the_scores_of_people_with_that_background():
         about = model.ask(X.iloc[row].to_dict(), factors="all").attrs
         assert about["scores"]["Factor 1"] == pytest.approx(scores.iloc[row, 0], abs=0.01)
         assert about["standard_errors"]["Factor 1"] == pytest.approx(errors.iloc[row, 0], abs=0.01)
-
-
-def test_names_that_only_stata_has_reserved_stay_in_spss():
-    assert valid_names(["int", "str5", "_n", "with"], "sav") == {"_n": "v_n", "with": "with_"}
-    renamed = valid_names(["int", "str5", "_n", "with", "stress"], "dta")
-    assert renamed == {name: f"{name}_" for name in ("int", "str5", "_n", "with")}

@@ -63,8 +63,7 @@ def test_impute_spss(files):
     before, said = pyreadstat.read_sav(files / "survey.sav", user_missing=True)
     empty, kept = int(before[list(CODES)].isna().to_numpy().sum()), int((before["q4"] == -9).sum())
     filled = {"empty": empty, "don't know": 12, "refused": 8, "no answer": 4}
-    assert about.pop("filled") == filled and about.pop("kept") == {"not asked": kept}
-    counts = {"empty_filled": empty, "codes_filled": N_GAPS - empty - kept, "codes_kept": kept}
+    counts = {"filled": filled, "kept": {"not asked": kept}}
     assert about == {"out": "full.sav", **counts, "never_asked": []} and 0 < empty < N_GAPS
     after, says = pyreadstat.read_sav(files / "full.sav", user_missing=True)
     assert list(after) == list(before)
@@ -106,9 +105,9 @@ def test_a_file_without_empty_cells(files):
     done = succeed_here("impute", "survey.orbm", "coded.sav", "--out", "full.sav", "--quiet", cwd=files)
     codes = int(sum((~frame[name].isin(codes)).sum() for name, codes in CODES.items()))
     kept = int((frame["q4"] == -9).sum())
-    assert done.stdout == (
-        f"Filled {codes - kept} cells coded as non-response (no empty cells) in full.sav. "
-        f"Unchanged cells: {kept} not asked; --fill says which to fill.\n"
+    assert done.stdout.startswith(f"Filled {codes - kept} cells (") and "empty" not in done.stdout
+    assert done.stdout.endswith(
+        f") in full.sav. Unchanged cells: {kept} not asked; --fill says which to fill.\n"
     )
     after, _ = pyreadstat.read_sav(files / "full.sav", user_missing=True)
     _check_filled(frame, after)

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ordinalrbm.data import datasets
 from ordinalrbm.data.datasets import read_libimseti, read_movielens, read_netflix
 from ordinalrbm.errors import DataError
 
@@ -81,13 +80,6 @@ def test_libimseti(tmp_path, compressed):
         assert ratings.values.tolist() == [[1, 133, 8], [1, 720, 6], [135359, 220970, 10]]
 
 
-def test_chunks_are_joined(tmp_path, monkeypatch):
-    monkeypatch.setattr(datasets, "_BLOCK_BYTES", 30)
-    pd.testing.assert_frame_equal(read_movielens(write(tmp_path / "a", DAT)), RATINGS)
-    with pytest.raises(DataError, match="line 4: '1::x::1::1' is not"):
-        read_movielens(write(tmp_path / "a", DAT + "1::x::1::1\n"))
-
-
 BAD_LINES = {
     "text": (DAT, "1::x::3::978302109", "1::1193::5::978300760"),
     "one field less": (DAT, "1::661::3", "1::1193"),
@@ -128,9 +120,8 @@ def test_first_lines(tmp_path):
         read_movielens(write(tmp_path / "a", "user;item\n1;2\n"))
     with pytest.raises(DataError, match=r"line 1: '1::1193::5::978300760' is not .* 1,133,8;"):
         read_libimseti(write(tmp_path / "b", DAT))
-    for text in ("", HEADER):
-        with pytest.raises(DataError, match=r"'.*c' holds no rating; give"):
-            read_movielens(write(tmp_path / "c", text))
+    with pytest.raises(DataError, match=r"'.*c' holds no rating; give"):
+        read_movielens(write(tmp_path / "c", HEADER))
 
 
 def test_missing_files(tmp_path):
@@ -169,16 +160,6 @@ def test_netflix_file(tmp_path, compressed, newline):
         pd.testing.assert_frame_equal(read_netflix(path), NETFLIX_RATINGS)
     write(file, NETFLIX.rstrip("\n").replace("\n", newline), compressed)
     pd.testing.assert_frame_equal(read_netflix(file), NETFLIX_RATINGS)
-
-
-@pytest.mark.parametrize("size", [1, 7, 30, 64, 1000])
-def test_netflix_in_blocks_of_any_size(tmp_path, monkeypatch, size):
-    monkeypatch.setattr(datasets, "_BLOCK_BYTES", size)
-    file = write(tmp_path / "x", NETFLIX)
-    pd.testing.assert_frame_equal(read_netflix(file), NETFLIX_RATINGS)
-    bad = write(tmp_path / "y", NETFLIX + "4:\n7,4\n")
-    with pytest.raises(DataError, match="line 9: '7,4' is not"):
-        read_netflix(bad)
 
 
 def test_netflix_folder_in_the_order_of_numbers(tmp_path):
@@ -240,7 +221,6 @@ def test_netflix_against_a_reading_line_by_line(tmp_path):
         "7,3,2005-02-00",
         "7,3,1969-12-31",
         "7,3,2005-02-2x",
-        " 7,3,2005-02-20",
     ],
 )
 @pytest.mark.parametrize("where", [1, 6])
@@ -256,7 +236,7 @@ def test_bad_netflix_lines_are_named(tmp_path, line, where):
 
 
 def test_netflix_files_that_begin_otherwise(tmp_path):
-    with pytest.raises(DataError, match=r"line 1: '7,3,2005-02-20' is not .* 1: that begins"):
+    with pytest.raises(DataError, match=r"line 1: '7,3,2005-02-20' is not .* 1: to begin a movie"):
         read_netflix(write(tmp_path / "x", "7,3,2005-02-20\n" + NETFLIX))
     with pytest.raises(DataError, match="holds no rating"):
         read_netflix(write(tmp_path / "x", ""))

@@ -8,8 +8,7 @@ import pytest
 
 from ordinalrbm import DataError
 from ordinalrbm.files.formats import read
-from ordinalrbm.files.parquet_parts import ParquetRatings
-from ordinalrbm.files.ratings import Layout, ratings_of
+from ordinalrbm.files.ratings import Layout, ParquetRatings, ratings_of
 
 
 def write(path, users, ratings, row_group_size=None, **more):
@@ -45,27 +44,31 @@ def test_a_part_is_about_as_large_as_the_others(folder, size):
     assert max(sizes) - min(sizes) <= 6
 
 
-@pytest.mark.parametrize("size", [1, 3])
-def test_nobody_reads_the_row_groups_of_others(folder, size, monkeypatch):
-    asked = []
-    plain = pq.ParquetFile.read_row_groups
-
-    def noted(file, numbers, columns=None, **more):
-        found = plain(file, numbers, columns=columns, **more)
-        asked.append([(file.metadata.num_rows, number, *columns) for number in numbers])
-        return found
-
+@pytest.mark.parametrize("number", range(4))
+def test_nobody_reads_the_row_groups_of_others(folder, number):
+    """With a row group of zeros, only the process that it belongs to notices."""
+    file, n_groups = folder / "year=2020" / "a.parquet", 7
+    owners = [r for r in range(n_groups) if number in row_groups_of(folder, r, n_groups)]
+    with pq.ParquetFile(file) as opened:
+        chunk = opened.metadata.row_group(number).column(0)
+        start = chunk.dictionary_page_offset or chunk.data_page_offset
+    content = bytearray(file.read_bytes())
+    content[start : start + chunk.total_compressed_size] = bytes(chunk.total_compressed_size)
+    file.write_bytes(content)
     ratings = ParquetRatings(folder)
-    monkeypatch.setattr(pq.ParquetFile, "read_row_groups", noted)
-    monkeypatch.setattr(pq.ParquetFile, "read", None)
-    monkeypatch.setattr(pq, "read_table", None)
-    for rank in range(size):
-        ratings.part(rank, size)
-    read_once = [group for groups in asked for group in groups]
-    columns = ("userId", "Movie", "stars")
-    of_files = {20: 4, 1: 1, 4: 2}  # rows of a file, and its row groups; one without rows has none
-    expected = [(rows, n, *columns) for rows, groups in of_files.items() for n in range(groups)]
-    assert [group for group in read_once if group[0]] == expected
+    for rank in range(n_groups):
+        if rank in owners:
+            with pytest.raises(DataError, match="cannot be read"):
+                ratings.part(rank, n_groups)
+        else:
+            ratings.part(rank, n_groups)
+    assert len(owners) == 1
+
+
+def row_groups_of(folder, rank, size):
+    """Which row groups of the first file, of six rows each, a process reads."""
+    films = ParquetRatings(folder).part(rank, size)
+    return {movie // 6 for movie, user in zip(films["item"], films["user"], strict=True) if movie == user}
 
 
 def test_a_folder_may_name_the_users(tmp_path):

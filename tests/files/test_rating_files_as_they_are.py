@@ -9,16 +9,16 @@ import pandas as pd
 import pytest
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.detect_ratings import guess_ratings
 from ordinalrbm.files.formats import from_frame, read
-from ordinalrbm.files.parquet_parts import ParquetRatings
 from ordinalrbm.files.ratings import (
     Layout,
+    ParquetRatings,
     is_ratings,
-    one_of_each,
+    latest_of_each,
     pairs_of,
     read_rating_file,
     read_side_table,
+    refuse_likely_ratings,
 )
 from ordinalrbm.schema.infer import propose
 
@@ -46,7 +46,7 @@ def test_columns_and_scale_are_said(tmp_path: Path) -> None:
     for said, sentence in (
         ({}, "no column 'user'.* say which it is with user='COLUMN'"),
         ({"user": "a", "item": "b"}, "no column 'rating'"),
-        ({"user": "a", "item": "b", "rating": "c"}, r"text, \['bad', 'good'\], whose order .*scale="),
+        ({"user": "a", "item": "b", "rating": "c"}, r"row 0 .*'good' is no number; .*order with scale="),
         ({"user": "a", "item": "b", "rating": "c", "scale": ["bad"]}, "row 0 .*'good' is not on"),
         ({"user": "a", "item": "a", "rating": "c"}, "'a' cannot be the user and the item"),
     ):
@@ -81,12 +81,14 @@ def test_parts_of_parquet_files_may_be_named(tmp_path: Path) -> None:
 
 
 def slow_repeats(ratings: pd.DataFrame, times: np.ndarray | None) -> dict[int, float]:
-    """The rating that counts by the row that stays, of each pair the latest, one pair after the other."""
-    last = {}
-    for _, rows in ratings.groupby(["user", "item"]):
-        order = rows.index if times is None else sorted(rows.index, key=lambda row: (times[row], row))
-        last[order[-1]] = ratings["rating"][order[-1]]
-    return last
+    """By loops: of each pair its rows, and the latest of them."""
+    rows: dict[tuple, list[int]] = {}
+    for row, (user, item) in enumerate(zip(ratings["user"], ratings["item"], strict=True)):
+        rows.setdefault((user, item), []).append(row)
+    latest = [
+        max(of_pair, key=lambda row: (0 if times is None else times[row], row)) for of_pair in rows.values()
+    ]
+    return {row: ratings["rating"][row] for row in sorted(latest)}
 
 
 @pytest.mark.parametrize("has_times", [True, False])
@@ -100,9 +102,8 @@ def test_repeats_against_loops(has_times: bool) -> None:
         }
     )
     times = rng.integers(0, 9, 60) if has_times else None
-    last = slow_repeats(ratings, times)
-    found = one_of_each(ratings, times)["rating"]
-    assert found.to_dict() == dict(sorted(last.items())) and found.index.is_monotonic_increasing
+    latest = latest_of_each(ratings, times)["rating"]
+    assert latest.to_dict() == slow_repeats(ratings, times) and latest.index.is_monotonic_increasing
 
 
 # ---- ratings or a survey ------------------------------------------------------------------------
@@ -114,36 +115,27 @@ def cells(n_users: int, n_items: int, share: float = 0.6) -> pd.DataFrame:
     return pd.DataFrame({"a": user + 1000, "b": item + 50, "c": rng.integers(1, 6, len(user))})
 
 
-def guess_of(frame: pd.DataFrame):
+def looks_like_ratings(frame: pd.DataFrame) -> bool:
     source = from_frame(frame)
-    return guess_ratings(source, propose(source))
+    try:
+        refuse_likely_ratings(source, propose(source), Layout())
+    except DataError:
+        return True
+    return False
 
 
-def test_ratings_are_guessed() -> None:
+def test_ratings_under_other_names_are_refused_as_surveys() -> None:
     frame = cells(40, 25)
-    assert guess_of(frame) == ("a", "b", "c")
-    assert guess_of(frame[["c", "b", "a"]]) == ("b", "a", "c")
-    assert guess_of(frame.rename(columns={"b": "customer_id"})) == ("customer_id", "a", "c")
-    assert guess_of(frame.rename(columns={"a": "sku"})) == ("b", "sku", "c")
-    halves = frame.assign(a="k" + frame["a"].astype(str), c=frame["c"] / 2)
-    assert guess_of(halves) == ("a", "b", "c")
-    assert guess_of(frame.assign(c=frame.index % 101)) == ("a", "b", "c")
-    more = frame.assign(row=np.arange(len(frame)), verified=frame["c"] % 2, stars=frame["c"])
-    assert guess_of(more) == ("a", "b", "stars")
-    few = cells(4, 5, 0.8).rename(columns={"a": "customer_id", "b": "thing_id"})
-    assert guess_of(few) == ("customer_id", "thing_id", "c")
+    assert looks_like_ratings(frame) and looks_like_ratings(frame[["c", "b", "a"]])
+    assert looks_like_ratings(frame.assign(a="k" + frame["a"].astype(str), c=frame["c"] / 2))
+    assert looks_like_ratings(frame.assign(c=frame.index % 101))
 
 
-def test_surveys_are_not_guessed_to_be_ratings() -> None:
+def test_surveys_are_not_refused_as_ratings() -> None:
     frame = cells(40, 25)
-    n = len(frame)
-    assert guess_of(frame.assign(a=np.arange(n))) is None  # a respondent in every row
-    assert guess_of(frame.assign(b=7)) is None
-    assert guess_of(frame.assign(a=1.5 * frame["a"])) is None  # amounts
-    assert guess_of(frame.rename(columns={"a": "age"})) is None
-    assert guess_of(pd.concat([frame] * 3)) is None  # pairs repeat
-    questions = {f"q{k}": (frame["c"] + k) % 5 for k in range(4)}
-    assert guess_of(frame.assign(**questions)) is None
+    assert not looks_like_ratings(frame.assign(a=np.arange(len(frame))))  # a respondent in every row
+    assert not looks_like_ratings(frame.assign(b=7))
+    assert not looks_like_ratings(frame.assign(**{f"q{k}": (frame["c"] + k) % 5 for k in range(4)}))
 
 
 def test_names_that_may_mean_anything_are_not_taken() -> None:
@@ -179,3 +171,10 @@ def test_a_table_with_two_columns_of_ids_is_refused(tmp_path: Path) -> None:
     file = written(tmp_path, "wer,user,age\n1,2,3\n")
     with pytest.raises(DataError, match="'wer' and 'user', which both look like ids"):
         read_side_table(file, "user", pd.Series([1]), Layout({"user": "wer"}))
+
+
+def test_texts_with_bars_are_lists_of_categories(tmp_path: Path) -> None:
+    file = written(tmp_path, "item,genres,title\n1,Action|Drama,a\n2,Drama,b\n3,,c\n")
+    table = read_side_table(file, "item", pd.Series([1]))
+    assert table["genres"].dropna().tolist() == [["Action", "Drama"], ["Drama"]]
+    assert table["title"].tolist() == ["a", "b", "c"]

@@ -1,9 +1,8 @@
-"""Multiple response sets of SPSS: read, learnt from as ticks, and kept on writing."""
+"""Multiple response sets of SPSS: read, and learnt from as ticks."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,6 @@ import pytest
 
 from ordinalrbm.files.formats import read
 from ordinalrbm.files.survey import apply
-from ordinalrbm.files.writing import write_answers
 from ordinalrbm.schema.infer import propose
 
 NAN = np.nan
@@ -36,10 +34,6 @@ def path(tmp_path: Path) -> Path:
     return target
 
 
-def sets_of(path: Path) -> Any:
-    return pyreadstat.read_sav(path)[1].mr_sets
-
-
 def test_ticks_of_a_set_are_yes_or_no_of_those_who_were_asked(path: Path) -> None:
     source = read(path)
     survey = apply(source, propose(source))
@@ -54,15 +48,3 @@ def test_ticks_of_a_set_are_yes_or_no_of_those_who_were_asked(path: Path) -> Non
         "ordinal",
     ]
     assert "$lang" in propose(source).column("lang2").reason
-
-
-@pytest.mark.parametrize("ending", ["sav", "zsav"])
-def test_sets_are_kept_in_sav(path: Path, tmp_path: Path, ending: str) -> None:
-    source = read(path)
-    target = tmp_path / f"out.{ending}"
-    survey = apply(source, propose(source))
-    write_answers(target, survey.answers, source, propose(source))
-    assert sets_of(target) == (sets_of(path) if ending == "sav" else {})
-    assert sets_of(path)["media"]["variable_list"] == list(TICKS)
-    frame, _ = pyreadstat.read_sav(target)
-    pd.testing.assert_series_equal(frame["tv"], pd.Series(TICKS["tv"], name="tv"))

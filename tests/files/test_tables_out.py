@@ -61,14 +61,6 @@ def test_no_text_in_a_workbook_is_a_formula(tmp_path):
     assert sheet["B2"].number_format in ("0", "General")  # as in the table, and not 1.00
 
 
-@pytest.mark.parametrize("ending", ["xlsx", "docx", "tex"])
-def test_equal_tables_are_equal_files(reading, tmp_path, ending, monkeypatch):
-    for name in ("a", "b"):
-        tables_out.write_reading(tmp_path / f"{name}.{ending}", reading)
-        monkeypatch.setattr("time.time", lambda: 2e9)
-    assert (tmp_path / f"a.{ending}").read_bytes() == (tmp_path / f"b.{ending}").read_bytes()
-
-
 def test_the_table_of_a_paper_in_word(reading, tmp_path):
     reading.to_word(tmp_path / "a.docx")
     document = docx.Document(str(tmp_path / "a.docx"))

@@ -13,13 +13,7 @@ from made_up_files import AGREEMENT, survey_frame, write_spss, write_stata
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.formats import Source, from_frame, read
 from ordinalrbm.files.survey import REASONS, apply
-from ordinalrbm.files.writing import (
-    NON_RESPONSE,
-    FilledCells,
-    imputations_written,
-    write_answers,
-    write_table,
-)
+from ordinalrbm.files.writing import NON_RESPONSE, imputations_written, write_answers, write_table
 from ordinalrbm.schema.infer import propose
 
 SAID = (
@@ -85,8 +79,8 @@ def test_codes_that_are_no_answer_stay(tmp_path: Path, ending: str) -> None:
     again = read(path)
     gaps = int(survey.answers.isna().to_numpy().sum())
     no_answer = sum(left.count for left in survey.left_out if left.why == "is no answer")
-    assert (counts.empty_filled, counts.codes_filled) == (gaps - no_answer, 0)
-    assert counts.codes_kept == no_answer
+    assert counts.filled == {"empty": gaps - no_answer}
+    assert counts.kept.total() == no_answer
     if ending == "sav":
         assert again.frame["q1"].tolist()[:2] == [98, 99]
         assert again.frame["q2"].tolist()[2:5] == [-9, -5, 1]
@@ -95,7 +89,7 @@ def test_codes_that_are_no_answer_stay(tmp_path: Path, ending: str) -> None:
         assert again.tags["q1"][:3].tolist() == [".a", ".b", ""]
         assert again.frame["q1"][2] == 1
     counts = write_answers(path, filled, source, schema, fill=REASONS)
-    assert (counts.empty_filled, counts.codes_filled) == (gaps - no_answer, no_answer)
+    assert (counts.filled["empty"], counts.filled.total()) == (gaps - no_answer, gaps)
     assert counts.kept == {}
 
 
@@ -139,7 +133,7 @@ def test_other_spellings_stay_and_other_answers_are_written(tmp_path: Path) -> N
     counts = write_answers(tmp_path / "a.csv", answers, source, propose(source))
     written = read(tmp_path / "a.csv").frame["q"].tolist()
     assert written == ["agree", "Disagree", "Disagree", "Agree", "n/a", "Agree"]
-    assert counts == FilledCells({"empty": 1}, {"not applicable": 1})
+    assert counts == ({"empty": 1}, {"not applicable": 1})
 
 
 def test_from_spss_to_stata(tmp_path: Path) -> None:

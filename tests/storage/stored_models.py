@@ -13,7 +13,6 @@ import ordinalrbm as orbm
 from ordinalrbm.storage import container, model_file
 
 FILES = Path(__file__).parent / "files"
-VERSION = f"{container.MAJOR}.{container.MINOR}"
 
 
 def answers():
@@ -98,7 +97,7 @@ def _made_here():
 @cache
 def file_of(kind):
     """The stored file of a kind, or one that is made now as long as none of this version is."""
-    path = FILES / f"{kind}-{VERSION}.orbm"
+    path = FILES / f"{kind}-{container.VERSION}.orbm"
     if not path.exists():
         path = Path(_made_here().name) / path.name
         (MAKERS | MORE_MAKERS)[kind]().save(path)

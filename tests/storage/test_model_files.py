@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 import pytest
-from stored_models import FEW, FILES, MAKERS, VERSION, answers, file_of, parts, ratings, rewritten, said, same
+from stored_models import FEW, FILES, MAKERS, answers, file_of, parts, ratings, rewritten, said
 
 import ordinalrbm as orbm
 from ordinalrbm.storage import container, model_file
@@ -17,7 +17,7 @@ every_kind = pytest.mark.parametrize("kind", MAKERS)
 
 
 def stored(kind):
-    path = FILES / f"{kind}-{VERSION}.orbm"
+    path = FILES / f"{kind}-{container.VERSION}.orbm"
     if not path.exists():
         pytest.skip(f"no file of this kind is stored yet: {path.name}")
     return path
@@ -70,23 +70,11 @@ def test_no_file_holds_a_time():
 # ---- versions -----------------------------------------------------------------------------------
 
 
-@every_kind
-def test_a_newer_minor_version_loads(kind, tmp_path):
-    def newer(arrays, header):
-        header.update(version="2.7", release="9.1", mood="new")
-        header["parameters"]["colour"] = "red"
-        arrays["new.array"] = np.zeros((2, 2))
-
-    rewritten(file_of(kind), tmp_path / "m.orbm", newer)
-    assert same(orbm.load(tmp_path / "m.orbm"), orbm.load(file_of(kind)))
-
-
-@pytest.mark.parametrize("version", ["1.0", "0.9", "10.0", 2, 2.0, "2", "2.x", "", None, [2, 0]])
-def test_another_major_version_is_refused(version, tmp_path):
+@pytest.mark.parametrize("version", ["1.0", "10.0", 2, "2", "", None, [2, 0]])
+def test_another_version_is_refused(version, tmp_path):
     path = tmp_path / "m.orbm"
     rewritten(file_of("vector"), path, lambda arrays, header: header.update(version=version, release="7.8"))
-    remedy = "use the release that wrote it, ordinalrbm 7.8, or fit" if version == "10.0" else "fit"
-    with pytest.raises(orbm.DataError, match=f"reads version 2; {remedy} again"):
+    with pytest.raises(orbm.DataError, match=r"reads version 2\.0; use .* it, ordinalrbm 7\.8, or fit again"):
         orbm.load(path)
 
 

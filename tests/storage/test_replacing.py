@@ -89,7 +89,7 @@ def test_another_group_gets_no_rights(tmp_path, monkeypatch):
 # ---- readers -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("step", ["_read_front", "_contents", "_read_into"])
+@pytest.mark.parametrize("step", ["_read_front", "_contents", "_bytes_of"])
 def test_a_file_replaced_while_it_is_read_is_whole(step, tmp_path, monkeypatch):
     """Whichever part of it is read next when another model is saved to its place."""
     path, other = tmp_path / "model.orbm", tmp_path / "other.orbm"

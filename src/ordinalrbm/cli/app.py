@@ -18,7 +18,7 @@ from ordinalrbm.cli import process
 from ordinalrbm.cli.options import SECTIONS, expanded, section_of
 from ordinalrbm.errors import DataError, DiskError, LostError
 from ordinalrbm.runtime import __version__
-from ordinalrbm.runtime.printable import printable
+from ordinalrbm.runtime.display import printable
 
 FAILED = 1
 WRONG_INPUT = 2

@@ -13,7 +13,7 @@ from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import Rotation, option
 from ordinalrbm.cli.output import counted, results_table
-from ordinalrbm.runtime.printable import printable
+from ordinalrbm.runtime.display import printable
 
 if TYPE_CHECKING:
     from ordinalrbm.data.scales import Scale

@@ -12,13 +12,13 @@ import typer
 
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.options import RatingColumns, Settings, option, out_option, refuse
-from ordinalrbm.cli.output import Output
+from ordinalrbm.cli.options import RatingColumns, Settings, flag, option, out_option, refuse
+from ordinalrbm.cli.output import Output, results_table
 from ordinalrbm.cli.process import own_rank, own_threads, process_group, read_timeout
 from ordinalrbm.engine.gpu.device import initialising_device
 from ordinalrbm.errors import DataError
-from ordinalrbm.runtime.paths import result_path
-from ordinalrbm.runtime.timing import stage
+from ordinalrbm.runtime.places import result_path
+from ordinalrbm.runtime.timing import stage, timings
 
 _EXAMPLES = """\b
 Examples:
@@ -69,6 +69,7 @@ def fit(
     device: options.DeviceOption = "cpu",
     checkpoints: Checkpoints,
     timeout: Annotated[str, option("TIME", _TIMEOUT)] = "10 min",
+    show_timings: Annotated[bool, flag("--timings", "Show how long each stage took, file to model.")] = False,
     telling: options.Telling,
 ) -> None:
     """Learn a model from a survey or from ratings.
@@ -97,6 +98,7 @@ def fit(
     patience = read_timeout(timeout)
     if checkpoints.checkpoint is None:
         refuse(ctx, ("resume",), "there is no --checkpoint FOLDER to go on from")
+    stages = ctx.with_resource(timings())
     with initialising_device(device):
         material = inputs.read_to_learn(
             ctx, data, settings, columns, in_parts=rank is not None, weight=sample_weight
@@ -109,7 +111,7 @@ def fit(
                 _save(fitted, target, checkpoints.checkpoint)
     if rank:
         return
-    _tell(fitted, target, time.perf_counter() - begun, output)
+    _tell(fitted, target, time.perf_counter() - begun, stages if show_timings else {}, output)
 
 
 def _learn(material: inputs.Material, settings: Settings, rank: int | None) -> Any:
@@ -127,12 +129,18 @@ def _learn(material: inputs.Material, settings: Settings, rank: int | None) -> A
         return learn(material, settings)
 
 
-def _tell(model: Any, path: Path, seconds: float, output: Output) -> None:
+def _tell(model: Any, path: Path, seconds: float, stages: dict[str, float], output: Output) -> None:
     output.say(f"Done in {seconds:.1f} s.")
     found = {"model": str(path), "seconds": round(seconds, 3)}
     found |= summary(model.history_, model.n_iter_, model.best_epoch_)
+    tables = []
+    if stages:
+        stages = {**stages, "other": max(seconds - sum(stages.values()), 0.0)}
+        found["stages"] = {name: round(took, 3) for name, took in stages.items()}
+        whole = {**stages, "total": sum(stages.values())}
+        tables = [results_table({"stage": "", "seconds": ".2f"}, whole.items())]
     text = f"The model is in {path}; `ordinalrbm info {path}` shows what is in it."
-    output.result(found, text=text)
+    output.result(found, *tables, text=text)
 
 
 def _save(model: Any, path: Path, checkpoint: Path | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -104,9 +105,8 @@ def impute(
         else imputations_written(out, tables, *as_read)
     ) as cells:
         pass
-    counts = ("empty_filled", "codes_filled", "codes_kept", "filled", "kept")
-    about = {"out": str(out), **{name: getattr(cells, name) for name in counts}}
-    output.result({**about, "never_asked": never.lines}, text=_summary(out, cells, kinds, never))
+    about = {"out": str(out), **cells._asdict(), "never_asked": never.lines}
+    output.result(about, text=_summary(out, cells, never))
 
 
 def _kinds(fill: str) -> tuple[Reason, ...]:
@@ -181,17 +181,13 @@ def _answers(table: Encoded | pd.DataFrame, survey: Survey, without: np.ndarray 
     return asked if without is None else asked.mask(without)
 
 
-def _summary(out: Path, cells: FilledCells, kinds: tuple[Reason, ...], never: _NeverAsked) -> str:
-    empty, codes = counted(cells.empty_filled, "empty cell"), counted(cells.codes_filled, "cell")
-    parts = [empty] if cells.empty_filled else []
-    parts += [f"{codes} coded as non-response"] if cells.codes_filled else []
-    none = " (no empty cells)" if "empty" in kinds and not cells.empty_filled else ""
-    text = f"Filled {' and '.join(parts) or 'no cells'}{none} in {out}."
+def _summary(out: Path, cells: FilledCells, never: _NeverAsked) -> str:
+    text = f"Filled {counted(cells.filled.total(), 'cell')} ({_in_words(cells.filled) or 'none'}) in {out}."
     if cells.kept:
         text += f" Unchanged cells: {_in_words(cells.kept)}; --fill says which to fill."
     return f"{text} {never.words}".strip()
 
 
-def _in_words(counts: dict[Reason, int]) -> str:
+def _in_words(counts: Counter[Reason]) -> str:
     """How many cells there are of each kind: "2 empty, 1,200 refused"."""
     return ", ".join(f"{n:,} {reason}" for reason, n in counts.items())

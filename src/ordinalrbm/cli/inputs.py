@@ -17,8 +17,7 @@ import ordinalrbm as orbm
 from ordinalrbm.cli import options
 from ordinalrbm.cli.output import Output, counted
 from ordinalrbm.errors import DataError
-from ordinalrbm.runtime.paths import result_path, split_sheet
-from ordinalrbm.runtime.places import Address, packing, place
+from ordinalrbm.runtime.places import Address, packing, place, result_path, split_sheet
 from ordinalrbm.runtime.timing import stage
 from ordinalrbm.storage.atomic import check_writable
 
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
 
     from ordinalrbm.data.ratings import Ratings
     from ordinalrbm.estimators.ratings import RatingModel
-    from ordinalrbm.files.parquet_parts import ParquetRatings
-    from ordinalrbm.files.ratings import Layout
+    from ordinalrbm.files.ratings import Layout, ParquetRatings
     from ordinalrbm.files.survey import Survey
     from ordinalrbm.schema.schema import Schema
     from ordinalrbm.schema.source import Source
@@ -65,9 +63,7 @@ def written_like(data: Path, ending: str) -> Path:
     """The name of a file beside a survey, in its format if that can be written, else as SPSS."""
     file = split_sheet(data)[0]
     packed = packing(file)
-    suffixes = Path(file.name.removesuffix(packed)).suffix
-    if packed in (".gz", ".zst") and suffixes.lower() in (".csv", ".tsv"):
-        suffixes += packed
+    suffixes = Path(file.name.removesuffix(packed)).suffix + packed
     known = {"": ".parquet", ".por": ".sav", ".xpt": ".sav", ".orbm": ".sav"}
     return result_path(data, ending + known.get(suffixes.lower(), suffixes))
 
@@ -106,8 +102,7 @@ def read_material(
 ) -> Material:
     """Read a file, and decide what it is; ``in_parts``, not more of it than must be."""
     from ordinalrbm.files.formats import read
-    from ordinalrbm.files.parquet_parts import ParquetRatings
-    from ordinalrbm.files.ratings import AS_IT_IS, checked_ratings, is_ratings, read_source
+    from ordinalrbm.files.ratings import AS_IT_IS, ParquetRatings, checked_ratings, is_ratings, read_source
     from ordinalrbm.files.survey import apply
     from ordinalrbm.storage import model_file
 
@@ -140,13 +135,13 @@ def read_material(
 
 
 def schema_of(source: Source, settings: options.SurveySettings, layout: Layout | None = None) -> Schema:
-    from ordinalrbm.files.detect_ratings import refuse_likely_ratings
+    from ordinalrbm.files.ratings import refuse_likely_ratings
     from ordinalrbm.files.survey import read_text, select
     from ordinalrbm.schema.infer import propose
     from ordinalrbm.schema.toml import override
 
     schema, file = propose(source), settings.schema
-    if layout is not None:
+    if layout is not None and not settings.include:
         refuse_likely_ratings(source, schema, layout)
     if file is not None:
         schema = override(schema, read_text(file), f"File '{file}'")

@@ -241,8 +241,8 @@ class PairColumns:
 
 
 _DUPLICATES = (
-    "If a user has rated an item more than once: refuse, take the latest (the last line where there "
-    "are no times), or the mean, rounded to a label."
+    "If a user has rated an item more than once: refuse, or take the latest (the last line where there "
+    "are no times)."
 )
 _WHERE = "Of Parquet files only rows such as 'year>=2020'; repeat the option for further conditions."
 
@@ -300,7 +300,7 @@ LEARNING: tuple[str, ...] = ("model", "factors", "item_factors", "epochs", "sche
 LEARNING += ("users", "items", *OF_SURVEYS[1:])
 # Sections of a command's help; options are in the second unless they are named below.
 SECTIONS = ("Arguments", "Options", "Survey", "Ratings", "Running", "Output")
-_RUNNING = ("epochs", "seed", "threads", "device", "checkpoint", "every", "resume", "timeout")
+_RUNNING = ("epochs", "seed", "threads", "device", "checkpoint", "every", "resume", "timeout", "show_timings")
 _OUTPUT = ("out", "tables", "page", "open_it", "escape_formulas", "json", "quiet", "help")
 
 

@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ordinalrbm.runtime.printable import printable
+from ordinalrbm.runtime.display import printable
 
 
 class Output:

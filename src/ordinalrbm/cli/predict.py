@@ -12,7 +12,7 @@ import ordinalrbm as orbm
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import PairColumns, Rule, flag, out_option, refuse
-from ordinalrbm.runtime.paths import result_path
+from ordinalrbm.runtime.places import result_path
 
 if TYPE_CHECKING:
     import numpy as np

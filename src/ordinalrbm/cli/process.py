@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.runtime.durations import seconds_of
+from ordinalrbm.runtime.timing import seconds_of
 
 _MB = 1_000_000
 # MB measured with `fit`, `evaluate` and `report`, kernels compiled or not: the libraries, a thread.

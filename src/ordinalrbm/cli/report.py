@@ -15,7 +15,7 @@ from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import RatingColumns, Settings, SurveySettings, flag, option, out_option, refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
-from ordinalrbm.runtime.paths import result_path
+from ordinalrbm.runtime.places import result_path
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,13 +1,14 @@
 """Data that comes with the library, and readers of well-known data that cannot."""
 
+import io
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import resources
+from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Literal, overload
+from typing import Any, BinaryIO, Literal, NamedTuple, overload
 
 import numpy as np
 import pandas as pd
@@ -76,7 +77,33 @@ def load_food_world_cup(background: bool = False) -> pd.DataFrame | tuple[pd.Dat
 
 StrPath = str | os.PathLike[str]
 
-_BLOCK_BYTES = 1 << 23  # read at a time, and up to the end of the line
+
+class _Layout(NamedTuple):
+    """A layout with a rating on each line: an example, what separates the fields, and these."""
+
+    example: str
+    separator: str
+    types: dict[str, pa.DataType]
+    header: bytes = b""
+
+
+_PAIR = {"user": pa.int32(), "item": pa.int32()}
+_STARS = {**_PAIR, "rating": pa.float32()}
+_TIME = {"timestamp": pa.int64()}
+_MOVIELENS = (
+    _Layout("1,296,5.0,1147880044", ",", _STARS | _TIME, b"userId,movieId,rating,timestamp"),
+    _Layout("1,296,5.0", ",", _STARS, b"userId,movieId,rating"),
+    _Layout("1::1193::5::978300760", "::", _STARS | _TIME),
+    _Layout("196 242 3 881250949", "\t", _PAIR | {"rating": pa.int8()} | _TIME),
+)
+_LIBIMSETI = _Layout("1,133,8", ",", _PAIR | {"rating": pa.int8()})
+# A line "1:", which begins a movie, is read as "1,-1,".
+_NETFLIX = _Layout(
+    "1488844,3,2005-09-06 (or 1: to begin a movie)",
+    ",",
+    {"user": pa.int32(), "rating": pa.int8(), "date": pa.date32()},
+)
+_DAY = 24 * 60 * 60  # seconds
 
 
 def read_movielens(path: StrPath) -> pd.DataFrame:
@@ -85,8 +112,8 @@ def read_movielens(path: StrPath) -> pd.DataFrame:
     Parameters
     ----------
     path : str or path
-        The file, which may be compressed with gzip, or the folder that it lies in. Which of the
-        three layouts it has is seen from its first line.
+        The file, which may be compressed with gzip, or the folder that it lies in; its first line tells
+        which of the three layouts it has.
 
     Returns
     -------
@@ -104,14 +131,16 @@ def read_movielens(path: StrPath) -> pd.DataFrame:
     1     1   661       3  978302109
     """
     file = _find(path, "ratings.dat", "ratings.csv", "u.data")[0]
-    first = _first_line(file)
-    for layout in (_DAT, _CSV, _CSV_WITHOUT_TIME, _TAB):
-        if layout.begins_with(first):
-            return _read_lines(file, layout)
+    with _opened(file) as lines:
+        first = lines.readline(1000).rstrip(b"\r\n")  # of a file that is no text there may be no end
+    for layout in _MOVIELENS:
+        n_separators = len(layout.types) - 1
+        if first == layout.header or first.count(layout.separator.encode()) == n_separators:
+            return _ratings(file, layout)
+    examples = ", ".join(layout.example for layout in _MOVIELENS)
     raise DataError(
-        f"File '{file}', line 1: {_shown(first)} begins none of MovieLens's layouts "
-        f"({_DAT.example}, {_CSV.example} under a header, or {_TAB.example} with tabs); give the "
-        "file of ratings as it was published."
+        f"File '{file}', line 1: {_shown(first)} begins none of MovieLens's layouts ({examples}, those with "
+        "commas under a header, the last with tabs); give the file of ratings as it was published."
     )
 
 
@@ -136,11 +165,7 @@ def read_libimseti(path: StrPath) -> pd.DataFrame:
     >>> read_libimseti(file.parent)["rating"].tolist()
     [8, 6]
     """
-    file = _find(path, "ratings.dat")[0]
-    first = _first_line(file)
-    if not _LIBIMSETI.begins_with(first):
-        raise _bad_line(file, 1, first, _LIBIMSETI.example)
-    return _read_lines(file, _LIBIMSETI)
+    return _ratings(_find(path, "ratings.dat")[0], _LIBIMSETI)
 
 
 def read_netflix(path: StrPath) -> pd.DataFrame:
@@ -169,10 +194,13 @@ def read_netflix(path: StrPath) -> pd.DataFrame:
     1   822109     2       5  1115942400
     """
     files = _find(path, "combined_data_*.txt", "mv_*.txt")
-    return _joined([piece for file in files for piece in _netflix_pieces(file)], Path(path))
+    table = pd.concat(map(_netflix, files), ignore_index=True)
+    if table.empty:
+        raise _no_rating(Path(path))
+    return table
 
 
-# ---- finding files ----------------------------------------------------------------------------
+# ---- files --------------------------------------------------------------------------------------
 
 
 def _find(path: StrPath, *patterns: str) -> list[Path]:
@@ -187,39 +215,37 @@ def _find(path: StrPath, *patterns: str) -> list[Path]:
     for folder in (path, path / "training_set"):
         for pattern in patterns:
             # Of two forms of the same file, the one that need not be unpacked.
-            files = (*folder.glob(f"{pattern}.gz"), *folder.glob(pattern))
-            found = {_number_in(file): file for file in files}
-            if found:
-                return [found[number] for number in sorted(found)]
-    there = sorted(file.name for file in path.iterdir())
+            packed = {file.name.removesuffix(".gz"): file for file in folder.glob(f"{pattern}.gz")}
+            files = packed | {file.name: file for file in folder.glob(pattern)}
+            if files:  # part 10 comes after part 2
+                return [files[name] for name in sorted(files, key=lambda name: (len(name), name))]
+    names = sorted(file.name for file in path.iterdir())
     raise DataError(
-        f"Folder '{path}' holds no {wanted} (compressed or not), only {shorten(there)}; give the "
+        f"Folder '{path}' holds no {wanted} (compressed or not), only {shorten(names)}; give the "
         "folder that holds it, or the path of the file."
     )
 
 
-def _number_in(file: Path) -> tuple[int, str]:
-    """By number, so that part 10 comes after part 2."""
-    name = file.name.split(".")[0]
-    return int(re.sub(r"\D", "", name) or 0), name
-
-
 @contextmanager
-def _open(path: Path) -> Iterator[BinaryIO]:
+def _opened(file: Path) -> Iterator[BinaryIO]:
     try:
-        with stream(path) as file:
-            yield file
+        with stream(file) as lines:
+            yield lines
     except OSError as error:
-        raise DataError(f"File '{path}' cannot be read ({error}); give it as it was published.") from error
+        raise DataError(f"File '{file}' cannot be read ({error}); give it as it was published.") from error
 
 
 def _no_rating(path: Path) -> DataError:
     return DataError(f"File '{path}' holds no rating; give the file as it was published.")
 
 
-def _bad_line(path: Path, number: int, line: bytes, example: str) -> DataError:
+def _bad_line(file: Path, row: int, layout: _Layout) -> DataError:
+    """The sentence about a row, which Arrow counts from 1 without empty lines."""
+    with _opened(file) as lines:
+        filled = ((k, line) for k, line in enumerate(lines, start=1) if line.strip(b"\r\n"))
+        number, line = next(islice(filled, row - 1, None))
     return DataError(
-        f"File '{path}', line {number}: {_shown(line)} is not of the form {example}; correct or "
+        f"File '{file}', line {number}: {_shown(line)} is not of the form {layout.example}; correct or "
         "remove the line, or give the file as it was published."
     )
 
@@ -229,172 +255,60 @@ def _shown(line: bytes) -> str:
     return repr(text if len(text) <= 80 else text[:77] + "...")
 
 
-def _first_line(path: Path) -> bytes:
-    with _open(path) as file:
-        first = file.readline(1000)  # of a file that is no text there may be no end
-    if not first:
-        raise _no_rating(path)
-    return first.rstrip(b"\r\n")
+# ---- tables -------------------------------------------------------------------------------------
 
 
-# ---- lines ------------------------------------------------------------------------------------
-
-Piece = dict[str, np.ndarray]
-
-
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """A layout with a rating on each line: the fields with their types, and what separates them."""
-
-    example: str
-    separator: str
-    rating: pa.DataType
-    has_time: bool = True
-    header: bytes = b""
-
-    def begins_with(self, line: bytes) -> bool:
-        if self.header:
-            return line == self.header
-        try:
-            self.parse(line)
-        except ValueError:
-            return False
-        return True
-
-    def parse(self, lines: bytes) -> Piece:
-        """The fields of whole lines; a ValueError if one of these is not of the layout."""
-        types = {"user": pa.int32(), "item": pa.int32(), "rating": self.rating}
-        if self.has_time:
-            types["timestamp"] = pa.int64()
-        table = _split(lines, self.separator, types)
-        found = {name: table[name].to_numpy() for name in types}
-        if any(table[name].null_count or found[name].min() < 0 for name in types):
-            raise ValueError("a number is missing or negative")
-        return found
-
-
-def _split(lines: bytes, separator: str, types: dict[str, pa.DataType]) -> pa.Table:
-    if lines.translate(None, b"0123456789.-\r\n" + separator.encode()):
-        raise ValueError("there are other characters than those of numbers")
+def _table(file: Path, lines: Any, layout: _Layout) -> pa.Table:
     # Lines are split at single characters; between "::" there is an empty column.
-    fields = separator.join(types).split(separator[0])
-    names = [name or f"blank {k}" for k, name in enumerate(fields)]
-    return arrow_csv.read_csv(
-        pa.BufferReader(lines),
-        arrow_csv.ReadOptions(column_names=names),
-        arrow_csv.ParseOptions(delimiter=separator[0], quote_char=False),
-        arrow_csv.ConvertOptions(
-            column_types={name: types.get(name, pa.null()) for name in names}, null_values=[""]
-        ),
-    )
+    fields = layout.separator.join(layout.types).split(layout.separator[0])
+    types = {name or f"blank {k}": layout.types.get(name, pa.null()) for k, name in enumerate(fields)}
+    try:
+        table = arrow_csv.read_csv(
+            lines,
+            # By one thread, which counts rows for what is said of a bad one.
+            arrow_csv.ReadOptions(column_names=list(types), skip_rows=bool(layout.header), use_threads=False),
+            arrow_csv.ParseOptions(delimiter=layout.separator[0], quote_char=False),
+            arrow_csv.ConvertOptions(column_types=types, null_values=[""]),
+        )
+    except pa.ArrowInvalid as error:
+        row = re.search(r"Row #(\d+)", str(error))
+        raise _no_rating(file) if row is None else _bad_line(file, int(row[1]), layout) from error
+    if not len(table):
+        raise _no_rating(file)
+    return table
 
 
-_FLOAT, _INTEGER = pa.float32(), pa.int8()
-_DAT = _Layout("1::1193::5::978300760", "::", _FLOAT)
-_CSV = _Layout("1,296,5.0,1147880044", ",", _FLOAT, header=b"userId,movieId,rating,timestamp")
-_CSV_WITHOUT_TIME = _Layout("1,296,5.0", ",", _FLOAT, has_time=False, header=b"userId,movieId,rating")
-_TAB = _Layout("196 242 3 881250949", "\t", _INTEGER)
-_LIBIMSETI = _Layout("1,133,8", ",", _INTEGER, has_time=False)
+def _ratings(file: Path, layout: _Layout) -> pd.DataFrame:
+    with _opened(file) as lines:
+        table = _table(file, lines, layout)
+    columns = {name: table[name].fill_null(-1).to_numpy() for name in layout.types}
+    wrong = np.any([~(values >= 0) | np.isinf(values) for values in columns.values()], axis=0)
+    if wrong.any():
+        raise _bad_line(file, int(wrong.argmax()) + 1 + bool(layout.header), layout)
+    return pd.DataFrame({name: _narrowed(values) for name, values in columns.items()}, copy=False)
 
 
-def _read_lines(path: Path, layout: _Layout) -> pd.DataFrame:
-    return _joined(list(_pieces(path, layout.parse, layout.example, bool(layout.header))), path)
-
-
-def _pieces(
-    path: Path, parse: Callable[[bytes], Piece], example: str, has_header: bool = False
-) -> Iterator[Piece]:
-    """What is parsed of the lines of a file, block by block."""
-    with _open(path) as file:
-        number = 1
-        if has_header:
-            file.readline()
-            number = 2
-        while block := file.read(_BLOCK_BYTES) + file.readline():
-            try:
-                piece = parse(block) if block.strip() else None
-            except ValueError as error:
-                k, line = _first_bad(block, parse)
-                raise _bad_line(path, number + k, line, example) from error
-            if piece is not None:
-                yield piece
-            number += block.count(b"\n")
-
-
-def _first_bad(block: bytes, parse: Callable[[bytes], Piece]) -> tuple[int, bytes]:
-    lines = [(k, line) for k, line in enumerate(block.splitlines(keepends=True)) if line.strip(b"\r\n")]
-    first, stop = 0, len(lines)
-    while stop - first > 1:
-        middle = (first + stop) // 2
-        try:
-            parse(b"".join(line for _, line in lines[first:middle]))
-        except ValueError:
-            stop = middle
-        else:
-            first = middle
-    return lines[first]
-
-
-def _joined(pieces: list[Piece], path: Path) -> pd.DataFrame:
-    if not sum(len(piece["user"]) for piece in pieces):
-        raise _no_rating(path)
-    # Column by column, each piece let go of when it is copied.
-    columns = {
-        name: _narrowed(name, np.concatenate([piece.pop(name) for piece in pieces]))
-        for name in list(pieces[0])
-    }
-    return pd.DataFrame(columns, copy=False)
-
-
-def _narrowed(name: str, values: np.ndarray) -> np.ndarray:
-    if name == "rating" and values.dtype.kind == "f":
+def _narrowed(values: np.ndarray) -> np.ndarray:
+    """Stars that are all whole as small integers, and times in 32 bits where these hold them."""
+    if values.dtype.kind == "f":
         whole = values.max() <= np.iinfo(np.int8).max and bool((values == np.round(values)).all())
         return values.astype(np.int8) if whole else values
-    if name == "timestamp" and values.max() <= np.iinfo(np.int32).max:
-        return values.astype(np.int32, copy=False)
-    return values
+    is_long = values.dtype == np.int64 and values.max() <= np.iinfo(np.int32).max
+    return values.astype(np.int32) if is_long else values
 
 
-# ---- Netflix ----------------------------------------------------------------------------------
-
-_NETFLIX = "1488844,3,2005-09-06 (or 1: to begin a movie)"
-_DAY = 24 * 60 * 60  # seconds
-
-
-def _netflix_pieces(path: Path) -> Iterator[Piece]:
-    first = _first_line(path)
-    if not re.fullmatch(rb"\d{1,9}:", first):
-        raise _bad_line(path, 1, first, "1: that begins a movie")
-    movie = np.zeros(1, dtype=np.int32)
-    for lines in _pieces(path, _parse_netflix, _NETFLIX):
-        number, rating = lines["user"], lines["rating"]
-        is_movie = rating < 0
-        movies = np.append(movie, number[is_movie])
-        movie = movies[-1:]
-        yield {
-            "user": number[~is_movie],
-            "item": movies[np.cumsum(is_movie)][~is_movie],
-            "rating": rating[~is_movie],
-            "timestamp": lines["date"][~is_movie] * np.int32(_DAY),
-        }
-
-
-def _parse_netflix(lines: bytes) -> Piece:
-    """Lines ``user,R,YYYY-MM-DD`` and ``movie:``, which become ratings of -1; dates in days from 1970."""
-    lines = lines.replace(b"\r\n", b"\n").rstrip(b"\n") + b"\n"
-    n_movies = lines.count(b":\n")
-    table = _split(
-        lines.replace(b":\n", b",-1,\n"), ",", {"user": pa.int32(), "rating": pa.int8(), "date": pa.date32()}
-    )
-    rating, date = table["rating"], table["date"].cast(pa.int32())
-    found = {"user": table["user"].to_numpy(), "rating": rating.to_numpy()}
-    found["date"] = date.fill_null(-1).to_numpy()
-    is_movie = found["rating"] == -1
-    is_rating = (found["rating"] >= 0) & (found["rating"] <= 9) & (found["date"] >= 0)
-    if table["user"].null_count or rating.null_count or found["user"].min() < 0:
-        raise ValueError("a number is missing or negative")
-    if is_movie.sum() != n_movies or not (is_movie ^ is_rating).all():
-        raise ValueError("a rating or a date is missing or out of range")
-    if found["date"].max() > np.iinfo(np.int32).max // _DAY:
-        raise ValueError("a date is too late for 32 bits")
-    return found
+def _netflix(file: Path) -> pd.DataFrame:
+    with _opened(file) as lines:
+        content = lines.read().replace(b"\r\n", b"\n").rstrip(b"\n") + b"\n"
+    table = _table(file, io.BytesIO(content.replace(b":\n", b",-1,\n")), _NETFLIX)
+    number, rating = (table[name].fill_null(-2).to_numpy() for name in ("user", "rating"))
+    day = table["date"].cast(pa.int32()).fill_null(-1).to_numpy()
+    is_movie = (rating == -1) & (day == -1)
+    is_rating = (rating >= 0) & (rating <= 9) & (day >= 0) & (day <= np.iinfo(np.int32).max // _DAY)
+    wrong = ~(is_movie | is_rating) | (number < 0)
+    wrong[0] |= not is_movie[0]
+    if wrong.any():
+        raise _bad_line(file, int(wrong.argmax()) + 1, _NETFLIX)
+    movie = number[is_movie][np.cumsum(is_movie) - 1]
+    columns = {"user": number, "item": movie, "rating": rating, "timestamp": day * np.int32(_DAY)}
+    return pd.DataFrame({name: values[is_rating] for name, values in columns.items()})

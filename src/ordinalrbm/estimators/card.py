@@ -14,7 +14,7 @@ from ordinalrbm.data.recency import NO_TIME, NOW
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.estimators.persistence import plain_parameters
 from ordinalrbm.runtime import __version__
-from ordinalrbm.runtime.printable import printable
+from ordinalrbm.runtime.display import printable
 
 _LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn")
 _LIMITS = (

@@ -2,5 +2,5 @@
 
 ``formats`` reads a file into a ``Source`` (``delimited`` and ``statistical`` do so for CSV and for SPSS and
 Stata). ``survey`` applies a schema (:mod:`ordinalrbm.schema`) to it, and ``writing`` goes back. ``ratings``
-reads rating data and tables of users and items, ``detect_ratings`` recognises ratings under other names.
+reads rating data and tables of users and items.
 """

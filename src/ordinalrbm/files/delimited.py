@@ -1,14 +1,18 @@
-"""CSV and TSV files: which encoding, which delimiter, which columns are numbers.
+"""CSV and TSV files, and sheets of Excel workbooks: text, some columns of which are numbers.
 
-Sheets of a workbook are read as text, too, and become a source in the same way.
+Encoding and delimiter of a text file are found out. The first row has the names of the columns.
 """
 
 import csv
 import io
 import re
+import zipfile
+from collections.abc import Iterator
 from contextlib import suppress
+from datetime import datetime, time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -17,8 +21,10 @@ from pyarrow import csv as arrow_csv
 
 from ordinalrbm.data.frames import column_to_pandas
 from ordinalrbm.errors import DataError
+from ordinalrbm.files.tables_out import check_library
 from ordinalrbm.runtime.blocks import each
 from ordinalrbm.runtime.places import stream
+from ordinalrbm.schema.schema import did_you_mean
 from ordinalrbm.schema.source import Format, Source, as_number, name_of, unreadable
 
 # What programs write for an empty cell among numbers. Among text, each could be an answer; "None"
@@ -28,7 +34,6 @@ _MOST_NAMED = 5  # columns in a remark
 
 _DELIMITERS = (",", ";", "\t", "|")
 _BLOCK = 1 << 24  # a row must fit into a block
-_PIECE = 1 << 20  # unpacked at a time
 _LOOK = 1 << 16  # the start of a file, in which text has no zero bytes
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 # Text such as 007 or 0x1F is a name made of digits: as a number it would be another one.
@@ -36,12 +41,23 @@ _LEADING_ZERO = r"^[+-]?0[\dxX]"
 # Ids with too many digits for an integer would merge as floats, so they stay text.
 _DIGITS_ONLY = r"^[+-]?\d+$"
 _DECIMAL_COMMA = r"^[+-]?\d*,\d+$"
-# In plain text without these no cell has blanks around it; a line may end inside quotes.
-_BLANKS = [bytes([code]) for code in (*b'" \t\v\f', *range(0x1C, 0x20))]
+
+# A part that unpacks to so many bytes, and so many times its size, is no sheet that somebody filled.
+_LARGE_PART, _DENSEST = 1 << 28, 200
+_ERRORS = "e"  # the type of cells
+_FORMULA = re.compile(rb"<(\w+:)?f[ >/]")
+_COMPUTED = re.compile(rb"(</(\w+:)?f>|<(\w+:)?f[^>]*/>)\s*<(\w+:)?v>[^<]")
 
 
 def read(path: Path, kind: Format) -> Source:
-    content, remarks = _utf8(path, _unpacked(path))
+    with stream(path) as file:
+        content = file.peek(_LOOK)[:_LOOK]
+        if b"\0" in content and not content.startswith(_UTF16):  # nor would it help to unpack all of it
+            raise DataError(
+                f"File '{path}' is no text, though its ending says so; give it the ending of what it "
+                "is, or export it again."
+            )
+        content, remarks = _utf8(path, file.read())
     # Excel may write the delimiter into a line of its own.
     said = re.match(rb"(?i)\"?sep=([,;|\t])\"?\r?\n", content)
     content = content[said.end() :] if said else content
@@ -99,35 +115,6 @@ def _emptied(
     return (f"Cells such as NA among numbers were read as empty, in {where}.",)
 
 
-def _unpacked(path: Path) -> bytes:
-    """What is in a file, unless it is no text or has no lines.
-
-    A few MB can be unpacked to many GB, so each piece is looked at before the next is unpacked.
-    """
-    content, in_line = io.BytesIO(), 0
-    with stream(path) as file:
-        while piece := file.read(_PIECE):
-            if not content.tell():
-                _refuse_binary(path, piece[:_LOOK])
-            end = max(piece.rfind(b"\n"), piece.rfind(b"\r"))
-            in_line = len(piece) - end if end >= 0 else in_line + len(piece)
-            if in_line > _BLOCK:
-                raise DataError(
-                    f"File '{path}' has a line of more than {_BLOCK >> 20} MB, which no table has; "
-                    "check that it is complete and what its ending says."
-                )
-            content.write(piece)
-    return content.getvalue()
-
-
-def _refuse_binary(path: Path, start: bytes) -> None:
-    if b"\0" in start and not start.startswith(_UTF16):
-        raise DataError(
-            f"File '{path}' is no text, though its ending says so; give it the ending of what it "
-            "is, or export it again."
-        )
-
-
 def _utf8(path: Path, content: bytes) -> tuple[bytes, tuple[str, ...]]:
     """The text in UTF-8, and a sentence where its encoding had to be guessed."""
     if content.startswith(_UTF16):
@@ -168,9 +155,7 @@ def _table(path: Path, content: bytes, delimiter: str) -> pa.Table:
             raise _bad_line(path, str(error)) from error
     names = [(column[0].as_py() or "").strip() for column in table.columns]
     columns = [column.slice(1) for column in table.columns]
-    # Whether there may be blanks around cells: a look that is much faster than trimming.
-    if not content.isascii() or any(blank in content for blank in _BLANKS if blank != delimiter.encode()):
-        columns = each(lambda cells: _without(pc.utf8_trim_whitespace(cells), [""]), columns, len(content))
+    columns = each(lambda cells: _without(pc.utf8_trim_whitespace(cells), [""]), columns, len(content))
     return pa.table(columns, names=names)
 
 
@@ -247,3 +232,89 @@ def _has_leading_zeros(column: pa.ChunkedArray) -> bool:
         if pc.any(pc.match_substring_regex(found, _LEADING_ZERO)).as_py():
             return True
     return False
+
+
+# ---- sheets -------------------------------------------------------------------------------------
+
+
+def read_sheet(path: Path, sheet: str | None = None) -> Source:
+    check_library(path)
+    _look_into(path)
+    rows = [row for row in map(_until_empty, _rows(path, sheet)) if row]
+    if not rows:
+        raise DataError(f"File '{path}' has an empty sheet; give a sheet with a table.")
+    return _source_of_sheet(path, rows[0], rows[1:])
+
+
+def _rows(path: Path, sheet: str | None) -> Iterator[tuple[Any, ...]]:
+    """Rows of cells; those with formulas hold what these gave when they were last computed."""
+    from openpyxl import load_workbook
+
+    book = load_workbook(path, read_only=True, data_only=True)
+    try:
+        if sheet is not None and sheet not in book.sheetnames:
+            raise DataError(
+                f"File '{path}' has no sheet {sheet!r}{did_you_mean(sheet, book.sheetnames)}; give one of "
+                f"{', '.join(map(repr, book.sheetnames))}."
+            )
+        chosen = book[sheet] if sheet is not None else book.worksheets[0] if book.worksheets else None
+        if chosen is not None:
+            chosen.reset_dimensions()  # which files may state wrongly
+            yield from chosen.rows
+    finally:
+        book.close()
+
+
+def _until_empty(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The cells of a row up to the last one that holds something."""
+    return row[: max((k for k, cell in enumerate(row, start=1) if cell.value is not None), default=0)]
+
+
+def _look_into(path: Path) -> None:
+    """Refuse a file that would unpack to gigabytes, and formulas that no program has computed yet."""
+    try:
+        with zipfile.ZipFile(path) as packed:
+            for part in packed.infolist():
+                if part.file_size > max(_LARGE_PART, _DENSEST * part.compress_size):
+                    raise unreadable(path, f"its part {part.filename} unpacks to {part.file_size >> 20:,} MB")
+            sheets = [packed.read(name) for name in packed.namelist() if "worksheets/" in name]
+    except zipfile.BadZipFile as error:
+        raise unreadable(path, error) from error
+    has_formulas = any(map(_FORMULA.search, sheets))
+    if has_formulas and not any(map(_COMPUTED.search, sheets)):  # their cells would look empty
+        raise DataError(
+            f"File '{path}' has formulas whose values are not stored; open it in a spreadsheet program, "
+            "save it, and try again."
+        )
+
+
+def _source_of_sheet(path: Path, head: tuple[Any, ...], lines: list[tuple[Any, ...]]) -> Source:
+    n_errors, columns = 0, [[None] * len(lines) for _ in head]
+    for r, row in enumerate(lines):
+        if len(row) > len(head):
+            where = row[-1].coordinate
+            raise DataError(
+                f"File '{path}', cell {where} is outside of the columns that the first row names; name "
+                "the column, or empty the cell."
+            )
+        for column, cell in zip(columns, row, strict=False):
+            n_errors += cell.data_type == _ERRORS
+            column[r] = _text_of(cell)
+    names = [_text_of(cell) or "" for cell in head]
+    remarks = (f"Cells with an error such as #N/A were read as empty: {n_errors:,}.",) if n_errors else ()
+    table = pa.table([pa.array(column, pa.string()) for column in columns], names=names)
+    return source_of_text(path, "xlsx", table, remarks, table.nbytes)
+
+
+def _text_of(cell: Any) -> Any:
+    value = cell.value
+    if value is None or cell.data_type == _ERRORS:
+        return None
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, datetime) and value.time() == time():
+        return value.date().isoformat()
+    text = value.isoformat(" ") if isinstance(value, datetime) else str(value)
+    return text.strip() or None

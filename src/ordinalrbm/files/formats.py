@@ -6,46 +6,32 @@ Codes stay as they are stored, user-missing ones too; `schema.infer` proposes wh
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import unquote
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import dataset
 
 from ordinalrbm.data.frames import TableLike, frame_of, with_exact_integers
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError
 from ordinalrbm.files import delimited
-from ordinalrbm.runtime.blocks import each
-from ordinalrbm.runtime.paths import split_sheet
-from ordinalrbm.runtime.places import place, random_access, unpacked
+from ordinalrbm.runtime.places import in_arrow, place, split_sheet
 from ordinalrbm.schema.schema import did_you_mean
-from ordinalrbm.schema.source import (
-    Format,
-    Source,
-    StrPath,
-    format_of,
-    name_of,
-    plain_code,
-    shortened,
-    unreadable,
-    what,
-)
+from ordinalrbm.schema.source import Format, Source, StrPath, format_of, name_of, plain_code, unreadable, what
 
 __all__ = ["Source", "from_frame", "read"]
 
 Choice = Callable[[list[str]], list[str]]
 Condition = tuple[str, str, Any]
-_WHOLE, _NO_VALUE = re.compile(r"-?(0|[1-9]\d{0,17})"), "__HIVE_DEFAULT_PARTITION__"
 
 
 def read(path: StrPath, choose: Choice | None = None, where: Sequence[Condition] = ()) -> Source:
@@ -55,9 +41,9 @@ def read(path: StrPath, choose: Choice | None = None, where: Sequence[Condition]
     ----------
     path : str or path
         ``.sav``, ``.zsav``, ``.por`` (SPSS), ``.dta`` (Stata), ``.xpt`` (SAS), ``.xlsx`` (the first
-        sheet, or that of ``file.xlsx:Sheet``), ``.csv``, ``.tsv``, or ``.parquet``, each also packed
-        in ``.gz``, ``.zst`` or ``.zip``; or a folder of Parquet files, partitioned or not. Addresses
-        such as ``s3://bucket/pupils.csv`` and ``zip://pupils.csv::all.zip`` are read by fsspec.
+        sheet, or that of ``file.xlsx:Sheet``), ``.csv`` or ``.tsv``, also packed in ``.gz``
+        or ``.zst``, ``.parquet``, or a folder of Parquet files, partitioned or not. Addresses such as
+        ``s3://bucket/pupils.csv`` and ``zip://pupils.csv::all.zip`` are read by fsspec.
     choose : function of the names of the columns, optional
         Which of them are read of Parquet files; by default all.
     where : sequence of (column, operator, value)
@@ -79,8 +65,6 @@ def read(path: StrPath, choose: Choice | None = None, where: Sequence[Condition]
     1   m           2
     """
     file, sheet = split_sheet(place(path))
-    with reading(file):
-        file = unpacked(file)
     kind = format_on_disk(file)
     if where and kind != "parquet":
         raise DataError(f"Rows of {what(file)} cannot be chosen with where; only those of Parquet files can.")
@@ -88,9 +72,7 @@ def read(path: StrPath, choose: Choice | None = None, where: Sequence[Condition]
         if kind in ("csv", "tsv"):
             source = delimited.read(file, kind)
         elif kind == "xlsx":
-            from ordinalrbm.files import excel
-
-            source = excel.read(file, sheet)
+            source = delimited.read_sheet(file, sheet)
         elif kind == "parquet":
             source = _read_parquet(file, choose, where)
         else:
@@ -175,70 +157,54 @@ def refuse_twice(names: list[str], where: str) -> None:
         raise DataError(f"{where} has more than one column named {twice[0]!r}; rename all but one.")
 
 
+def parquet(path: Path) -> dataset.Dataset:
+    """A Parquet file, or a folder of them whose partitions (year=2020) are columns.
+
+    It has the columns that any file has, in types that suit all.
+    """
+    is_folder = path.is_dir()
+    files = parquet_files(path) if is_folder else [path]
+    (system, top), names = in_arrow(path), [in_arrow(file)[1] for file in files]
+    layout = dataset.HivePartitioning.discover() if is_folder else None
+    tables = dataset.ParquetFileFormat().make_fragment
+    schemas = [tables(name, system).physical_schema.remove_metadata() for name in names]
+    for file, schema in zip(files, schemas, strict=True):
+        refuse_twice(schema.names, what(file))  # Arrow's own message is a riddle
+    base = top if is_folder else None
+    found = dataset.dataset(names, None, "parquet", system, layout, base)
+    whole = pa.unify_schemas([*schemas, found.schema.remove_metadata()], promote_options="permissive")
+    return dataset.dataset(names, whole, "parquet", system, layout, base)
+
+
 def _read_parquet(path: Path, choose: Choice | None, where: Sequence[Condition]) -> Source:
-    files = parquet_files(path) if path.is_dir() else [path]
-    folder, columns = Partitions.of(path if path.is_dir() else None, files), None
-    if choose is not None or where:
-        schemas = [folder.added(_schema(file).empty_table(), file).schema for file in files]
-        names = list(dict.fromkeys(name for schema in schemas for name in schema.names))
-        for column in {one[0] for one in where} - set(names):
+    files = parquet(path)
+    names = files.schema.names
+    rows = _all_hold(where, files.schema, path) if where else None
+    table = files.to_table(names if choose is None else choose(names), rows)
+    return Source(path, "parquet", name_of(path), frame_of_arrow(table, path))
+
+
+def frame_of_arrow(table: pa.Table, path: Path) -> pd.DataFrame:
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:  # text that is not UTF-8: later uses of it would fail
             raise DataError(
-                f"{what(path)} has no column {column!r}{did_you_mean(column, names)}; correct it."
-            )
-        columns = names if choose is None else choose(names)
-    size = sum(file.stat().st_size for file in files)
-    tables = each(lambda file: _file_table(file, folder, columns, where), files, size)
-    # Columns that only some files have are kept, empty elsewhere.
-    table = pa.concat_tables(tables, promote_options="permissive") if len(tables) > 1 else tables[0]
-    frame = with_exact_integers(_to_pandas(table, path), table)
-    return Source(path, "parquet", name_of(path), plain_frame(frame))
-
-
-def _to_pandas(table: pa.Table, path: Path) -> pd.DataFrame:
+                f"{what(path)}, column {name!r} cannot be read ({error}); write the file again, "
+                "with text in UTF-8."
+            ) from error
     # Columns of one type would be copied side by side, which takes longer than to read them.
-    try:
-        return table.to_pandas(split_blocks=True)
-    except MemoryError:
-        raise
-    except Exception as error:
-        if b"pandas" not in (table.schema.metadata or {}):
-            raise
-        raise DataError(
-            f"{what(path)} has wrong metadata for pandas ({shortened(error)}); write the file "
-            "again without it, such as with replace_schema_metadata() of pyarrow."
-        ) from error
+    return plain_frame(with_exact_integers(table.to_pandas(split_blocks=True), table))
 
 
-def _schema(path: Path) -> pa.Schema:
-    schema = pq.read_schema(random_access(path))
-    refuse_twice(schema.names, what(path))  # Arrow's own message is a riddle
-    return schema
-
-
-def _file_table(
-    file: Path, folder: Partitions, columns: list[str] | None, where: Sequence[Condition]
-) -> pa.Table:
-    """The columns of a file, and the rows for which all conditions hold."""
-    schema = _schema(file)
-    own = [one for one in where if one[0] in schema.names]
-    others, parts = [one for one in where if one not in own], pa.table({"": pa.nulls(1)})
-    if others and not (parts := folder.added(parts, file)).filter(_all_hold(others, parts)):
-        return folder.added(schema.empty_table(), file)
-    read_now = [name for name in schema.names if columns is None or name in columns]
-    rows = _all_hold(own, schema.empty_table()) if own else None
-    table = pq.read_table(random_access(file), columns=read_now, filters=rows, partitioning=None)
-    refuse_wrong_text(table, file)
-    table = folder.added(table, file)
-    return table.select([name for name in columns or table.column_names if name in table.column_names])
-
-
-def _all_hold(where: Sequence[Condition], table: pa.Table) -> pc.Expression:
-    """What Arrow reads rows by; a column that is not in a file has no value there."""
+def _all_hold(where: Sequence[Condition], schema: pa.Schema, path: Path) -> pc.Expression:
     typed = []
     for column, how, value in where:
-        if column not in table.column_names:
-            return pc.scalar(False)
-        kind = table.schema.field(column).type
+        if column not in schema.names:
+            raise DataError(
+                f"{what(path)} has no column {column!r}{did_you_mean(column, schema.names)}; correct it."
+            )
+        kind = schema.field(column).type
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
         try:
             typed.append((column, how, pa.scalar(str(value)).cast(kind)))
@@ -247,47 +213,6 @@ def _all_hold(where: Sequence[Condition], table: pa.Table) -> pc.Expression:
                 f"Column {column!r} holds values of type {kind}, and where has {value!r}; give such a value."
             ) from error
     return pq.filters_to_expression(typed)
-
-
-def refuse_wrong_text(table: pa.Table, path: Path) -> None:
-    """Refuse text that is not UTF-8: Arrow reads it, and later uses of it would fail."""
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        try:
-            column.validate(full=True)
-        except pa.ArrowInvalid as error:
-            raise DataError(
-                f"{what(path)}, column {name!r} cannot be read ({error}); write the file again, "
-                "with text in UTF-8."
-            ) from error
-
-
-class Partitions(NamedTuple):
-    """A folder, perhaps with folders like year=2020 in it, whose names and values are columns."""
-
-    folder: Path | None
-    as_text: frozenset[str] = frozenset()  # those with a value that is no whole number, such as 09
-
-    @classmethod
-    def of(cls, folder: Path | None, files: Iterable[Path]) -> Partitions:
-        found = cls(folder)
-        known = [pair for file in files for pair in found.values(file) if pair[1] != _NO_VALUE]
-        return cls(folder, frozenset(name for name, value in known if not _WHOLE.fullmatch(value)))
-
-    def values(self, file: Path) -> list[tuple[str, str]]:
-        """Names and values of the folders that a file is in."""
-        parts = () if self.folder is None else file.relative_to(self.folder).parts[:-1]
-        return [(name, unquote(value)) for name, sign, value in (one.partition("=") for one in parts) if sign]
-
-    def added(self, table: pa.Table, file: Path) -> pa.Table:
-        """The table of a file with a column for each of them."""
-        for name, value in self.values(file):
-            if name in table.column_names:
-                continue
-            values = pa.nulls(len(table))
-            if value != _NO_VALUE:
-                values = pa.repeat(value if name in self.as_text else int(value), len(table))
-            table = table.append_column(name, values)
-        return table
 
 
 def plain_frame(frame: pd.DataFrame) -> pd.DataFrame:

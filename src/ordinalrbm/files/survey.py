@@ -194,26 +194,14 @@ class Survey(Readable):
 
     def aligned_to(self, names: Iterable[str], known: Questionnaire) -> Self:
         kinds = dict(zip(names, known.kinds, strict=True))
-        for (name, kind), scale in zip(kinds.items(), known.scales, strict=True):
+        for name, kind in kinds.items():
             if kind != "ordinal" and name not in self.background:
                 guess = did_you_mean(name, self.background.columns)
                 raise DataError(
                     f"{self.name!r} lacks the column {name!r}{guess}, which the model has learnt "
                     "from; add it, empty if nothing is known."
                 )
-            if kind == "nominal" and scale is not None:
-                self._check_categories(name, scale)
         return replace(self, chosen=Chosen.of_kinds(kinds))
-
-    def _check_categories(self, name: str, scale: Scale) -> None:
-        there = self.background[name].dropna().unique().tolist()
-        unknown = [category for category in there if category not in scale.labels]
-        if unknown:
-            row = int((self.background[name] == unknown[0]).fillna(False).to_numpy(bool).argmax())
-            raise DataError(
-                f"{self.name!r}, column {name!r}, row {row} (counted from 0): the model knows no category "
-                f"{unknown[0]!r}, only {shorten(scale.labels)}; correct it or leave it empty."
-            )
 
     @property
     def table(self) -> Encoded:
@@ -596,8 +584,11 @@ def select(schema: Schema, questions: Sequence[str] = (), exclude: Sequence[str]
     not among the questions that are named.
     """
     ordinal, every = schema.names("ordinal"), [column.name for column in schema.columns]
-    wanted = set(_matching(schema, questions, ordinal, "questions")) if questions else set(ordinal)
-    left = set(_matching(schema, exclude, every, "exclude"))
+    wanted = set(ordinal)
+    if questions:
+        entries = _entries(schema, questions)
+        wanted = {name for entry in entries for name in _matched(schema, ordinal, entry, "questions")}
+    left = {name for entry in _entries(schema, exclude) for name in _matched(schema, every, entry, "exclude")}
     if not wanted - left:
         raise DataError("exclude leaves no question; name fewer columns.")
 
@@ -612,29 +603,6 @@ def select(schema: Schema, questions: Sequence[str] = (), exclude: Sequence[str]
         return replace(column, role=role, reason="not among the questions", confidence=1.0)
 
     return replace(schema, columns=tuple(map(selected, schema.columns)))
-
-
-def _matching(schema: Schema, texts: Sequence[str], among: Sequence[str], how: str) -> list[str]:
-    roles = {column.name: column.role for column in schema.columns}
-    found: list[str] = []
-    for entry in _entries(schema, texts):
-        own = [entry] if entry in among else [name for name in among if fnmatchcase(name, entry)]
-        if not own and entry in roles:
-            raise DataError(
-                f"{how} names {entry!r}, which has the role {roles[entry]}; give it the role ordinal in a "
-                "schema, or leave it out."
-            )
-        if not own:
-            near, what = (
-                did_you_mean(entry.strip("*"), among, 0.5),
-                "column" if how == "exclude" else "question",
-            )
-            raise DataError(
-                f"{how} {entry!r} matches no {what}{near}; give names or patterns with *, with commas "
-                f"between, such as {', '.join(among[:3])}."
-            )
-        found += own
-    return found
 
 
 def choose(schema: Schema, values: pd.DataFrame, include: Sequence[str], background: Sequence[str]) -> Chosen:
@@ -671,48 +639,40 @@ def _named(
 ) -> list[str]:
     """Columns in the order of the file; a word means all that are not named otherwise."""
     other: _How = "background" if how == "include" else "include"
-    taken = {
-        name
-        for entry in entries[other]
-        if entry in values or entry not in _WORDS[other]
-        for name in _matched(schema, values, entry, other)
-    }
-    found: set[str] = set()
-    for entry in entries[how]:
-        own = _matched(schema, values, entry, how)
-        is_word = entry in _WORDS[how] and entry not in values
-        found.update(name for name in own if not (is_word and name in taken))
-    return [name for name in values.columns if name in found]
+    columns = list(values.columns)
 
+    def is_word(entry: str, of: _How) -> bool:
+        return entry in _WORDS[of] and entry not in columns
 
-def _matched(schema: Schema, values: pd.DataFrame, entry: str, how: _How) -> list[str]:
-    roles = {column.name: column.role for column in schema.columns}
-    if entry in values:
-        return [entry]
-    if entry in roles:
-        raise DataError(_refused(entry, roles[entry], how))
-    if entry in _WORDS[how]:
-        found = [name for name in values if roles[name] == entry]
-        if not found:
+    by_word = [entry for entry in entries[how] if is_word(entry, how)]
+    named = [entry for entry in entries[how] if not is_word(entry, how)]
+    chosen = {name for entry in named for name in _matched(schema, columns, entry, how)}
+    if by_word:
+        others = [entry for entry in entries[other] if not is_word(entry, other)]
+        taken = {name for entry in others for name in _matched(schema, columns, entry, other)}
+        with_role = [name for name in columns if schema.column(name).role in by_word]
+        if not with_role:
             raise DataError(
-                f"{how} {entry} finds no column with the role {entry}; name columns, or give them "
-                "the role in a schema."
+                f"{how} {by_word[0]} finds no column with the role {by_word[0]}; name columns, or give "
+                "them the role in a schema."
             )
-        return found
-    found = [name for name in values if fnmatchcase(name, entry)]
-    if not found:
+        chosen |= set(with_role) - taken
+    return [name for name in columns if name in chosen]
+
+
+def _matched(schema: Schema, among: Sequence[str], entry: str, how: str) -> list[str]:
+    """The columns that a name or a pattern means."""
+    names = [entry] if entry in among else [name for name in among if fnmatchcase(name, entry)]
+    if names:
+        return names
+    role = next((column.role for column in schema.columns if column.name == entry), None)
+    if role is not None:
         raise DataError(
-            f"{how} {entry!r} matches no nominal, numeric or background column"
-            f"{did_you_mean(entry.strip('*'), values.columns)}; give a name, a pattern with *, or "
-            f"{' or '.join(_WORDS[how])}."
+            f"{how} names {entry!r}, which has the role {role}; give it another role in a schema, or leave "
+            "it out."
         )
-    return found
-
-
-def _refused(name: str, role: Role, how: _How) -> str:
-    if role == "ordinal" and how == "include":
-        return f"include names {name!r}, an ordinal question, which takes part anyway; leave it out."
-    remedy = "give it the role background in a schema, or leave it out."
-    if role == "ordinal":
-        return f"background names {name!r}, an ordinal question; {remedy}"
-    return f"{how} names {name!r}, which has the role {role}; {remedy}"
+    what = {"questions": "question", "exclude": "column"}.get(how, "nominal, numeric or background column")
+    raise DataError(
+        f"{how} {entry!r} matches no {what}{did_you_mean(entry.strip('*'), among, 0.5)}; "
+        f"give names or patterns with *, with commas between, such as {', '.join(among[:3])}."
+    )

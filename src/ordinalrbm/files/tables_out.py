@@ -8,15 +8,14 @@ numbers that cannot be larger than one have no zero before the point.
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ordinalrbm.errors import DataError
+from ordinalrbm.runtime.display import printable
 from ordinalrbm.runtime.places import place
-from ordinalrbm.runtime.printable import printable
 from ordinalrbm.storage.atomic import atomic_write
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ _MOST_ROWS, _MOST_COLUMNS, _MOST_NAME = 1_048_576, 16_384, 31  # of a sheet, and
 _WIDEST = 60  # letters of a column
 # Formats of numbers here and in a workbook; "r" is for what lies between −1 and 1, "p" for p-values.
 _IN_EXCEL = {"r": "0.00", "p": "0.000", "d": "0", ",d": "#,##0", ".1%": "0.0%"}
-_CLOCK = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip file knows
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _LATEX |= {c: f"\\{c}" for c in "&%$#_{}"}
 _LATEX |= {"−": "$-$", "ω": r"$\omega$", "α": r"$\alpha$", "²": "$^2$", "<": "$<$", ">": "$>$"}
@@ -105,6 +103,8 @@ def of_frame(title: str, frame: pd.DataFrame, note: str = "", floats: str = "r")
 
 def apa_tables(reading: Any) -> list[PrintedTable]:
     """Loadings as papers show them, and correlations of the factors where there are any."""
+    from ordinalrbm.stats.rotation import OBLIQUE
+
     lines, factors = reading.table(), reading.factors
     texts = lines["question"] if "question" in lines else dict.fromkeys(lines.index, "")
     rows: list[list[Any]] = []
@@ -121,7 +121,7 @@ def apa_tables(reading: Any) -> list[PrintedTable]:
     title = f"Factor loadings, {reading.rotation} rotation"
     note = f"Loadings below .30 in absolute value are not shown. {_note(reading)}"
     tables = [PrintedTable(title, ["Item", *factors, "h²"], rows, formats, note)]
-    if reading.rotation in ("oblimin", "promax") and len(factors) > 1:
+    if reading.rotation in OBLIQUE and len(factors) > 1:
         whole = reading.correlations.to_numpy()
         below = [
             [name, *whole[k, : k + 1], *[None] * (len(factors) - k - 1)] for k, name in enumerate(factors)
@@ -172,7 +172,6 @@ def write_workbook(file: Path, tables: Sequence[PrintedTable]) -> None:
             sheet.append([])
             sheet.append([_cell(sheet, f"Note. {table.note}", "")])
     book.save(file)
-    _without_clock(file)
 
 
 def _cell(sheet: Any, value: Any, how: str) -> Any:
@@ -226,7 +225,6 @@ def _write_word(file: Path, tables: Sequence[PrintedTable]) -> None:
         note.add_run("Note. " if table.note else "").italic = True
         note.add_run(printable(table.note))
     document.save(str(file))
-    _without_clock(file)
 
 
 def _rule(cell: Any, sides: list[str]) -> None:
@@ -252,16 +250,3 @@ def _write_latex(file: Path, tables: Sequence[PrintedTable]) -> None:
 
 def _latex(text: str) -> str:
     return "".join(_LATEX.get(letter, letter) for letter in printable(text))
-
-
-def _without_clock(file: Path) -> None:
-    """Put a fixed time into an Office file: equal tables give equal files."""
-    with zipfile.ZipFile(file) as old:
-        parts = {one.filename: old.read(one) for one in old.infolist()}
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as new:
-        for name, content in parts.items():
-            if name == "docProps/core.xml":
-                content = re.sub(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", b"1980-01-01T00:00:00", content)
-            part = zipfile.ZipInfo(name, _CLOCK)
-            part.compress_type = zipfile.ZIP_DEFLATED
-            new.writestr(part, content)

@@ -4,7 +4,7 @@ A file is written next to its target and then moved there, so that it is never h
 each format can hold:
 
 - SPSS (.sav, .zsav): value labels, variable labels, user-missing codes and ranges, measures,
-  formats, notes; in .sav also multiple response sets.
+  formats, notes.
 - Stata (.dta): value labels of whole numbers, variable labels of up to 80 letters, formats. It
   has no user-missing numbers, only the extended missing values .a to .z: user-missing codes of an
   SPSS file become these, in ascending order and with their labels. In other formats, .a to .z are
@@ -12,20 +12,21 @@ each format can hold:
 - CSV, TSV (also with .gz), Excel (.xlsx) and Parquet: codes, and dates as dates.
 
 Names of columns that SPSS or Stata do not take, with blanks for instance, become valid ones there,
-and the old name is the label where there is no other. Text in CSV and TSV that a spreadsheet would
+and the old name is the label where there is no other. The sets of multiple responses that an SPSS file
+defines are not written. Text in CSV and TSV that a spreadsheet would
 take for a formula can be escaped; in a workbook it is text anyway.
 """
 
 from __future__ import annotations
 
 import re
-import struct
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -57,51 +58,24 @@ _STATA_EPOCH = np.datetime64("1960-01-01", "s")
 _STATA_LABEL = 80  # letters of a variable label
 _SPSS_LABEL = 256
 _SPSS_NAME, _STATA_NAME = 64, 32  # letters of a variable name
-_RESERVED_IN_SPSS = set(["all", "and", "by", "eq", "ge", "gt", "le", "lt", "ne", "not", "or", "to", "with"])
-_STATA_WORDS = "_all _b _coef _cons _n _pi _pred _rc _skip byte double float if in int long using with strl"
-_RESERVED_IN_STATA = set(_STATA_WORDS.split())
+_MOST_SHOWN = 200  # letters of a warning about names
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _MOST_DISCRETE = 3  # user-missing codes that an SPSS column can have
 _MOST_MISSING_LETTERS = 8  # of a text that is user-missing in SPSS
-# Where a file holds the time when it was written, and the time that replaces it.
-_LONGEST_HEAD = 1 << 10
-# How records begin: type 7, a kind of it, and the size of an element.
-_SPSS_NAMES, _SPSS_SETS = (struct.pack("<3i", 7, kind, 1) for kind in (13, 7))
-_SPSS_CLOCK = (rb"\A\$FL[23].{88}(.{17})", b"01 Jan 7000:00:00")
-_STATA_CLOCK = (rb"<timestamp>\x11(.{17})</timestamp>", b"01 Jan 1970 00:00")
-
 
 # Filled by default. Cells that were not to be answered are no gaps.
 NON_RESPONSE: tuple[survey.Reason, ...] = ("empty", "no answer", "don't know", "refused")
 
 
-@dataclass(frozen=True)
-class FilledCells:
-    """Number of cells without an answer that were filled and that were kept, by reason."""
+class FilledCells(NamedTuple):
+    """Numbers of cells without an answer that were filled and that were kept, by reason."""
 
-    filled: dict[survey.Reason, int] = field(default_factory=dict)
-    kept: dict[survey.Reason, int] = field(default_factory=dict)
+    filled: Counter[survey.Reason]
+    kept: Counter[survey.Reason]
 
-    @property
-    def empty_filled(self) -> int:
-        return self.filled.get(survey.EMPTY, 0)
-
-    @property
-    def codes_filled(self) -> int:
-        """Codes such as "refused" that a level has replaced."""
-        return sum(self.filled.values()) - self.empty_filled
-
-    @property
-    def codes_kept(self) -> int:
-        return sum(self.kept.values()) - self.kept.get(survey.EMPTY, 0)
-
-    def __add__(self, other: FilledCells) -> FilledCells:
-        return FilledCells(_sums(self.filled, other.filled), _sums(self.kept, other.kept))
-
-
-def _sums(one: dict[survey.Reason, int], other: dict[survey.Reason, int]) -> dict[survey.Reason, int]:
-    sums = {reason: one.get(reason, 0) + other.get(reason, 0) for reason in survey.REASONS}
-    return {reason: count for reason, count in sums.items() if count}
+    def add(self, other: FilledCells) -> None:
+        self.filled.update(other.filled)
+        self.kept.update(other.kept)
 
 
 def write_answers(
@@ -152,7 +126,7 @@ def write_answers(
     ...     print(file.read_text().splitlines())
     ['sex,Q1', 'f,1', 'm,2', 'f,2']
     >>> counts
-    FilledCells(filled={'empty': 1}, kept={})
+    FilledCells(filled=Counter({'empty': 1}), kept=Counter())
     """
     with answers_written(path, answers, source, schema, fill) as cells:
         return cells
@@ -219,66 +193,38 @@ def _writer(
     kind = format_of(target)
     if kind not in ("sav", "zsav", "dta"):
         return _table_writer(target, _with_dates(frame, source), escape_formulas)
-    names = valid_names(list(frame.columns), kind)
+    names = _valid_names(list(frame.columns), kind)
     if names:
-        _tell_of_names(target, names)
-        frame, source, schema = frame.rename(columns=names), *_under_names(source, schema, names)
-        filled = {names.get(name, name): where for name, where in filled.items()}
+        shown = ", ".join(f"{old!r} is {new}" for old, new in names.items())
+        warnings.warn(
+            f"File '{target}' cannot hold all names of columns as they are: {shown[:_MOST_SHOWN]}; "
+            "the labels of columns without one keep them.",
+            stacklevel=user_stacklevel(),
+        )
     if kind == "dta":
-        return _stata_writer(frame, source, schema, filled)
-    return _spss_writer(target, frame, source, schema)
+        return _stata_writer(frame, source, schema, filled, names)
+    return _spss_writer(target, frame, source, schema, names)
 
 
-def valid_names(columns: Sequence[str], kind: Format) -> dict[str, str]:
+def _valid_names(columns: Sequence[str], kind: Format) -> dict[str, str]:
     """New names for columns whose own are no names of variables in SPSS or Stata; none twice."""
-    most, others = (_STATA_NAME, "") if kind == "dta" else (_SPSS_NAME, ".$#@")
-    legal = {name: _legal(name, most, others) for name in columns}
-    used, new = set(), {}
-    for name in sorted(legal, key=lambda name: name != legal[name]):  # first those that can stay
-        candidate, k = legal[name], 1
-        while candidate.casefold() in used:
+    most, illegal, first = _SPSS_NAME, r"[^\w.$#@]+", r"(?=[\W\d_])"
+    if kind == "dta":
+        most, illegal, first = _STATA_NAME, r"\W+", r"(?=\d)"
+    taken, new = {name.casefold() for name in columns}, {}
+    for name in columns:
+        plain = re.sub(rf"\A{first}", "v", re.sub(illegal, "_", name))
+        # Letters of a name have up to four bytes, and both formats count these.
+        plain = plain[:most].encode()[:_SPSS_NAME].decode(errors="ignore")
+        if plain == name:
+            continue
+        k, valid = 1, plain
+        while valid.casefold() in taken:
             k += 1
-            candidate = f"{legal[name][: most - len(str(k)) - 1]}_{k}"
-        used.add(candidate.casefold())
-        if candidate != name:
-            new[name] = candidate
+            valid = f"{plain[: most - 9]}_{k}"
+        taken.add(valid.casefold())
+        new[name] = valid
     return new
-
-
-def _legal(name: str, most: int, others: str) -> str:
-    plain = re.sub(rf"[^\w{others}]+", "_", name).rstrip("._" if not name.endswith("_") else ".") or "v"
-    plain = plain if plain[0].isalpha() or (plain[0] == "_" and not others) else f"v{plain}"
-    while len(plain) > most or len(plain.encode()) > _SPSS_NAME:
-        plain = plain[:-1]
-    reserved = _RESERVED_IN_SPSS if others else _RESERVED_IN_STATA
-    is_type = not others and re.fullmatch(r"str\d+", plain)
-    return f"{plain}_" if plain.lower() in reserved or is_type else plain
-
-
-def _tell_of_names(target: Path, names: dict[str, str]) -> None:
-    shown = ", ".join(f"{old!r} is {new}" for old, new in list(names.items())[:3])
-    more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
-    warnings.warn(
-        f"File '{target}' cannot hold all names of columns as they are: {shown}{more}; "
-        "the labels of columns without one keep them.",
-        stacklevel=user_stacklevel(),
-    )
-
-
-def _under_names(source: Source, schema: Schema, names: dict[str, str]) -> tuple[Source, Schema]:
-    """A source and its schema with other names; the old ones are labels where there are none."""
-
-    def renamed(by_name: dict[str, Any]) -> dict[str, Any]:
-        return {names.get(name, name): value for name, value in by_name.items()}
-
-    said = {column.name for column in schema.columns if column.question}
-    old = {name: name for name in names if name not in said}
-    parts = ("value_labels", "missing", "measure", "dates", "tags", "variable_formats", "display_widths")
-    changed: dict[str, Any] = {part: renamed(getattr(source, part)) for part in parts}
-    frame = source.frame.rename(columns=names)
-    columns = tuple(replace(column, name=names.get(column.name, column.name)) for column in schema.columns)
-    questions = renamed(old | source.questions)
-    return replace(source, frame=frame, questions=questions, **changed), Schema(columns)
 
 
 def write_table(path: StrPath, frame: pd.DataFrame, escape_formulas: bool = False) -> None:
@@ -380,7 +326,7 @@ def _filled(
             f"There are {len(answers)} rows of answers for the {len(source.frame)} rows of "
             f"{source.name!r}; give one for each."
         )
-    frame, filled, cells = source.frame.copy(), {}, FilledCells()
+    frame, filled, cells = source.frame.copy(), {}, FilledCells(Counter(), Counter())
     known = set(schema.names("ordinal", *survey.OF_PEOPLE))
     for name in answers.columns:
         if name not in known or name not in frame:
@@ -388,7 +334,7 @@ def _filled(
                 f"The answers have a column {name!r}, which is no question of {source.name!r}; leave it out."
             )
         values, filled[name], counted = _new_values(answers[name], source, schema.column(name), fill)
-        cells += counted
+        cells.add(counted)
         if filled[name].any():  # else even the column's type stays
             frame[name] = _put(frame[name], filled[name], values)
     return frame, filled, cells
@@ -488,13 +434,15 @@ def _levels(answers: pd.Series, column: Column) -> np.ndarray:
 def cells_to_fill(
     source: Source, schema: Schema, names: Sequence[str], fill: Collection[survey.Reason] = NON_RESPONSE
 ) -> tuple[np.ndarray, FilledCells]:
-    parts = []
+    where, cells = [], FilledCells(Counter(), Counter())
     for column in map(schema.column, names):
         if column.role != "ordinal":
             column = _with_categories(source.frame[column.name].iloc[:0], source, column)
         held = survey.Held.of(source, column)
-        parts.append(_to_fill(np.maximum(held.level, 0), held, fill))
-    return np.column_stack([where for where, _ in parts]), sum((n for _, n in parts), FilledCells())
+        of_column, counted = _to_fill(np.maximum(held.level, 0), held, fill)
+        where.append(of_column)
+        cells.add(counted)
+    return np.column_stack(where), cells
 
 
 def _to_fill(
@@ -509,9 +457,9 @@ def _to_fill(
     return to_fill, counts
 
 
-def _count(reasons: np.ndarray) -> dict[survey.Reason, int]:
+def _count(reasons: np.ndarray) -> Counter[survey.Reason]:
     counts = np.bincount(reasons, minlength=len(survey.REASONS)).tolist()
-    return {reason: n for reason, n in zip(survey.REASONS, counts, strict=True) if n}
+    return +Counter(dict(zip(survey.REASONS, counts, strict=True)))
 
 
 def _is_text(values: pd.Series) -> bool:
@@ -590,7 +538,9 @@ def _moments(seconds: pd.Series, epoch: np.datetime64) -> pd.Series:
 # ---- SPSS and Stata ---------------------------------------------------------------------------
 
 
-def _spss_writer(target: Path, frame: pd.DataFrame, source: Source, schema: Schema) -> Callable[[Path], None]:
+def _spss_writer(
+    target: Path, frame: pd.DataFrame, source: Source, schema: Schema, names: dict[str, str]
+) -> Callable[[Path], None]:
     is_spss = source.format in ("sav", "zsav", "por")
     is_packed = target.name.lower().endswith(".zsav")
     questions = [name for name in schema.names("ordinal") if name in source.frame]
@@ -601,29 +551,27 @@ def _spss_writer(target: Path, frame: pd.DataFrame, source: Source, schema: Sche
     }
 
     def write(file: Path) -> None:
+        measure = source.measure if is_spss else dict.fromkeys(questions, "ordinal")
         pyreadstat.write_sav(
-            plain,
+            plain.rename(columns=names),
             file,
             file_label=source.file_label,
-            column_labels=_questions(source, schema, _SPSS_LABEL),
+            column_labels=_renamed(_questions(source, schema, names, _SPSS_LABEL), names),
             compress=is_packed,
             row_compress=not is_packed,
             note=list(source.file_notes) or None,
-            variable_value_labels=labels,
-            missing_ranges=_missing_ranges(plain, source, schema),
-            variable_display_width=source.display_widths if is_spss else None,
-            variable_measure=source.measure if is_spss else dict.fromkeys(questions, "ordinal"),
-            variable_format=source.variable_formats if is_spss else None,
+            variable_value_labels=_renamed(labels, names),
+            missing_ranges=_renamed(_missing_ranges(plain, source, schema), names),
+            variable_display_width=_renamed(source.display_widths, names) if is_spss else None,
+            variable_measure=_renamed(measure, names),
+            variable_format=_renamed(source.variable_formats, names) if is_spss else None,
         )
-        if source.response_sets and not is_packed:  # in which places are counted from the beginning
-            _add_response_sets(file, source)
-        _without_clock(file, _SPSS_CLOCK)
 
     return write
 
 
 def _stata_writer(
-    frame: pd.DataFrame, source: Source, schema: Schema, filled: dict[str, np.ndarray]
+    frame: pd.DataFrame, source: Source, schema: Schema, filled: dict[str, np.ndarray], names: dict[str, str]
 ) -> Callable[[Path], None]:
     is_stata = source.format == "dta"
     plain = _plain(frame if is_stata else _with_dates(frame, source))
@@ -650,44 +598,20 @@ def _stata_writer(
 
     def write(file: Path) -> None:
         pyreadstat.write_dta(
-            plain,
+            plain.rename(columns=names),
             file,
             file_label=source.file_label[:_STATA_LABEL],
-            column_labels=_questions(source, schema, _STATA_LABEL),
-            variable_value_labels=labelled,
-            missing_user_values=letters or None,
-            variable_format=source.variable_formats if is_stata else None,
+            column_labels=_renamed(_questions(source, schema, names, _STATA_LABEL), names),
+            variable_value_labels=_renamed(labelled, names),
+            missing_user_values=_renamed(letters, names) or None,
+            variable_format=_renamed(source.variable_formats, names) if is_stata else None,
         )
-        _without_clock(file, _STATA_CLOCK)
 
     return write
 
 
-def _add_response_sets(file: Path, source: Source) -> None:
-    """Put a record of them where pyreadstat has written the other ones of its kind, which come last."""
-    content = file.read_bytes()
-    at = content.find(_SPSS_NAMES)
-    size = int.from_bytes(content[at + 12 : at + 16], "little")
-    pairs = content[at + 16 : at + 16 + size].decode().split("\t")
-    short = {name: key.lower() for key, _, name in (pair.partition("=") for pair in pairs)}
-    lines = ""
-    for key, one in source.response_sets.items():
-        names = [short[name] for name in one["variable_list"] if name in short]
-        counted, label = str(one["counted_value"]), one["label"] or ""
-        kind = f"D{len(counted)} {counted}" if one["is_dichotomy"] else "C"
-        lines += f"${key}={kind} {len(label.encode())} {label} {' '.join(names)}\n" if names else ""
-    record = _SPSS_SETS + len(lines.encode()).to_bytes(4, "little") + lines.encode()
-    file.write_bytes(content[:at] + record + content[at:])
-
-
-def _without_clock(file: Path, clock: tuple[bytes, bytes]) -> None:
-    """Put a fixed time into the header of a file: equal answers give equal files."""
-    pattern, time = clock
-    with file.open("r+b") as opened:
-        found = re.search(pattern, opened.read(_LONGEST_HEAD), re.DOTALL)
-        if found is not None:
-            opened.seek(found.start(1))
-            opened.write(time)
+def _renamed(by_name: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in by_name.items()}
 
 
 def _stata_tags(
@@ -728,12 +652,12 @@ def _plain(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns, index=frame.index)
 
 
-def _questions(source: Source, schema: Schema, most: int) -> dict[str, str | None]:
-    """Variable labels, cut to the length that the format allows."""
+def _questions(source: Source, schema: Schema, names: dict[str, str], most: int) -> dict[str, str | None]:
+    """Variable labels, cut to the length that the format allows; names that cannot stay are labels, too."""
     questions = {column.name: column.question for column in schema.columns if column.question}
     return {
         name: text if len(text) <= most else text[: most - 1] + "…"
-        for name, text in {**questions, **source.questions}.items()
+        for name, text in {**dict(zip(names, names, strict=True)), **questions, **source.questions}.items()
     }
 
 

@@ -28,7 +28,7 @@ from ordinalrbm import plots
 from ordinalrbm.files.survey import LeftOut
 from ordinalrbm.plots.style import printable as printable_text
 from ordinalrbm.runtime import __version__
-from ordinalrbm.runtime.printable import printable, printable_json
+from ordinalrbm.runtime.display import printable, printable_json
 from ordinalrbm.schema.schema import Schema
 
 _SCRIPTS = ("charts.js", "map.js")

@@ -1,4 +1,4 @@
-"""How results look: as text in a terminal, as HTML in a notebook."""
+"""How results look: as text in a terminal, as HTML in a notebook; names out of files escaped."""
 
 from collections.abc import Iterator
 from html import escape
@@ -6,6 +6,16 @@ from typing import Any
 
 # Lines of a table that are shown as text and as HTML; whoever wants all of them has the table.
 _MOST_LINES, _MOST_LINES_OF_HTML = 24, 60
+# Escape sequences begin with characters of the first kinds; those of the last ones reverse the
+# order of what follows. Marks of direction (U+200E, U+200F) stay: Arabic and Hebrew need them.
+_CODES = (
+    *(code for code in range(0x20) if chr(code) not in "\t\n"),
+    *range(0x7F, 0xA0),
+    *range(0x202A, 0x202F),
+    *range(0x2066, 0x206A),
+)
+_ESCAPES = {code: f"\\u{code:04x}" for code in _CODES}
+_TWICE = {code: f"\\\\u{code:04x}" for code in _CODES}
 
 
 class Readable:
@@ -37,3 +47,13 @@ def _layout(table: Any) -> dict[str, Any]:
 def two_digits(table: Any) -> Any:
     """The table with its numbers as text with two digits after the point."""
     return table.map(lambda one: one if not isinstance(one, float) else f"{one:.2f}" if one == one else "")
+
+
+def printable(text: str) -> str:
+    """The text with characters escaped that control a terminal or the direction of writing."""
+    return text.translate(_ESCAPES)
+
+
+def printable_json(text: str) -> str:
+    """JSON whose strings, once read, are what `printable` makes of them."""
+    return text.translate(_TWICE)

@@ -1,4 +1,4 @@
-"""Files elsewhere: at addresses such as s3://bucket/films.orbm, and packed in .gz, .zst or .zip.
+"""Files elsewhere, at addresses such as s3://bucket/films.orbm; text packed in .gz or .zst; names of files.
 
 fsspec knows the systems, and each of them its own credentials. fsspec is imported when an address is given.
 """
@@ -10,9 +10,8 @@ import os
 import re
 import shutil
 import tempfile
-import zipfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from errno import ENOENT
 from fnmatch import fnmatch
 from functools import cache, cached_property
@@ -22,14 +21,11 @@ from typing import Any
 
 from ordinalrbm.errors import DataError
 
-PACKED = (".gz", ".zst", ".zip")
 _CODECS = {".gz": ("gzip", b"\x1f\x8b"), ".zst": ("zstd", b"\x28\xb5\x2f\xfd")}
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+-]+:/")  # a drive of Windows has one letter
-_OF_EXTRA = ("s3", "s3a", "http", "https")  # what ordinalrbm[cloud] has packages for
-# A file that unpacks to more than so many bytes, and so many times its size, is a decompression bomb.
-_LARGE, _DENSEST, _PIECE = 1 << 28, 200, 1 << 20
+_PIECE = 1 << 20  # bytes unpacked at a time
 _MOST_SAID = 200  # letters of what a library says
-_copies: dict[Any, tuple[tuple[int, ...], Path]] = {}
+_copies: dict[str, tuple[tuple[int, ...], Path]] = {}
 
 
 def place(path: str | os.PathLike) -> Path:
@@ -42,13 +38,8 @@ def place(path: str | os.PathLike) -> Path:
     return Address(text) if _ADDRESS.match(text) else Path(path)
 
 
-def unpacked(path: Path) -> Path:
-    """The same file, which opens as what is packed in it if its name says that it is packed."""
-    return Packed(path) if packing(path) and not path.is_dir() else path
-
-
 def packing(path: Path) -> str:
-    return next((end for end in PACKED if path.name.lower().endswith(end)), "")
+    return next((end for end in _CODECS if path.name.lower().endswith(end)), "")
 
 
 def refuse_address(path: str | os.PathLike, what: str) -> Path:
@@ -69,28 +60,21 @@ class Address(type(Path())):  # type: ignore[misc]
 
     def __fspath__(self) -> str:
         found = self.stat()
-        key = type(self), str(self)  # an archive, or what is in it
         now = found.st_ino, found.st_size, 0 if found.st_mtime_ns is None else found.st_mtime_ns
-        stamp, copy = _copies.get(key, (None, Path()))
+        stamp, copy = _copies.get(str(self), (None, Path()))
         if stamp == now and copy.exists():
             return str(copy)
         if stamp is not None:
             shutil.rmtree(copy.parent, ignore_errors=True)
         copy = Path(tempfile.mkdtemp(dir=_folder())) / self.name
         try:
-            self._fetch(copy, found.st_size)
+            with self.raw("readahead") as there, copy.open("wb") as file:
+                shutil.copyfileobj(there, file)
         except BaseException:
             shutil.rmtree(copy.parent)
             raise
-        _copies[key] = now, copy
+        _copies[str(self)] = now, copy
         return str(copy)
-
-    def _fetch(self, copy: Path, size: int) -> None:
-        with stream(self) as packed, copy.open("wb") as file:
-            while piece := packed.read(_PIECE):
-                file.write(piece)
-                if file.tell() > max(_LARGE, _DENSEST * size) and isinstance(self, Packed):
-                    raise DataError(f"File '{self}' unpacks to gigabytes; unpack it yourself.")
 
     @property
     def name(self) -> str:
@@ -102,8 +86,6 @@ class Address(type(Path())):  # type: ignore[misc]
 
     def stat(self, **_: Any) -> os.stat_result:
         """The kind and size of the file; the place of its inode has what changes when the file does."""
-        if self._at is None:
-            return os.stat(str(self))
         with self._told():
             info = self._at[0].info(self._at[1])
         stamp = int(hashlib.sha256(repr(sorted(info.items(), key=str)).encode()).hexdigest()[:15], 16)
@@ -137,8 +119,6 @@ class Address(type(Path())):  # type: ignore[misc]
 
     def raw(self, ahead: str = "none") -> Any:
         """The file itself, to read here and there; or from its beginning, then with what comes next."""
-        if self._at is None:
-            return open(str(self), "rb")
         with self._told():
             fs, path = self._at
             is_web = ahead != "none" and "https" in fs.protocol  # a server may know no parts of files
@@ -151,15 +131,11 @@ class Address(type(Path())):  # type: ignore[misc]
         if "::" in str(self) or "https" in fs.protocol:
             raise DataError(f"File '{self}' can only be read; write elsewhere.")
         bucket = path.split("/")[0]
-        try:
-            if bucket and bucket != path:
-                fs.info(bucket)
-        except FileNotFoundError as error:
-            raise DataError(
-                f"'{bucket}' does not exist, where '{self}' should be; create it or write elsewhere."
-            ) from error
-        except PermissionError:
-            pass  # whoever may write need not be allowed to look
+        with suppress(PermissionError):  # who may write need not be allowed to look
+            if bucket and bucket != path and not fs.exists(bucket):
+                raise DataError(
+                    f"'{bucket}' does not exist, where '{self}' should be; create it or write elsewhere."
+                )
 
     @contextmanager
     def written(self) -> Iterator[Path]:
@@ -180,14 +156,11 @@ class Address(type(Path())):  # type: ignore[misc]
 
     @cached_property
     def _at(self) -> Any:
-        """The file system and the path in it; None of a packed file of this machine."""
-        text = str(self)
-        if not _ADDRESS.match(text):
-            return None
+        """The file system and the path in it."""
         with self._told():
             from fsspec.core import url_to_fs
 
-            fs, path = url_to_fs(text)
+            fs, path = url_to_fs(str(self))
             fs.invalidate_cache()  # others may have changed it since the last look
             return fs, path
 
@@ -205,11 +178,9 @@ class Address(type(Path())):  # type: ignore[misc]
                 if cause is None or getattr(cause, "status", 404) in (404, 410):
                     raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(self)) from error
             is_refused = isinstance(cause, PermissionError) or getattr(cause, "status", 0) in (401, 403)
-            short, protocol = _short(cause), str(self).partition(":")[0]
+            short = " ".join(str(cause).split()).rstrip(".")[:_MOST_SAID] or type(cause).__name__
             if isinstance(cause, ImportError):
-                is_ours = protocol in _OF_EXTRA or (cause.name or "").startswith("fsspec")
-                how = "pip install 'ordinalrbm[cloud]'" if is_ours else "install it with pip"
-                said = f"needs another package ({short}); {how}"
+                said = f"needs another package ({short}); pip install 'ordinalrbm[cloud]', or that package"
             elif "Protocol not known" in short:
                 said = "is at an address of an unknown kind; begin it with s3://, gs://, abfs:// or https://"
             elif is_refused or "Credentials" in type(cause).__name__:
@@ -219,11 +190,6 @@ class Address(type(Path())):  # type: ignore[misc]
             raise DataError(f"File '{self}' {said}.") from error
 
 
-def _short(error: Exception) -> str:
-    said = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-    return said if len(said) <= _MOST_SAID else f"{said[:_MOST_SAID]}..."
-
-
 @cache
 def _folder() -> str:
     folder = tempfile.mkdtemp(prefix="ordinalrbm-")
@@ -231,58 +197,43 @@ def _folder() -> str:
     return folder
 
 
-class Packed(Address):
-    """A file, here or elsewhere, that opens as what is packed in it; its name is that of the contents."""
-
-    @cached_property
-    def name(self) -> str:
-        name, _, ending = Address(self).name.rpartition(".")
-        if Path(name).suffix or ending.lower() != "zip":  # survey.sav.zip need not be looked into
-            return name
-        with zipfile.ZipFile(_copy_of(self)) as archive:
-            return _only_member(archive, self).rpartition("/")[2]
-
-
 @contextmanager
-def stream(path: Any) -> Iterator[io.BufferedReader]:
+def stream(path: Path) -> Iterator[io.BufferedReader]:
     """A file from its beginning, unpacked if it is packed."""
     import pyarrow as pa  # the header of a model is read sooner
 
-    is_address = isinstance(path, Address)
-    ending = packing(Address(path) if is_address else path)
     with ExitStack() as opened:
-        raw = opened.enter_context(path.raw("readahead") if is_address else path.open("rb", buffering=0))
-        file, start = opened.enter_context(io.BufferedReader(raw)), b""
-        if ending == ".zip" and type(path) is not Address:
-            archive = opened.enter_context(zipfile.ZipFile(_copy_of(path)))
-            raw = opened.enter_context(archive.open(_only_member(archive, path)))
-        else:
-            start = file.peek(4)
-        for end, (codec, magic) in _CODECS.items():
+        raw = path.raw("readahead") if isinstance(path, Address) else path.open("rb", buffering=0)
+        file = opened.enter_context(io.BufferedReader(opened.enter_context(raw)))
+        start = file.peek(4)
+        for ending, (codec, magic) in _CODECS.items():
             if start.startswith(magic):
-                raw = opened.enter_context(pa.CompressedInputStream(file, codec))
-            elif ending == end:
+                unpacked = opened.enter_context(pa.CompressedInputStream(file, codec))
+                file = opened.enter_context(io.BufferedReader(unpacked, _PIECE))
+            elif packing(path) == ending:
                 raise OSError(f"it is not packed with {codec}")
-        yield file if raw is file.raw else opened.enter_context(io.BufferedReader(raw, _PIECE))
+        yield file
 
 
-def _copy_of(path: Path) -> str:
-    """An archive on this machine."""
-    return os.fspath(place(str(path)))
+def in_arrow(path: Any) -> tuple[Any, str]:
+    """The file system and the name by which Arrow reads of a file elsewhere only what it needs."""
+    from pyarrow.fs import FSSpecHandler, LocalFileSystem, PyFileSystem
+
+    if isinstance(path, Address):
+        with path._told():
+            system, name = path._at
+            return PyFileSystem(FSSpecHandler(system)), name
+    return LocalFileSystem(), os.fspath(path)
 
 
-def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
-    names = [one.filename for one in archive.infolist() if not one.is_dir()]
-    names = [name for name in names if not name.startswith(("__MACOSX/", "."))]
-    if len(names) != 1:
-        first = names[0] if names else "NAME"
-        raise DataError(
-            f"File '{path}' holds {len(names)} files; give one of them, such as 'zip://{first}::{path}'."
-        )
-    return names[0]
+def split_sheet(path: Path) -> tuple[Path, str | None]:
+    """A workbook and the name of its sheet, which may stand behind a colon: a.xlsx:Sheet 2."""
+    found = re.fullmatch(r"(.+\.xlsx):([^:/\\]+)", str(path), re.IGNORECASE)
+    return (place(found[1]), found[2]) if found else (path, None)
 
 
-def random_access(path: Any) -> Any:
-    """What a library opens that reads here and there: of a large file elsewhere, only what it needs."""
-    is_remote = isinstance(path, Address) and not isinstance(path, Packed)
-    return path.raw() if is_remote else os.fspath(path)
+def result_path(path: Path, ending: str) -> Path:
+    """The name of a result in the folder of the data: a/b.csv.gz gives a/b-report.html."""
+    file, sheet = split_sheet(path)
+    name = file.name if file.is_dir() else Path(file.name.removesuffix(packing(file))).stem
+    return file.with_name(f"{name}{f'-{sheet}' if sheet else ''}{ending}")

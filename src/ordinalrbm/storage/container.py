@@ -6,8 +6,7 @@ the file before any memory is taken. Nothing in such a file can be executed, and
 The only metadata, ``ordinalrbm``, is a JSON text. It begins with the checksum of all that comes
 before the arrays, in which that checksum itself counts as zeros, and holds one of every array.
 
-Versions are major.minor. A new minor adds what older releases can do without: they ignore it. A
-new major is refused by them. What is needed stays as it is within a major.
+Files of another version are refused.
 """
 
 import json
@@ -20,7 +19,6 @@ from hashlib import blake2b
 from io import FileIO
 from math import prod
 from pathlib import Path
-from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,9 +29,10 @@ from ordinalrbm.runtime import __version__
 from ordinalrbm.runtime.blocks import each
 from ordinalrbm.runtime.places import Address, place
 from ordinalrbm.runtime.process_group import Stream
+from ordinalrbm.storage.atomic import atomic_write
 
 FORMAT = "ordinalrbm"
-MAJOR, MINOR = 2, 0
+VERSION = "2.0"
 
 TYPES = {
     "BOOL": np.dtype(np.bool_),
@@ -51,11 +50,7 @@ _ZEROS = b"0" * 32
 MOST_JSON = 16 * 2**20
 _MOST_NUMBERS = 2**40  # of an array, also where a zero among its dimensions hides the others
 _MOST_SAID = 200  # letters of what is wrong; names from a file may be of any length
-# Only where the system cannot read at an offset that is given with the call.
-_SEEKING = Lock()
 
-
-Checksums = Mapping[str, str] | None
 Header = dict[str, Any]  # what JSON can hold
 
 
@@ -81,17 +76,14 @@ def as_stored(name: str, array: np.ndarray) -> np.ndarray:
     return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 
 
-def write(
-    path: Path, arrays: Mapping[str, np.ndarray | Stream], header: Header, checksums: Checksums = None
-) -> None:
-    """Write a file; equal arrays and headers make equal bytes. Checksums may be known already."""
+def write(path: str | os.PathLike, arrays: Mapping[str, np.ndarray | Stream], header: Header) -> None:
+    """Write a file, all of it or nothing; equal arrays and headers make equal bytes."""
     # Not by safetensors' save_file, which leaves a half-written file of its own when it is killed.
     order = in_order(arrays)
     stored = {name: array if isinstance(array, Stream) else as_stored(name, array) for name, array in order}
-    whole = {name: array for name, array in stored.items() if not isinstance(array, Stream)}
-    found = dict(checksums_of(whole) if checksums is None else checksums)
-    with path.open("wb") as file:
-        file.write(_front(header, stored, found))  # of the same length as in the end
+    checksums = _checksums({n: array for n, array in stored.items() if not isinstance(array, Stream)})
+    with atomic_write(path) as target, target.open("wb") as file:
+        file.write(_front(header, stored, checksums))  # of the same length as in the end
         for name, array in stored.items():
             if not isinstance(array, Stream):
                 file.write(_bytes_of(array))
@@ -101,9 +93,9 @@ def write(
                 content = _bytes_of(as_stored(name, block))
                 file.write(content)
                 digest.update(content)
-            found[name] = digest.hexdigest()
+            checksums[name] = digest.hexdigest()
         file.seek(0)
-        file.write(_front(header, stored, found))
+        file.write(_front(header, stored, checksums))
 
 
 def in_order(arrays: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -116,7 +108,7 @@ def _front(header: Header, arrays: Mapping[str, np.ndarray | Stream], checksums:
     about = {
         "checksum": _ZEROS.decode(),
         "format": FORMAT,
-        "version": f"{MAJOR}.{MINOR}",
+        "version": VERSION,
         "release": __version__,
         **header,
         "checksums": {name: checksums.get(name, _ZEROS.decode()) for name in sorted(arrays)},
@@ -145,7 +137,7 @@ def _bytes_of(array: np.ndarray) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
 
 
-def checksums_of(arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
+def _checksums(arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
     contents = [_bytes_of(array) for array in arrays.values()]
     return dict(zip(arrays, each(_digest, contents, sum(map(len, contents))), strict=True))
 
@@ -165,9 +157,8 @@ class Contents(NamedTuple):
 
     header: Header
     shapes: dict[str, tuple[int, ...]]
-    places: dict[str, tuple[int, np.dtype]]  # where an array begins, and the type of its numbers
     checksums: Header
-    file: FileIO
+    layout: Any  # of safetensors
 
     def arrays(self, prefix: str = "") -> dict[str, np.ndarray]:
         """The arrays whose names begin so, in memory of their own, their checksums verified."""
@@ -176,14 +167,11 @@ class Contents(NamedTuple):
         return dict(zip(names, each(self._array, names, size), strict=True))
 
     def _array(self, name: str) -> np.ndarray:
-        # Not by safetensors, which reads one after the other.
-        start, kind = self.places[name]
         try:
-            array = np.empty(self.shapes[name], dtype=kind)
+            array: np.ndarray = self.layout.get_tensor(name)
         except ValueError as error:
             raise _senseless(name) from error
         content = _bytes_of(array)
-        _read_into(content, self.file, start)
         if _digest(content) != self.checksums[name]:
             raise DamagedFileError(f"its array '{name:.80}'")
         if array.dtype == np.bool_ and np.asarray(content).max(initial=0) > 1:
@@ -205,7 +193,7 @@ def opened(path: str | os.PathLike) -> Iterator[Contents]:
             front = _read_front(file)
             # Not by a map, which would end the process should the file get shorter meanwhile.
             with safe_open(_name_of(file, target), "np", backend="pread") as layout:
-                yield _contents(target, front, layout, file)
+                yield _contents(target, front, layout)
     except DamagedFileError as error:
         raise DataError(
             f"File '{target}' is damaged: {error}; take another copy of the file, or save the model again."
@@ -231,12 +219,6 @@ def is_ours(path: str | os.PathLike) -> bool:
         return False
 
 
-def version(header: Header) -> tuple[int, int]:
-    said = header.get("version")
-    found = re.fullmatch(r"(\d{1,4})\.(\d{1,4})", said) if isinstance(said, str) else None
-    return (int(found[1]), int(found[2])) if found else (-1, -1)
-
-
 def which_release(header: Header) -> str:
     """The advice to use the release that wrote a file, with its number if there is one."""
     release = header.get("release")
@@ -252,62 +234,31 @@ def _name_of(file: FileIO, path: Path) -> Path:
 
 
 def _read_front(file: FileIO) -> bytes:
-    first = _read(file, 0, _LENGTH + len(_MAGIC))
+    first = file.read(_LENGTH + len(_MAGIC))
     if not first.endswith(_MAGIC):
         raise BrokenFileError("it does not begin like one")
     length = int.from_bytes(first[:_LENGTH], "little")
     if length > MOST_JSON:
         raise BrokenFileError(f"its header is longer than {MOST_JSON:,} bytes")
-    return _read(file, 0, _LENGTH + length)
+    return first + file.read(length - len(_MAGIC))
 
 
-def _read(file: FileIO, start: int, size: int) -> bytes:
-    content = bytearray(size)
-    return bytes(content[: _read_into(memoryview(content), file, start)])
-
-
-def _read_into(content: memoryview, file: FileIO, start: int) -> int:
-    """Fill from a file, and return how much was read; what is missing there stays as it is."""
-    done = 0
-    while done < len(content):
-        n = _read_at(file, start + done, content[done:])
-        if not n:  # the file has got shorter, as its checksum will tell
-            break
-        done += n
-    return done
-
-
-def _read_at(file: FileIO, start: int, content: memoryview) -> int:
-    if hasattr(os, "preadv"):
-        return os.preadv(file.fileno(), [content], start)
-    with _SEEKING:
-        file.seek(start)
-        return file.readinto(content) or 0
-
-
-def _contents(path: Path, front: bytes, layout: Any, file: FileIO) -> Contents:
+def _contents(path: Path, front: bytes, layout: Any) -> Contents:
     header = _parsed((layout.metadata() or {}).get(FORMAT, ""))
     if header.get("format") != FORMAT:
         raise BrokenFileError("its header is of another format")
-    major = version(header)[0]
-    if major != MAJOR:  # before the checksum, which may then be another one
-        remedy = f"{which_release(header)}, or fit again" if major > MAJOR else "fit again"
+    if header.get("version") != VERSION:  # before the checksum, which may then be another one
         raise DataError(
             f"File '{path}' has format version {header.get('version')!s:.20}, and this ordinalrbm "
-            f"reads version {MAJOR}; {remedy}."
+            f"reads version {VERSION}; {which_release(header)}, or fit again."
         )
     if header.pop("checksum", None) != _digest(_with_checksum(front, _ZEROS)):
         raise DamagedFileError("its header")
-    slices = {name: layout.get_slice(name) for name in layout.keys()}  # noqa: SIM118
-    shapes = {name: _shape(name, part) for name, part in slices.items()}
-    said = _parsed(front[_LENGTH:].decode())
-    places = {
-        name: (len(front) + _offset(name, said), TYPES[part.get_dtype()]) for name, part in slices.items()
-    }
+    shapes = {name: _shape(name, layout.get_slice(name)) for name in layout.keys()}  # noqa: SIM118
     sums = header.pop("checksums", None)
     if not isinstance(sums, dict) or set(sums) != set(shapes):
         raise BrokenFileError("its header lacks the checksums of some arrays")
-    return Contents(header, shapes, places, sums, file)
+    return Contents(header, shapes, sums, layout)
 
 
 def _shape(name: str, array: Any) -> tuple[int, ...]:
@@ -316,17 +267,6 @@ def _shape(name: str, array: Any) -> tuple[int, ...]:
     if array.get_dtype() not in TYPES or prod(max(n, 1) for n in shape) > _MOST_NUMBERS:
         raise _senseless(name)
     return shape
-
-
-def _offset(name: str, said: Header) -> int:
-    """Where an array begins behind the JSON; safetensors has checked it, unless a name is there twice."""
-    try:
-        start = said[name]["data_offsets"][0]
-    except (KeyError, TypeError, IndexError) as error:
-        raise _senseless(name) from error
-    if type(start) is not int or start < 0:
-        raise _senseless(name)
-    return start
 
 
 def _senseless(name: str) -> BrokenFileError:

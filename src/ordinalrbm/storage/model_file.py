@@ -9,8 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +19,6 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.places import place
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group, Stream
 from ordinalrbm.storage import container
-from ordinalrbm.storage.atomic import atomic_write
 from ordinalrbm.storage.container import Header
 from ordinalrbm.storage.reader import Stored
 
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 _MOST_SAID = 300  # letters of what is wrong; values from a file may be of any length
-is_model = container.is_ours
+is_model, write = container.is_ours, container.write
 # The kind of a file that is no model, but the state of a learner.
 CHECKPOINT = "checkpoint"
 
@@ -71,9 +69,10 @@ def refused_if_useless(path: str | os.PathLike) -> Iterator[None]:
 
 
 def _model(arrays: dict[str, np.ndarray], header: Header) -> BaseEstimator:
-    stored = Stored(arrays, header, is_newer=container.version(header)[1] > container.MINOR)
     module, name = _estimators()[header["model"]]
-    return getattr(importlib.import_module(f"ordinalrbm.estimators.{module}"), name)._from_file(stored)
+    return getattr(importlib.import_module(f"ordinalrbm.estimators.{module}"), name)._from_file(
+        Stored(arrays, header)
+    )
 
 
 def _estimators() -> dict[str, tuple[str, str]]:
@@ -98,15 +97,9 @@ def save(
     Several processes call this together, each with arrays that make a model of their own; the first writes
     the file, with those ``of_all`` in place of its own.
     """
-    with among.raise_on_all_ranks(), ThreadPoolExecutor(1) as pool:
+    with among.raise_on_all_ranks():
         stored = {name: container.as_stored(name, array) for name, array in arrays.items()}
         as_read = json.loads(json.dumps(header, allow_nan=False))
-        replaced = {
-            name: array if isinstance(array, Stream) else container.as_stored(name, array)
-            for name, array in (of_all or {}).items()
-        }
-        known = {name: array for name, array in (stored | replaced).items() if not isinstance(array, Stream)}
-        checksums = pool.submit(container.checksums_of, known)
         try:
             _model(stored, as_read)
         except (ValueError, TypeError, OverflowError) as error:
@@ -114,26 +107,15 @@ def save(
                 f"The model was not saved to '{path}', because it could not be read again "
                 f"({_shortened(error)}); fit it again, with a smaller learning rate if it has one."
             ) from error
-        found = checksums.result()
     with among.raise_on_all_ranks():
+        replaced = of_all or {}
         try:
             if not among.rank:
-                write(path, stored | replaced, header, found)
+                write(path, stored | replaced, header)
         finally:  # others wait until what they send is taken
             for _, array in container.in_order(replaced):
                 for _ in array.blocks if isinstance(array, Stream) else ():
                     pass
-
-
-def write(
-    path: str | os.PathLike,
-    arrays: Mapping[str, np.ndarray | Stream],
-    header: Header,
-    checksums: container.Checksums = None,
-) -> None:
-    """Write a file, all of it or nothing."""
-    with atomic_write(path) as file:
-        container.write(file, arrays, header, checksums)
 
 
 def read(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], Header]:

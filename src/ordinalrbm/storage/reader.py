@@ -24,8 +24,6 @@ LARGEST_PARAMETER = 1e4
 LARGEST_NUMBER = 1e6
 # Settings that are no more than yes or no, which no other check looks at.
 _SWITCHES = ("verbose", "calibrate")
-# Settings that models had once: those that were learnt with them predict as well without.
-_NO_LONGER = {"n_averaged", "calibrate"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +33,6 @@ class Stored:
     arrays: Mapping[str, np.ndarray]
     header: Mapping[str, Any]
     prefix: str = ""
-    is_newer: bool = False
 
     def under(self, prefix: str) -> Self:
         """The arrays whose names begin so, with the same header."""
@@ -123,8 +120,8 @@ class Stored:
         """An estimator with the settings in the header, which ``check`` looks at."""
         given = self.entry("parameters", dict)
         known: list[str] = kind._get_param_names()  # type: ignore[attr-defined]
-        unknown = sorted(set(given) - set(known) - _NO_LONGER)
-        if unknown and not self.is_newer:
+        unknown = sorted(set(given) - set(known))
+        if unknown:
             raise DataError(f"{kind.__name__} has no parameter {unknown[0]!r:.80}")
         estimator = kind(**{name: given[name] for name in known if name in given})
         check(estimator)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.runtime.durations import seconds_of
 from ordinalrbm.runtime.places import refuse_address
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group
+from ordinalrbm.runtime.timing import seconds_of
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.atomic import LEFT_OVER, LOCK, check_writable, lock_folder
 from ordinalrbm.storage.container import Header
