@@ -14,13 +14,13 @@ from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.runtime import __version__
 from ordinalrbm.storage.model_file import load
 
-_FOLDER, _FILE = "ordinalrbm", "model.orbm"
+_FOLDER, _FILE, _CARD = "ordinalrbm", "model.orbm", "card.md"
 
 
 def save_model(model: Any, path: str, mlflow_model: Any = None, **options: Any) -> None:
     """Write a fitted model, of ratings or of a survey, as a new folder that MLflow loads and serves.
 
-    Options are those of ``mlflow.pyfunc.save_model``;
+    The folder has the model's file and its card. Options are those of ``mlflow.pyfunc.save_model``;
     the signature is by default pairs of users and items, and the parameter ``rule`` of ``predict``.
     """
     pyfunc = package("mlflow.pyfunc", "mlflow")
@@ -30,6 +30,7 @@ def save_model(model: Any, path: str, mlflow_model: Any = None, **options: Any) 
     with tempfile.TemporaryDirectory() as folder:
         (data := Path(folder) / _FOLDER).mkdir()
         model.save(data / _FILE)
+        (data / _CARD).write_text(model.card(), encoding="utf-8")
         pyfunc.save_model(path, loader_module=__name__, data_path=data, mlflow_model=mlflow_model, **given)
 
 

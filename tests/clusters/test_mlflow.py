@@ -33,10 +33,11 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_the_folder_holds_a_model_file_and_no_pickle(folder):
+def test_the_folder_holds_a_card_and_no_pickle(folder):
     held = {path.name for path in folder.rglob("*") if path.is_file()}
-    assert {"MLmodel", "model.orbm"} <= held
+    assert {"MLmodel", "model.orbm", "card.md"} <= held
     assert not any(name.endswith((".pkl", ".pickle")) for name in held)
+    assert (folder / "data" / "ordinalrbm" / "card.md").read_text(encoding="utf-8") == model().card()
 
 
 def test_what_is_loaded_predicts_as_before(folder):

@@ -35,6 +35,7 @@ from ordinalrbm.engine import memory
 from ordinalrbm.engine.gpu.device import initialising_device, working_on_named
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import side_features
+from ordinalrbm.estimators.card import Carded
 from ordinalrbm.estimators.persistence import kept_ratings, restored_ratings
 from ordinalrbm.estimators.recommendation import Serving, reading
 from ordinalrbm.estimators.side_features import NO_FEATURES, SideFeatures, extended, read_side
@@ -122,7 +123,7 @@ class _Trained(NamedTuple):
     demand: Demand
 
 
-class RatingModel(Serving, BaseEstimator):
+class RatingModel(Serving, Carded, BaseEstimator):
     """What all models of ratings share.
 
     Parameters

@@ -34,6 +34,7 @@ from ordinalrbm.engine.thresholds import FirstThresholds
 from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators import validation
 from ordinalrbm.estimators.asking import Interviewing
+from ordinalrbm.estimators.card import Carded
 from ordinalrbm.estimators.factor_analysis import column_names
 from ordinalrbm.estimators.invariance import ComparableGroups
 from ordinalrbm.estimators.model_fit import ModelFit
@@ -68,7 +69,7 @@ RandomState = int | np.random.RandomState | None
 Inference = Literal["linear_response", "mean_field", "mcmc"]
 
 
-class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, BaseEstimator):
+class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, Carded, BaseEstimator):
     """Cumulative Restricted Boltzmann Machine for tables of ordered answers.
 
     Every answer comes from a hidden real utility that falls between two thresholds of the
