@@ -40,7 +40,6 @@ _EVERY = "How often to write a checkpoint, such as '30 s', '5 min' or '1 h', or 
 _RESUME = "Go on from the checkpoint if there is one; the result is as if never stopped."
 _TIMEOUT = "How long several processes wait for one that does not answer, before they end."
 _WEIGHT = "The column that says how many times each rating counts; 0 is not at all."
-_SCHEMA = "Write how the columns were read to a TOML file, for you to correct, and stop."
 
 
 @dataclass(frozen=True)

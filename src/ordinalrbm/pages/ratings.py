@@ -14,7 +14,6 @@ from ordinalrbm.data.ratings import Ratings, encode
 from ordinalrbm.data.scales import Scale, label_name
 from ordinalrbm.data.triples import as_triples
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators.ensemble import RatingEnsemble
 from ordinalrbm.estimators.matrix import MatrixCumulativeRBM
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.evaluate import reliability, score
@@ -266,8 +265,6 @@ class Items(NamedTuple):
 
 def _item_vectors(model: Any) -> tuple[np.ndarray, list[str]]:
     """(items, factors) what factors add to a user's utility, and their names; no columns without any."""
-    if isinstance(model, RatingEnsemble):  # each of its models has its own factors
-        return _item_vectors(model.estimators_[-1])
     if isinstance(model, MatrixCumulativeRBM):
         half, other = model.model_.by_rows, model.model_.by_columns
         # A user's factors are around one in size; an item's count as much as users weigh them.
