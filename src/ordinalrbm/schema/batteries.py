@@ -5,9 +5,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from ordinalrbm.data.scales import shared_scales
 from ordinalrbm.schema.profile import ColumnProfile
 from ordinalrbm.schema.schema import BLANK, Code, Column
 from ordinalrbm.schema.source import Source, alike
@@ -136,6 +138,25 @@ def with_votes(looks: Sequence[ColumnProfile], columns: Sequence[Column]) -> lis
                 if readings[k] != reading:
                     voted[k] = _read_like(looks[k], columns[k], like, len(alike))
     return voted
+
+
+def with_shared_scales(looks: Sequence[ColumnProfile], columns: Sequence[Column]) -> list[Column]:
+    """Give unlabelled scales the levels that they lack by chance, by the rule for tables without a file."""
+    shared = list(columns)
+    places = [
+        k
+        for k, (look, column) in enumerate(zip(looks, columns, strict=True))
+        if column.role == "ordinal" and not (look.labels or look.is_text) and look.order is None
+    ]
+    counts: list[Any] = [looks[k].counts for k in places]
+    whole_scales = shared_scales([columns[k].levels for k in places], counts)
+    for k, levels in zip(places, whole_scales, strict=True):
+        if levels != columns[k].levels:
+            lacking = " and ".join(str(level) for level in levels if level not in columns[k].levels)
+            reason = f"the scale of other columns; nobody gave {lacking}"
+            names = tuple(map(str, levels))
+            shared[k] = replace(columns[k], levels=levels, names=names, reason=reason, confidence=_VOTED)
+    return shared
 
 
 def _read_like(look: ColumnProfile, column: Column, like: Column, n_votes: int) -> Column:

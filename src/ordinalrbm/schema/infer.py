@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from ordinalrbm.schema import vocabulary
-from ordinalrbm.schema.batteries import with_ticks, with_votes
+from ordinalrbm.schema.batteries import with_shared_scales, with_ticks, with_votes
 from ordinalrbm.schema.known_scales import best_fit, holds_number, is_graded, is_mirrored, share_graded
 from ordinalrbm.schema.labels import (
     TYPICAL_MISSING,
@@ -70,6 +70,7 @@ def propose(source: Source) -> Schema:
     columns = [_propose_column(look, no_answers) for look in looks]
     columns = with_ticks(source, looks, columns)
     columns = with_votes(looks, columns)
+    columns = with_shared_scales(looks, columns)
     return Schema(tuple(_only_first(map(_without_fieldwork, columns))))
 
 
