@@ -19,11 +19,13 @@ from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
+import pandas as pd
 from scipy.sparse import csr_array
 from scipy.special import expit, softmax
 
 from ordinalrbm.data.observations import Cells, Observations, count_levels
 from ordinalrbm.errors import DataError
+from ordinalrbm.matrix.explain import cells_of, effects_of_copies
 from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.predict import log_probability, set_products
 from ordinalrbm.matrix.protocol import AddScores, Backend, ExplainedCell
@@ -158,11 +160,23 @@ class MultinomialModel(NamedTuple):
             chances = self.level_probabilities(np.full(n, row), np.arange(n))
             scores[place] += (chances[:, :width] * worth).sum(axis=1)
 
-    def rating_effects(self, cell: ExplainedCell) -> NoReturn:
-        raise DataError("MultinomialRBM does not explain its predictions; explain those of OrdinalMF.")
+    def rating_effects(self, cell: ExplainedCell) -> tuple[float, np.ndarray]:
+        """The row with all these answers, and again without each of them."""
+        added = self.units[cell.columns, cell.levels, 1:]
+        activation = self.factor_bias + added.sum(axis=0)
+        factors = expit(np.vstack([activation, activation - added]))
+        return effects_of_copies(self._replace(factors=factors), cell)
 
-    def factor_contributions(self, row: int, column: int) -> NoReturn:
-        raise NotImplementedError("rating_effects() is asked first, and says so")
+    def factor_contributions(self, row: int, column: int) -> pd.DataFrame:
+        """What each factor adds to the expected level, the others as they are."""
+        own, usual = self.factors[row], self.factors.mean(axis=0)
+        factors = np.vstack([own, np.where(np.eye(own.size, dtype=bool), usual, own)])
+        cells = cells_of(column, len(factors))
+        chances = self._replace(factors=factors).level_probabilities(cells.row, cells.column)
+        expected = chances @ np.arange(chances.shape[1])
+        return pd.DataFrame(
+            {"factor": np.arange(own.size), "value": own, "contribution": expected[0] - expected[1:]}
+        )
 
     def with_utilities(self) -> NoReturn:
         raise DataError("MultinomialRBM predicts on the cores only; set device='cpu'.")
