@@ -36,7 +36,8 @@ def _factorisation(kind, **own):
 
 
 def _multinomial(n_factors=4, **changes):
-    return orbm.MultinomialRBM(n_factors, **{**SMALL, "batch_size": 4, **changes})
+    # The strength that suits many factors leaves nothing of so few.
+    return orbm.MultinomialRBM(n_factors, **{**SMALL, "batch_size": 4, "weight_decay": 2.0, **changes})
 
 
 def _matrix(n_factors=4, **changes):

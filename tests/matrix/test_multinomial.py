@@ -255,5 +255,3 @@ def test_unknown_items_on_a_scale_that_no_item_has():
         2, n_epochs=1, scale=[1, 2, 3], item_scales={k: [1, 2, 3, 4] for k in range(4)}, random_state=0
     ).fit((user, item, 1 + (user + item) % 4))
     np.testing.assert_allclose(model.predict_proba(0, [99]), [[1 / 3, 1 / 3, 1 / 3, 0]])
-    with pytest.raises(orbm.DataError, match="does not explain"):
-        model.explain(0, 1)

@@ -120,9 +120,10 @@ def test_effects_add_up_to_what_ratings_tell(name):
         assert reasons.expected - total == pytest.approx(reasons.baseline, abs=1e-6)
 
 
-def test_the_effect_is_that_of_leaving_the_rating_out():
+@pytest.mark.parametrize("name", ["matrix", "multinomial"])
+def test_the_effect_is_that_of_leaving_the_rating_out(name):
     """To first order for binary factors, which lean on each other."""
-    model = learnt("matrix")
+    model = learnt(name)
     worth, far = np.arange(1.0, 6.0), []
     for d, i in ((3, 7), (10, 2), (20, 11)):
         items, levels = (

@@ -16,8 +16,7 @@ class MultinomialRBM(RatingModel):
     """Multinomial restricted Boltzmann machine (Salakhutdinov, Mnih and Hinton 2007), a baseline.
 
     Every rating is a softmax unit that knows nothing of the order of its labels, and every user has
-    binary factors; learnt by contrastive divergence with Adam. New users can be folded in, new items not,
-    and it does not explain its predictions.
+    binary factors; learnt by contrastive divergence with Adam. New users can be folded in, new items not.
 
     Parameters
     ----------

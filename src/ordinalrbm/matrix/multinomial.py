@@ -24,6 +24,7 @@ from scipy.special import expit, softmax
 
 from ordinalrbm.data.observations import Cells, Observations, count_levels
 from ordinalrbm.errors import DataError
+from ordinalrbm.matrix.explain import effects_of_copies
 from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.predict import log_probability, set_products
 from ordinalrbm.matrix.protocol import AddScores, Backend, ExplainedCell
@@ -158,8 +159,12 @@ class MultinomialModel(NamedTuple):
             chances = self.level_probabilities(np.full(n, row), np.arange(n))
             scores[place] += (chances[:, :width] * worth).sum(axis=1)
 
-    def rating_effects(self, cell: ExplainedCell) -> NoReturn:
-        raise DataError("MultinomialRBM does not explain its predictions; explain those of OrdinalMF.")
+    def rating_effects(self, cell: ExplainedCell) -> tuple[float, np.ndarray]:
+        """The row with all these answers, and again without each of them."""
+        added = self.units[cell.columns, cell.levels, 1:]
+        activation = self.factor_bias + added.sum(axis=0)
+        factors = expit(np.vstack([activation, activation - added]))
+        return effects_of_copies(self._replace(factors=factors), cell)
 
     def with_utilities(self) -> NoReturn:
         raise DataError("MultinomialRBM predicts on the cores only; set device='cpu'.")
