@@ -70,8 +70,8 @@ def example_of_truncated_mean():
 def example_of_parquet_ratings():
     r"""
     >>> from ordinalrbm.files.ratings import *
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp()) / "films.parquet"
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "films.parquet"
     >>> films = pd.DataFrame({"userId": [1, 2, 3], "movieId": [7, 7, 8], "rating": [4, 5, 3]})
     >>> films.to_parquet(file, row_group_size=1)
     >>> ratings = ParquetRatings(file)
