@@ -136,7 +136,7 @@ def test_a_scale_in_words(tmp_path):
     write(tmp_path, named("user", "item", "rating").replace({"rating": words}))
     sentence = refused("fit", "r.csv", *QUICK, cwd=tmp_path)
     assert "'r.csv', column 'rating', row 0" in sentence
-    assert "order cannot be guessed; give it with --scale" in sentence
+    assert "is no number; correct it, or give all labels in their order with --scale" in sentence
     scale = ["--scale", "awful,bad,fair,good,great,perfect"]
     succeed_here("fit", "r.csv", *QUICK, *scale, cwd=tmp_path)
     assert learnt(tmp_path).scales_.labels == (*words.values(), "perfect")

@@ -286,7 +286,7 @@ def _on_scale(source: Source, column: str, values: pd.Series, layout: Layout) ->
                 f"{_location(source, column, row)}: the rating {shown(values.iloc[row])} is no "
                 f"number; correct it, or give all labels in their order with {how}."
             )
-        values = numbers if is_number.all() else values
+        values = numbers if is_number.all() else numbers.astype(object).where(is_number, values)
     if scale is None:
         return values
     codes, distinct = pd.factorize(values)

@@ -215,14 +215,21 @@ def stream(path: Path) -> Iterator[io.BufferedReader]:
         yield file
 
 
-def in_arrow(path: Any) -> tuple[Any, str]:
+def in_arrow(path: Path) -> tuple[Any, str]:
     """The file system and the name by which Arrow reads of a file elsewhere only what it needs."""
+    from pyarrow import PythonFile
     from pyarrow.fs import FSSpecHandler, LocalFileSystem, PyFileSystem
+
+    class WithoutCache(FSSpecHandler):
+        """Reads no more than is asked for, where fsspec would read megabytes ahead."""
+
+        def open_input_file(self, path: str) -> PythonFile:
+            return PythonFile(self.fs.open(path, "rb", cache_type="none"), mode="r")
 
     if isinstance(path, Address):
         with path._told():
             system, name = path._at
-            return PyFileSystem(FSSpecHandler(system)), name
+            return PyFileSystem(WithoutCache(system)), name
     return LocalFileSystem(), os.fspath(path)
 
 
