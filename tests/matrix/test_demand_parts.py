@@ -245,18 +245,6 @@ def test_what_comes_next_is_recommended_where_there_are_times(walking):
     assert next_ones(without, chains()) < 0.7
 
 
-@pytest.mark.parametrize("settings", [{}, {"drift": "none"}])
-def test_what_came_later_tells_nothing_of_lists_for_a_time(walking, settings):
-    """A user who went on from the third item is shown the fourth, which was not chosen yet."""
-    frame = chains()
-    model = orbm.OrdinalMF(2, n_epochs=2, random_state=0, **settings).fit(frame) if settings else walking
-    some = frame["user"].unique()[::7][::-1]
-    best = model.recommend(some, n=1, score="demand", exclude_seen=False, at=2.0)
-    first = frame.groupby("user")["item"].first()[best["user"]].to_numpy()
-    assert (best["item"] == (first + 3) % 40).mean() > 0.9
-    assert model.recommend(some, n=1, score="demand", at=2.0)["item"].tolist() != best["item"].tolist()
-
-
 def test_new_users_and_updates_have_a_sequence(walking, tmp_path):
     new = pd.DataFrame({"user": 999, "item": [20, 21, 22, 5, 6, 7], "rating": 3})
     new["timestamp"] = [1, 2, 3, 4, 5, 6]

@@ -68,28 +68,6 @@ def test_now_is_after_the_last_rating(models, posterior):
     np.testing.assert_allclose(one, [model.predict(3, 1, times=0.1), model.predict(3, 2, times=0.9)])
 
 
-def test_lists_for_a_time_have_the_chances_of_that_time(models, posterior):
-    model, users = models[posterior], [3, 17, 3]
-    now, then, later = (
-        model.recommend(users, n=50, score="liked", exclude_seen=False, **when)
-        for when in ({}, {"at": 0.3}, {"at": 5.0})
-    )
-    liked = model.predict_proba(then["user"], then["item"], times=0.3)[:, 3:].sum(axis=1)
-    np.testing.assert_allclose(then["score"], liked, atol=2e-4)
-    assert np.abs(then["score"] - now["score"]).max() > 0.01
-    np.testing.assert_allclose(later["score"], now["score"], atol=1e-6)
-
-
-def test_a_time_of_lists_is_read_as_that_of_predictions(models):
-    model = models["variational"]
-    with pytest.raises(orbm.DataError, match="at must be a number, as the timestamps"):
-        model.recommend(3, at="2024-01-01")
-    with pytest.raises(orbm.DataError, match="at must be a number"):
-        model.recommend(3, at=[0.1, 0.2])
-    with pytest.raises(orbm.DataError, match="at= is a time of known users; leave it out"):
-        model.recommend(ratings=([99], [1], [3]), at=0.3)
-
-
 def test_unknown_users_have_no_times(models, posterior):
     model = models[posterior]
     for pair in ((-7, 1), (-7, -7)):

@@ -590,19 +590,18 @@ class RatingModel(Serving, Carded, BaseEstimator):
         found = np.take_along_axis(distribution, cells.level[:, None].astype(np.intp), axis=1)
         return float(np.log(np.maximum(found, SMALLEST_PROBABILITY)).mean())
 
-    def _read_times(self, times: Any, cells: Cells, name: str = "times") -> np.ndarray | None:
+    def _read_times(self, times: Any, cells: Cells) -> np.ndarray | None:
         """Times of cells, if there are any and the model knows of times."""
         if times is None or self.ratings_.times is None:
             return None
         given = [times] if np.ndim(times) == 0 else times
         found = recency.times_of(given, self.ratings_.times.clock)
         if found is None or found.value.size not in (1, cells.row.size):
-            one, many = ("date", "dates") if self.ratings_.times.clock == "dates" else ("number", "numbers")
-            wanted = f"{many}, as the timestamps that were learnt from, one for each of the "
-            wanted += f"{cells.row.size:,} pairs or one for all"
-            if name == "at":
-                wanted = f"a {one}, as the timestamps that were learnt from"
-            raise DataError(f"{name} must be {wanted}; got {times!r:.80}.")
+            kind = "dates" if self.ratings_.times.clock == "dates" else "numbers"
+            raise DataError(
+                f"times must be {kind}, as the timestamps that were learnt from, one for each of the "
+                f"{cells.row.size:,} pairs or one for all; got {times!r:.80}."
+            )
         return np.broadcast_to(found.value, cells.row.shape)
 
     def _point(self, cells: Cells, rule: Rule, time: np.ndarray | None = None) -> np.ndarray:

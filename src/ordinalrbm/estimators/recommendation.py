@@ -25,7 +25,6 @@ from ordinalrbm.evaluate.ranking import lowest_liked
 from ordinalrbm.matrix import top_n as recommending
 from ordinalrbm.matrix.blend import LEAST_DEMAND
 from ordinalrbm.matrix.cpu import CPU
-from ordinalrbm.matrix.drift import PlacedCells, RowDrift
 from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.matrix.item_weights import Past
 from ordinalrbm.matrix.predict import probabilities
@@ -110,8 +109,6 @@ class Serving:
     # Of RatingModel, and of models that have vectors:
     _distribution: Callable[[Cells], np.ndarray]
     _unknown_users: Callable[[np.ndarray], np.ndarray]
-    _drift: Callable[[], RowDrift | None]
-    _read_times: Callable[[Any, Cells, str], np.ndarray | None]
 
     def recommend(
         self,
@@ -124,7 +121,6 @@ class Serving:
         *,
         liked: Any = None,
         exclude_seen: bool = True,
-        at: Any = None,
         where: Mapping[str, Any] | None = None,
     ) -> pd.DataFrame:
         """The n best items for each user, the best first.
@@ -159,11 +155,6 @@ class Serving:
             an item's scale: 4 of 5, 8 of 10.
         exclude_seen : bool, default=True
             Whether to leave out what the user has rated.
-        at : number or date, optional
-            When the lists are shown, as the timestamps that were learnt from. What comes next is
-            then told by what a known user had chosen until that time, and how much is liked by the
-            level of the user's drift; factors are those of all ratings. By default now, after all
-            ratings. Without times it makes no difference; it does not go with ``ratings``.
         where : dict, optional
             Only items with these features: of each column of ``item_features`` that is named, a
             category, one of several in a list, or True or False.
@@ -190,16 +181,7 @@ class Serving:
         ['item', 'rank', 'score']
         """
         columns = self.recommend_arrays(
-            users,
-            n,
-            items,
-            exclude,
-            ratings,
-            score,
-            liked=liked,
-            exclude_seen=exclude_seen,
-            at=at,
-            where=where,
+            users, n, items, exclude, ratings, score, liked=liked, exclude_seen=exclude_seen, where=where
         )
         if isinstance(ratings, Mapping):
             return frames.of_columns(columns[1:], _COLUMNS[1:])
@@ -217,7 +199,6 @@ class Serving:
         *,
         liked: Any = None,
         exclude_seen: bool = True,
-        at: Any = None,
         where: Mapping[str, Any] | None = None,
     ) -> tuple[np.ndarray, ...]:
         """The columns of :meth:`recommend`, users, items, ranks and scores, without a frame around them."""
@@ -230,10 +211,9 @@ class Serving:
             of_users, exclude = {user: as_list(own) for user, own in exclude.items()}, None
         wanted = self._wanted(n, score, liked, items, exclude, where)
         labels, position, index, new = self._asked(users, ratings)
-        time = self._time_of_lists(at, new)
         more = max(map(len, of_users.values()), default=0)
         longer = wanted._replace(n=n + more)
-        best = self._best(position, index, new, longer, exclude_seen=exclude_seen, time=time)
+        best = self._best(position, index, new, longer, exclude_seen=exclude_seen)
         if of_users:
             best = _without(best, self._positions_by_query(labels, of_users), n)
         return labels[best.query], self.ratings_.items.labels[best.item], best.rank, best.score
@@ -357,9 +337,8 @@ class Serving:
         wanted: _Query,
         *,
         exclude_seen: bool,
-        time: int | None,
     ) -> recommending.Best:
-        if new is None and time is None and exclude_seen and self.ratings_.have_rated(position).all():
+        if new is None and exclude_seen and self.ratings_.have_rated(position).all():
             return self._best_of(self._known_rows(position), wanted)
         is_new, parts = index >= 0, []
         if new is not None and is_new.any():
@@ -369,7 +348,7 @@ class Serving:
         unknown = self._unknown_users(position) & ~is_new
         known = ~unknown & ~is_new
         if known.any():
-            rows = self._known_rows(position[known]) if time is None else self._rows_at(position[known], time)
+            rows = self._known_rows(position[known])
             rows = rows if exclude_seen else rows._replace(seen=None)
             parts.append((known, self._best_of(rows, wanted)))
         if unknown.any():
@@ -393,33 +372,6 @@ class Serving:
         own = self.ratings_.observations
         past = Past(own, self.ratings_.age)
         return QueryRows(self.models_, self.demand_.rows, position, past, own)
-
-    def _rows_at(self, position: np.ndarray, time: int) -> QueryRows:
-        """Known users as they were at a time; rows of models are these users if their levels drift."""
-        known, drift, times = self.ratings_.observations, self._drift(), self.ratings_.times
-        assert times is not None, "a time was read by them"
-        which, row = np.arange(known.n_rows), position
-        if drift is not None:
-            which, row = position, np.arange(position.size)
-        own = known.take_rows(which)
-        entries = [slice(*known.row_start[d : d + 2]) for d in which]
-        given = np.concatenate([times.value[entry] for entry in entries])
-        then = own.select(given <= time)
-        past = Past(then, ages(then.row_start, given[given <= time]))
-        models, demand = self.models_, self.demand_.rows[which]
-        if drift is not None:
-            bins = drift.at(which, np.full(which.size, time))
-            placed = PlacedCells(which, bins, Cells(*np.zeros((3, 0), dtype=np.int64)))
-            models = [model for posterior in self._posteriors for model in posterior.at(placed)]
-        return QueryRows(models, demand, row, past, own)
-
-    def _time_of_lists(self, at: Any, new: _NewRatings | None) -> int | None:
-        if at is None or self.ratings_.times is None:
-            return None
-        if new is not None:
-            raise DataError("at= is a time of known users; leave it out, or call without ratings=.")
-        found = self._read_times(at, Cells(*np.zeros((3, 1), dtype=np.int64)), "at")
-        return None if found is None else int(found[0])
 
     @reading
     def vectors(self, score: Literal["rating", "demand"] = "rating") -> Vectors:
