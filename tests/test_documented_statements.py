@@ -1,14 +1,11 @@
-"""What README and docs say in words agrees with the code, and with the result files.
+"""What README and docs say in words agrees with the code.
 
-Figures of tables are in test_documented_figures.py; here are statements around them.
+Figures are in test_documented_figures.py.
 """
 
 import inspect
 import re
 from pathlib import Path
-
-import numpy as np
-import pytest
 
 import ordinalrbm as orbm
 from ordinalrbm.engine import mean_field, ordinal_gibbs, rated_sets
@@ -16,7 +13,6 @@ from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.matrix import draws, feature_priors, gibbs_learner, gibbs_sampler, update
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
 RATING_MODELS = (orbm.OrdinalMF, orbm.GaussianMF, orbm.MatrixCumulativeRBM, orbm.MultinomialRBM)
 
 
@@ -34,9 +30,6 @@ def takes(call, name):
     return name in inspect.signature(call).parameters
 
 
-# ---- what was true once -----------------------------------------------------------------------
-
-
 def test_the_guide_says_which_models_can_be_updated():
     can = {m.__name__ for m in RATING_MODELS if m._update is not RatingModel._update}
     (sentence,) = re.findall(r"[^.:|]*`update` and `vectors`[^.]*\.", text_of("recommender"))
@@ -47,70 +40,6 @@ def test_the_guide_says_per_model_what_becomes_of_held_out_ratings():
     learns = {m.__name__ for m in RATING_MODELS if takes(m, "refit")}
     (sentence,) = re.findall(r"[^.]* learns from them in the end", text_of("evaluation"))
     assert {m.__name__ for m in RATING_MODELS if f"`{m.__name__}`" in sentence} == learns
-
-
-# ---- figures and what is said of them ---------------------------------------------------------
-
-
-def runs_of(name):
-    """(seeds, text) of each run in a result file."""
-    runs = re.split(r"^\$ ", (RESULTS / name).read_text(), flags=re.MULTILINE)
-    return [(int(found[1]), run) for run in runs if (found := re.search(r"--seeds (\d+)", run))]
-
-
-def section(page, start, stop):
-    found = re.search(f"{re.escape(start)}.*?{re.escape(stop)}", text_of(page))
-    assert found, f"{page} has no passage from {start!r} to {stop!r}"
-    return found[0]
-
-
-def test_numbers_of_seeds_are_those_of_the_runs():
-    passage = section("comparison", "## Public splits", "## Hidden answers")
-    for seeds, run in runs_of("public-splits.txt"):
-        figures = re.findall(r"0\.\d{4}", re.sub(r"#.*|.*published.*", "", run))
-        if any(figure in passage for figure in figures):
-            number = {1: "one seed", 2: "two seeds", 3: "three seeds"}[seeds]
-            assert number in passage, f"some figures are the mean of {number}"
-
-
-def test_figures_called_published_are_those_that_others_print():
-    rows = [line for line in source_of("comparison").splitlines() if line.startswith("|")]
-    (head,) = [k for k, row in enumerate(rows) if "published RMSE" in row]
-    published = re.findall(".*published.*", (RESULTS / "public-splits.txt").read_text())
-    printed = set(re.findall(r"0\.\d+", " ".join(published)))
-    for row in rows[head + 2 :]:
-        if not row.startswith(("| MovieLens", "| the same, validation")):
-            break
-        assert set(re.findall(r"0\.\d+", row.split("|")[-2])) <= printed, row
-
-
-@pytest.mark.parametrize("page", ["ratings-start", "recommender"])
-def test_how_much_longer_sampling_takes_is_measured(page):
-    splits = (RESULTS / "public-splits.txt").read_text().split("For the seconds on two cores")[1]
-    peers = (RESULTS / "peers-movielens.txt").read_text()
-
-    def seconds(data, method):
-        return np.array(re.findall(rf"^{data} +{method}  .* ([\d.]+)$", splits, re.M), dtype=float)
-
-    on_100k = seconds(r"u\d", "sampled") / seconds(r"u\d", "variational")
-    # The first of them ran with nothing beside it.
-    on_cores, *_ = re.findall(r"^ordinal_mf, sampled  .*? (\d+\.\d) ", peers, re.M)
-    on_1m = float(on_cores) / seconds("chronological", "variational")[0]
-    least, most = map(int, re.findall(r"(\d+) to (\d+) times", text_of(page))[0])
-    assert least <= on_1m <= least + 5 and on_100k.max() <= most <= on_100k.max() + 5
-
-
-@pytest.mark.parametrize("page", ["settings", "inside"])
-def test_what_settings_are_worth_is_measured(page):
-    """Figures in running text, where they are reasons to choose a setting."""
-    table = (RESULTS / "hidden-answers-settings.txt").read_text()
-    lines = re.findall(r"^bfi +\d +([\d.]+) +([\d.]+)$", table, re.M)
-    (narrow, plain), (narrow_styles, styles) = ([f"{float(x):.2f}" for x in line] for line in lines)
-    for change in ((narrow, plain), (narrow_styles, styles), (plain, styles)):
-        assert "from {} to {}".format(*change) in text_of(page)
-
-
-# ---- the mathematics --------------------------------------------------------------------------
 
 
 def test_the_mathematics_has_the_numbers_of_the_code():

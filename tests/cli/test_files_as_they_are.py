@@ -231,25 +231,6 @@ def test_side_tables(shop):
     succeed_here("report", "r.csv", "--epochs", 1, *tables, "--out", "p.html", cwd=shop)
 
 
-def test_wrong_side_tables(shop):
-    def sentence(*options):
-        return refused("fit", "r.csv", *QUICK, *options, cwd=shop)
-
-    other = sentence("--users", "people.csv", "--model", "gaussian-mf")
-    assert other.startswith("--users changes nothing here: --model gaussian-mf")
-    assert "'no.csv' does not exist" in sentence("--items", "no.csv")
-    assert "'people.csv' has no column 'item'" in sentence("--items", "people.csv")
-    people = pd.read_csv(shop / "people.csv")
-    write(shop, pd.concat([people, people.tail(1)]), "twice.csv")
-    twice = sentence("--users", "twice.csv")
-    assert "'twice.csv', column 'customer_id', row 60 (counted from 0): the user 60 is" in twice
-    write(shop, people.astype({"customer_id": object}).replace(3, None), "gap.csv")
-    assert "'gap.csv', column 'customer_id', row 2" in sentence("--users", "gap.csv")
-    write(shop, pd.DataFrame({"q": [1, 2, 3, 4] * 9, "p": [3, 2, 1, 3] * 9}), "survey.csv")
-    survey = refused("fit", "survey.csv", *QUICK, "--users", "people.csv", cwd=shop)
-    assert survey.startswith("--users changes nothing here: 'survey.csv' is taken for a survey")
-
-
 def test_options_that_change_nothing_for_a_model(shop):
     succeed_here("fit", "r.csv", *QUICK, cwd=shop)
     test = ["evaluate", "m.orbm", "--data", "r.csv"]

@@ -72,6 +72,13 @@ def test_times_in_any_form(form):
     assert read_ratings(given).age.tolist() == counted(frame)
 
 
+@pytest.mark.parametrize("times", [["yesterday"], [None], [[1]]])
+def test_times_that_make_no_sense_are_left_alone(times):
+    frame = made_up()
+    frame["timestamp"] = times * len(frame)
+    assert read_ratings(frame).age is None
+
+
 @pytest.mark.parametrize("form", ["dates", "numbers", "text", "polars"])
 def test_a_rating_without_a_time_leaves_the_others_theirs(form):
     """It is never recent, and later than none."""

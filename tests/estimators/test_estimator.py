@@ -20,6 +20,7 @@ import ordinalrbm as orbm
 from ordinalrbm.data.tables import read_table
 from ordinalrbm.estimators import survey
 from ordinalrbm.vector import likelihood, posterior
+from ordinalrbm.vector.chains import start_chains
 from ordinalrbm.vector.model import side
 
 # The module; its name is also that of the function in it.
@@ -380,6 +381,12 @@ def test_equal_weights_are_no_weights(table, constant):
     assert_same_model(weighted, small().fit(table))
 
 
+def test_weights_can_be_a_column_of_the_frame(table):
+    weight = pd.Series(np.random.default_rng(0).uniform(0, 3, 150), index=np.arange(150)[::-1])
+    one = small().fit(table, sample_weight=weight)
+    assert_same_model(one, small().fit(table, sample_weight=weight.to_numpy()))
+
+
 # How learning goes
 
 
@@ -486,6 +493,30 @@ def test_persistent_chains(missing):
     likelihoods = [each.log_likelihood(X).mean() for each in (model, other)]
     assert likelihoods[0] > by_shares(X).mean() + 0.25
     assert abs(likelihoods[0] - likelihoods[1]) < 0.3
+
+
+@pytest.mark.parametrize(("missing", "n_free"), [(0.0, 20), (0.2, 150)])
+def test_number_of_persistent_chains(missing, n_free):
+    X = numbers(levels(missing=missing))
+    model = small().fit(X)
+    this = side(model.model_, model._read(X))
+    chains = start_chains(model.model_, this, "persistent", 20, seed=0)
+    assert chains.free.shape == (n_free, 3)
+    assert (chains.free_side is None) == (missing > 0)
+    assert not chains.contrastive
+
+
+def test_complete_rows_share_their_persistent_chains(monkeypatch):
+    seen = []
+
+    def spy(*args):
+        seen.append(start_chains(*args))
+        return seen[-1]
+
+    monkeypatch.setattr(learning, "start_chains", spy)
+    X = numbers(levels(missing=0.0))
+    small(free_phase="persistent", n_chains=20, validation_fraction=0).fit(X)
+    assert seen[-1].free.shape == (20, 3)
 
 
 def test_latent_answers_are_another_model():

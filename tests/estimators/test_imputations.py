@@ -171,3 +171,10 @@ def test_a_question_without_answers_has_no_parameters_to_draw(model, table):
     X[:, 2] = np.nan
     with pytest.raises(DataError, match=r"Column 2 has no answers in X.*parameters='fixed'"):
         model.impute(X, n_draws=2)
+
+
+def test_the_name_of_the_counter_is_taken(table):
+    X = pd.DataFrame(table, columns=["Imputation_", "b", "c", "d"])
+    fitted = orbm.CumulativeRBM.binary(2, n_epochs=2, random_state=0).fit(X)
+    with pytest.raises(DataError, match=r"'Imputation_' already.*rename"):
+        fitted.impute(X, n_draws=2, parameters="fixed", stacked=True)

@@ -343,6 +343,14 @@ def test_loadings_of_all_kinds():
     assert "party" in reading.information().columns
 
 
+def test_information_of_categories_is_that_of_their_curves(model):
+    """Fisher's, from the slopes of the curves themselves."""
+    curves = model.factor_solution().curves("party", "Factor 1", 601)
+    p = curves.drop(columns="information").to_numpy()
+    slope = np.gradient(p, curves.index.to_numpy(), axis=0)
+    np.testing.assert_allclose((slope**2 / p).sum(axis=1)[2:-2], curves["information"][2:-2], rtol=0.01)
+
+
 def test_groups_that_were_never_asked_where_there_is_background(model, table):
     """What is no question is neither told nor filled."""
     asked = table.assign(

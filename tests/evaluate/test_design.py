@@ -88,6 +88,18 @@ def test_means_and_differences_are_those_of_r(made):
     assert back["estimate"].tolist() == pytest.approx((-apart["estimate"]).tolist())
 
 
+def test_shares_are_means_of_indicators():
+    shares = designed().mean(TABLE["group"])
+    assert shares.index.tolist() == ["group: f", "group: m"]
+    assert shares["estimate"].tolist() == pytest.approx([0.571428571, 0.428571429])
+    assert shares["se"].tolist() == pytest.approx([0.052047347] * 2)
+    gaps = TABLE["group"].where(TABLE["hours"] < 9)
+    own = SurveyDesign(TABLE["weight"]).mean(gaps)
+    women, weight = (gaps == "f")[gaps.notna()], TABLE["weight"][gaps.notna()]
+    assert own["estimate"].iloc[0] == pytest.approx(np.average(women, weights=weight))
+    assert own["count"].tolist() == [gaps.notna().sum()] * 2
+
+
 @pytest.mark.parametrize(
     ("kind", "more", "scale"),
     [

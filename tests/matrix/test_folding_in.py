@@ -142,6 +142,16 @@ def test_newcomers_know_each_other_better_than_unknown_ones_do():
         assert gaussian_cell(wider.model_, d, i)[1] < unknown
 
 
+def test_folding_in_again(model, newcomers):
+    wider = model.fold_in(newcomers)
+    again = (["z"], ["i1"], [3])
+    if not isinstance(model, orbm.MultinomialRBM):
+        again = (["z", "x"], ["i1", "third"], [3, 5])
+    widest = wider.fold_in(again)
+    assert widest.users_.labels[-1] == "z"
+    assert np.isfinite(widest.predict("z", again[1][-1])).all()
+
+
 # ---- the optimum --------------------------------------------------------------------------------
 
 

@@ -160,6 +160,15 @@ def test_ctrl_c_keeps_the_best_epoch(name, fraction, ratings, monkeypatch, capsy
     assert_same_models(orbm.load(tmp_path / "stopped.orbm"), model)
 
 
+@every_model
+def test_ctrl_c_before_the_first_epoch_goes_through(make, ratings, monkeypatch):
+    stop_after(0, monkeypatch, KeyboardInterrupt)
+    model = make()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(ratings)
+    assert not hasattr(model, "models_")
+
+
 class KilledError(Exception):
     """As if the process were no more."""
 

@@ -188,6 +188,24 @@ def test_every_epoch_when_no_time_passes(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("every", "seconds", "epochs"),
+    [
+        ("30 s", 30, np.inf),
+        ("5 min", 300, np.inf),
+        ("1.5 hours", 5400, np.inf),
+        ("20 seconds", 20, np.inf),
+        ("1 h 30 min", 5400, np.inf),
+        ("1 day", 86400, np.inf),
+        (3, np.inf, 3),
+        ("3", np.inf, 3),
+        ("2 epochs", np.inf, 2),
+    ],
+)
+def test_how_often(every, seconds, epochs):
+    assert interval(every) == (seconds, epochs)
+
+
+@pytest.mark.parametrize(
     "every", ["often", "5 years", "-5 min", "nat", "1.5", 0, -1, 1.5, True, None, "", "min"]
 )
 def test_how_often_makes_sense(every):

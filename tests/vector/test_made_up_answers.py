@@ -131,6 +131,18 @@ def _jitter(draws):
     return np.random.default_rng(0).normal(scale=1e-3, size=draws.shape)
 
 
+def test_chains_start_far_from_each_other(monkeypatch):
+    """With no step taken, the first chain is all off and the second all on."""
+    starts = []
+    monkeypatch.setattr(
+        posterior, "clamped_sweep", lambda this, factors, batch: starts.append(factors.copy())
+    )
+    model = vector_model(seed=37, units=3)
+    posterior.chains(model, side(model, observed([[1, 0, 4, 2]])), 3, 0, seed=7)
+    assert (starts[0] == 0).all()
+    assert (starts[1] == 3).all()
+
+
 def test_partition_and_draws_agree_about_rare_answers():
     """A level with probability below 1e-4 is drawn about as often as it should be."""
     model = vector_model(seed=38, n_levels=(5, 3), n_factors=2, scale=0.3)

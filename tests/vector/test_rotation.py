@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.decomposition._factor_analysis import _ortho_rotation
 
 from ordinalrbm.stats.rotation import OBLIQUE, ROTATIONS, rotate
 
@@ -81,6 +82,15 @@ def test_every_turn_of_the_same_loadings_ends_at_the_same_place(rotation):
         np.testing.assert_allclose(other, found[0], atol=1e-6)
 
 
+def test_varimax_is_that_of_scikit_learn():
+    original, _ = loadings(seed=6)
+    length = np.linalg.norm(original, axis=1, keepdims=True)
+    theirs = length * _ortho_rotation(original / length, tol=1e-14, max_iter=10_000).T
+    ours = rotate(original).pattern
+    theirs = theirs[:, np.argsort(-(theirs**2).sum(axis=0))]
+    np.testing.assert_allclose(ours, theirs * np.sign((theirs**3).sum(axis=0)), atol=1e-6)
+
+
 @pytest.mark.parametrize(("rotation", "error"), [("oblimin", 0.02), ("promax", 0.08)])
 def test_correlated_factors_are_found_with_their_correlation(rotation, error):
     original, simple = loadings(seed=7, n_items=24, noise=0.0, correlation=0.4)
@@ -88,6 +98,14 @@ def test_correlated_factors_are_found_with_their_correlation(rotation, error):
     order = np.argsort(-np.abs(simple.T @ found.pattern), axis=1)[:, 0]
     np.testing.assert_allclose(found.pattern[:, order], simple, atol=error)
     np.testing.assert_allclose(found.correlation[0, 1], 0.4, atol=error)
+
+
+def test_gamma_makes_factors_more_correlated():
+    original, _ = loadings(seed=8, correlation=0.3)
+    correlations = [
+        np.abs(rotate(original, "oblimin", gamma=gamma).correlation[0, 1]) for gamma in (-2.0, 0.0, 0.3)
+    ]
+    assert correlations == sorted(correlations)
 
 
 def test_factors_are_in_order_and_their_strongest_loadings_positive():
