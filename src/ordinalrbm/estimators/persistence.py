@@ -1,5 +1,6 @@
 """What estimators keep in model files, beside their models: parameters, history, catalogue."""
 
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +18,8 @@ Kept = tuple[dict[str, np.ndarray], dict[str, Any]]
 Estimator = TypeVar("Estimator", bound=Any)
 # Settings of a run: they say nothing about the model, which may be used elsewhere.
 _OF_THE_RUN = ("n_jobs", "verbose", "device")
+# Settings that models had once; those that were learnt with them predict without.
+_NO_LONGER = {"n_averaged", "calibrate"}
 
 
 def kept_learning(estimator: Any) -> Kept:
@@ -30,6 +33,9 @@ def kept_learning(estimator: Any) -> Kept:
 
 def restored(kind: type[Estimator], stored: Stored) -> Estimator:
     """An estimator with its parameters and how it was learnt."""
+    given, gone = stored.entry("parameters", dict), _NO_LONGER - set(kind._get_param_names())
+    settings = {name: value for name, value in given.items() if name not in gone}
+    stored = replace(stored, header={**stored.header, "parameters": settings})
     estimator = stored.estimator(kind, check_parameters)
     estimator.best_epoch_ = stored.whole("best_epoch", 0)
     estimator.about_ = stored.notes()
