@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ordinalrbm.data.datasets import read_libimseti, read_movielens, read_netflix
+from ordinalrbm.data.datasets import read_movielens, read_netflix
 from ordinalrbm.errors import DataError
 
 DAT = "1::1193::5::978300760\n1::661::3::978302109\n6040::3::4::956715569\n"
@@ -42,7 +42,7 @@ def write(path, text, compressed=False):
     return path
 
 
-# ---- MovieLens and Libimseti --------------------------------------------------------------------
+# ---- MovieLens --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
@@ -68,16 +68,6 @@ def test_half_stars_and_long_times(tmp_path):
     assert dat["timestamp"].tolist() == [1, 4_000_000_000]
     no_time = read_movielens(write(tmp_path / "r.csv", "userId,movieId,rating\n1,2,0.5\n"))
     assert no_time.columns.tolist() == ["user", "item", "rating"]
-
-
-@pytest.mark.parametrize("compressed", [False, True])
-def test_libimseti(tmp_path, compressed):
-    file = tmp_path / ("ratings.dat.gz" if compressed else "ratings.dat")
-    write(file, "1,133,8\n1,720,6\n135359,220970,10\n", compressed)
-    for path in (file, tmp_path):
-        ratings = read_libimseti(path)
-        assert ratings.dtypes.astype(str).to_dict() == {"user": "int32", "item": "int32", "rating": "int8"}
-        assert ratings.values.tolist() == [[1, 133, 8], [1, 720, 6], [135359, 220970, 10]]
 
 
 BAD_LINES = {
@@ -118,8 +108,6 @@ def test_bad_lines_are_named(tmp_path, case, compressed):
 def test_first_lines(tmp_path):
     with pytest.raises(DataError, match="line 1: 'user;item' begins none of MovieLens's layouts"):
         read_movielens(write(tmp_path / "a", "user;item\n1;2\n"))
-    with pytest.raises(DataError, match=r"line 1: '1::1193::5::978300760' is not .* 1,133,8;"):
-        read_libimseti(write(tmp_path / "b", DAT))
     with pytest.raises(DataError, match=r"'.*c' holds no rating; give"):
         read_movielens(write(tmp_path / "c", HEADER))
 
@@ -131,8 +119,6 @@ def test_missing_files(tmp_path):
     message = r"holds no ratings\.dat or ratings\.csv or u\.data .* only \['movies\.dat'\]; give"
     with pytest.raises(DataError, match=message):
         read_movielens(tmp_path)
-    with pytest.raises(DataError, match=r"holds no ratings\.dat"):
-        read_libimseti(tmp_path)
     with pytest.raises(DataError, match=r"holds no combined_data_\*\.txt or mv_\*\.txt"):
         read_netflix(tmp_path)
     with pytest.raises(DataError, match=r"does not exist; give .* combined_data"):

@@ -14,7 +14,7 @@ import pytest
 from ordinalrbm.errors import DataError
 from ordinalrbm.files import delimited
 from ordinalrbm.files.formats import read
-from ordinalrbm.files.writing import write_labelled
+from ordinalrbm.files.writing import write_table
 
 HEAD = ["id", "Q1 (like?)", "when", "note"]
 ROWS = [
@@ -138,7 +138,7 @@ def test_names_that_cannot_be_are_changed_and_kept_as_labels(tmp_path, ending):
     with pytest.warns(
         UserWarning, match=r"'Q 1' is Q_1_2, .*; the labels of columns without one keep them\.$"
     ):
-        write_labelled(tmp_path / f"a.{ending}", frame, {"2nd": "Second", "fine": "Fine"})
+        write_table(tmp_path / f"a.{ending}", frame, labels={"2nd": "Second", "fine": "Fine"})
     read_file = pyreadstat.read_dta if ending == "dta" else pyreadstat.read_sav
     table, said = read_file(tmp_path / f"a.{ending}")
     np.testing.assert_array_equal(table.to_numpy(), frame.to_numpy())

@@ -59,7 +59,7 @@ def scores(
     output = writing.begin(ctx, out, labelled=True)
     from ordinalrbm.cli.learning import compare_numbers, learn_survey
     from ordinalrbm.estimators.factor_analysis import number_to_read
-    from ordinalrbm.files.writing import write_labelled
+    from ordinalrbm.files.writing import write_table
 
     settings = replace(settings, progress=output.shows_progress)
     model, _, survey = inputs.given_or_learnt(ctx, target, data, settings, output)
@@ -75,7 +75,7 @@ def scores(
     chosen["n_factors"] = number
     names = model.factor_solution(**chosen).names
     table, labels = _scored(model, survey, names, chosen, draws, settings.seed)
-    write_labelled(out, table, labels, writing.escape_formulas)
+    write_table(out, table, writing.escape_formulas, labels)
     people, factors = counted(len(table), "respondent"), counted(len(names), "factor")
     lines = [f"Scores of {people} on {factors} are in {out}."]
     lines += [f"{factor} ({name})" for factor, name in names.items()]

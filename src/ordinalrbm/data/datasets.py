@@ -19,7 +19,7 @@ from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.places import place, stream
 
-__all__ = ["load_food_world_cup", "read_libimseti", "read_movielens", "read_netflix"]
+__all__ = ["load_food_world_cup", "read_movielens", "read_netflix"]
 
 
 @overload
@@ -87,16 +87,14 @@ class _Layout(NamedTuple):
     header: bytes = b""
 
 
-_PAIR = {"user": pa.int32(), "item": pa.int32()}
-_STARS = {**_PAIR, "rating": pa.float32()}
+_STARS = {"user": pa.int32(), "item": pa.int32(), "rating": pa.float32()}
 _TIME = {"timestamp": pa.int64()}
 _MOVIELENS = (
     _Layout("1,296,5.0,1147880044", ",", _STARS | _TIME, b"userId,movieId,rating,timestamp"),
     _Layout("1,296,5.0", ",", _STARS, b"userId,movieId,rating"),
     _Layout("1::1193::5::978300760", "::", _STARS | _TIME),
-    _Layout("196 242 3 881250949", "\t", _PAIR | {"rating": pa.int8()} | _TIME),
+    _Layout("196 242 3 881250949", "\t", _STARS | {"rating": pa.int8()} | _TIME),
 )
-_LIBIMSETI = _Layout("1,133,8", ",", _PAIR | {"rating": pa.int8()})
 # A line "1:", which begins a movie, is read as "1,-1,".
 _NETFLIX = _Layout(
     "1488844,3,2005-09-06 (or 1: to begin a movie)",
@@ -142,30 +140,6 @@ def read_movielens(path: StrPath) -> pd.DataFrame:
         f"File '{file}', line 1: {_shown(first)} begins none of MovieLens's layouts ({examples}, those with "
         "commas under a header, the last with tabs); give the file of ratings as it was published."
     )
-
-
-def read_libimseti(path: StrPath) -> pd.DataFrame:
-    r"""Read the ratings of the dating site Libimseti: ``ratings.dat``, comma-separated.
-
-    Parameters
-    ----------
-    path : str or path
-        The file, which may be compressed with gzip, or the folder that it lies in.
-
-    Returns
-    -------
-    DataFrame
-        Columns user and item, the rated profile (int32), and rating (int8); there are no times.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp()) / "ratings.dat"
-    >>> _ = file.write_text("1,133,8\n1,720,6\n")
-    >>> read_libimseti(file.parent)["rating"].tolist()
-    [8, 6]
-    """
-    return _ratings(_find(path, "ratings.dat")[0], _LIBIMSETI)
 
 
 def read_netflix(path: StrPath) -> pd.DataFrame:

@@ -227,12 +227,14 @@ def _valid_names(columns: Sequence[str], kind: Format) -> dict[str, str]:
     return new
 
 
-def write_table(path: StrPath, frame: pd.DataFrame, escape_formulas: bool = False) -> None:
+def write_table(
+    path: StrPath, frame: pd.DataFrame, escape_formulas: bool = False, labels: dict[str, str] | None = None
+) -> None:
     r"""Write a table as .csv, .tsv (both also with .gz or .zst), .xlsx or .parquet, without its index.
 
     Whole numbers are written without a decimal point, gaps among them or not. With
     ``escape_formulas``, text in .csv and .tsv that a spreadsheet would take for a formula gets an
-    apostrophe in front.
+    apostrophe in front. With ``labels`` of the columns, it may be an SPSS or Stata file, which has them.
 
     Examples
     --------
@@ -244,19 +246,9 @@ def write_table(path: StrPath, frame: pd.DataFrame, escape_formulas: bool = Fals
     ['item\trating', 'a\t4', 'b\t']
     """
     target = place(path)
-    with _written(target, _table_writer(target, frame, escape_formulas)):
-        pass
-
-
-def write_labelled(
-    path: StrPath, frame: pd.DataFrame, labels: dict[str, str], escape_formulas: bool = False
-) -> None:
-    """Write a table of numbers and text, in SPSS and Stata with a label for each column.
-
-    Other formats have no labels; their files are those of `write_table`.
-    """
-    target = place(path)
-    source = Source(None, "frame", target.stem, frame, questions=labels)
+    if labels is None:
+        check_table_format(target)
+    source = Source(None, "frame", target.stem, frame, questions=labels or {})
     with _written(target, _writer(target, frame, source, Schema(()), {}, escape_formulas)):
         pass
 
@@ -508,7 +500,7 @@ def _put(values: pd.Series, where: np.ndarray, codes: np.ndarray) -> pd.Series:
 
 def _with_dates(frame: pd.DataFrame, source: Source) -> pd.DataFrame:
     """Dates of SPSS and Stata, which are numbers in a source, as dates."""
-    frame = frame.copy()
+    frame = frame.copy(deep=False)
     for name, kind in source.dates.items():
         numbers = frame[name]
         if kind == "period" or not pd.api.types.is_numeric_dtype(numbers.dtype):
