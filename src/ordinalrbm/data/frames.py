@@ -17,6 +17,11 @@ import pyarrow.dataset as ds
 
 from ordinalrbm.errors import DataError, DataTypeError
 
+try:  # since pandas 3
+    from pandas.api.internals import create_dataframe_from_blocks as from_blocks
+except ImportError:
+    from_blocks = None
+
 # A data frame (pandas, polars, Arrow, DuckDB, ...), an array, a sparse matrix or a list of rows.
 TableLike = Any
 FRAMES = "a DataFrame of pandas or polars, an Arrow table or a DuckDB relation"
@@ -146,8 +151,13 @@ def plain_series(values: Any) -> Any:
 
 
 def of_columns(columns: Sequence[np.ndarray], names: pd.Index) -> pd.DataFrame:
-    """A pandas frame of arrays that are nobody else's."""
-    return pd.DataFrame(dict(zip(names, columns, strict=True)), copy=False)
+    """A pandas frame of arrays that are nobody else's; of few rows much sooner than by its constructor."""
+    if from_blocks is None or any(column.dtype.kind not in "iuf" for column in columns):
+        found = pd.DataFrame(dict(enumerate(columns)), copy=False)
+        found.columns = names
+        return found
+    blocks = [(column[None], np.array([k])) for k, column in enumerate(columns)]
+    return from_blocks(blocks, index=pd.RangeIndex(len(columns[0])), columns=names)
 
 
 def like(found: pd.DataFrame, *given: Any) -> Any:
