@@ -132,8 +132,8 @@ def read_movielens(path: StrPath) -> pd.DataFrame:
     with _opened(file) as lines:
         first = lines.readline(1000).rstrip(b"\r\n")  # of a file that is no text there may be no end
     for layout in _MOVIELENS:
-        n_separators = len(layout.types) - 1
-        if first == layout.header or first.count(layout.separator.encode()) == n_separators:
+        n_separators = first.count(layout.separator.encode())
+        if first == layout.header if layout.header else n_separators == len(layout.types) - 1:
             return _ratings(file, layout)
     examples = ", ".join(layout.example for layout in _MOVIELENS)
     raise DataError(

@@ -301,6 +301,12 @@ def _dense(X: Any) -> np.ndarray:
         raise DataError(
             f"Row {coo.row[k]} answers column {coo.col[k]} more than once; keep one answer of each."
         )
+    free = memory.available()
+    if free is not None and 8 * X.shape[0] * X.shape[1] > free:
+        raise DataError(
+            f"A sparse table of {X.shape[0]:,} rows and {X.shape[1]:,} columns is filled with gaps to be read, and "
+            f"takes {memory.format_bytes(8 * X.shape[0] * X.shape[1])}; give fewer columns, or a rating model."
+        )
     array = np.full(X.shape, np.nan, dtype=np.result_type(X.dtype, np.float64))
     array[coo.row, coo.col] = coo.data
     return array

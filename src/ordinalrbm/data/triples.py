@@ -220,6 +220,8 @@ def _from_arrays(data: tuple[Any, ...]) -> Triples:
 def _from_sparse(matrix: Any) -> Triples:
     if matrix.ndim != 2:
         raise DataError(f"The sparse ratings have shape {matrix.shape}; give users x items, two dimensions.")
-    coo = matrix.tocoo(copy=False)
+    coo = matrix.tocoo(copy=matrix.format == "bsr")
+    if matrix.format == "bsr":  # which fills up its blocks with zeros
+        coo.eliminate_zeros()
     user, item = read_column(coo.row, "user"), read_column(coo.col, "item")
     return Triples(user, item, read_column(coo.data, "rating"), coo.shape)

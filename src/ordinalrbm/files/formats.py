@@ -6,6 +6,7 @@ Codes stay as they are stored, user-missing ones too; `schema.infer` proposes wh
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ from ordinalrbm.schema.source import Format, Source, StrPath, format_of, name_of
 
 __all__ = ["Source", "from_frame", "read"]
 
+_ROW_NUMBERS = re.compile(r"__index_level_\d+__")
 Choice = Callable[[list[str]], list[str]]
 Condition = tuple[str, str, Any]
 
@@ -162,18 +164,20 @@ def parquet(path: Path) -> dataset.Dataset:
 
     It has the columns that any file has, in types that suit all.
     """
-    is_folder = path.is_dir()
+    is_folder, kind = path.is_dir(), dataset.ParquetFileFormat()
     files = parquet_files(path) if is_folder else [path]
     (system, top), names = in_arrow(path), [in_arrow(file)[1] for file in files]
-    layout = dataset.HivePartitioning.discover() if is_folder else None
-    tables = dataset.ParquetFileFormat().make_fragment
-    schemas = [tables(name, system).physical_schema.remove_metadata() for name in names]
-    for file, schema in zip(files, schemas, strict=True):
-        refuse_twice(schema.names, what(file))  # Arrow's own message is a riddle
-    base = top if is_folder else None
-    found = dataset.dataset(names, None, "parquet", system, layout, base)
-    whole = pa.unify_schemas([*schemas, found.schema.remove_metadata()], promote_options="permissive")
-    return dataset.dataset(names, whole, "parquet", system, layout, base)
+    for file, name in zip(files, names, strict=True):  # Arrow's own message is a riddle
+        refuse_twice(kind.make_fragment(name, system).physical_schema.names, what(file))
+    options = dataset.FileSystemFactoryOptions()
+    if is_folder:
+        partitions = dataset.HivePartitioning.discover()
+        options = dataset.FileSystemFactoryOptions(partition_base_dir=top, partitioning=partitions)
+    factory = dataset.FileSystemDatasetFactory(system, names, kind, options)
+    schema = factory.inspect(promote_options="permissive")
+    if is_folder:  # what pandas says of the rows is of one file; beside them it writes their numbers
+        schema = pa.schema([one for one in schema if not _ROW_NUMBERS.fullmatch(one.name)])
+    return factory.finish(schema)
 
 
 def _read_parquet(path: Path, choose: Choice | None, where: Sequence[Condition]) -> Source:

@@ -425,7 +425,7 @@ class ParquetRatings:
         tables = [outline]
         with reading(self.path):
             for group, n_rows in zip(self._row_groups, self._sizes, strict=True):
-                if (2 * start + n_rows) * size // (2 * self.n_ratings) == rank:
+                if (2 * start + n_rows) * size // max(2 * self.n_ratings, 1) == rank:
                     tables.append(group.to_table(self._schema, columns))
                 start += n_rows
             frame = frame_of_arrow(pa.concat_tables(tables), self.path)

@@ -58,6 +58,30 @@ _STATA_EPOCH = np.datetime64("1960-01-01", "s")
 _STATA_LABEL = 80  # letters of a variable label
 _SPSS_LABEL = 256
 _SPSS_NAME, _STATA_NAME = 64, 32  # letters of a variable name
+_SPSS_WORDS = set(["all", "and", "by", "eq", "ge", "gt", "le", "lt", "ne", "not", "or", "to", "with"])
+_STATA_WORDS = set(
+    [
+        "_all",
+        "_b",
+        "_coef",
+        "_cons",
+        "_n",
+        "_pi",
+        "_pred",
+        "_rc",
+        "_skip",
+        "byte",
+        "double",
+        "float",
+        "if",
+        "in",
+        "int",
+        "long",
+        "strl",
+        "using",
+        "with",
+    ]
+)
 _MOST_SHOWN = 200  # letters of a warning about names
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _MOST_DISCRETE = 3  # user-missing codes that an SPSS column can have
@@ -208,22 +232,26 @@ def _writer(
 
 def _valid_names(columns: Sequence[str], kind: Format) -> dict[str, str]:
     """New names for columns whose own are no names of variables in SPSS or Stata; none twice."""
-    most, illegal, first = _SPSS_NAME, r"[^\w.$#@]+", r"(?=[\W\d_])"
-    if kind == "dta":
-        most, illegal, first = _STATA_NAME, r"\W+", r"(?=\d)"
-    taken, new = {name.casefold() for name in columns}, {}
+    is_stata = kind == "dta"
+    most, illegal, first, reserved = _SPSS_NAME, r"[^\w.$#@]+|\.+\Z", r"(?=[\W\d_])", _SPSS_WORDS
+    if is_stata:
+        most, illegal, first, reserved = _STATA_NAME, r"\W+", r"(?=\d)", _STATA_WORDS
+    valid = {}
     for name in columns:
         plain = re.sub(rf"\A{first}", "v", re.sub(illegal, "_", name))
         # Letters of a name have up to four bytes, and both formats count these.
         plain = plain[:most].encode()[:_SPSS_NAME].decode(errors="ignore")
-        if plain == name:
-            continue
-        k, valid = 1, plain
-        while valid.casefold() in taken:
+        is_word = plain.casefold() in reserved or (is_stata and re.fullmatch(r"str\d+", plain))
+        valid[name] = f"{plain}_" if is_word else plain
+    taken, new = set(), {}
+    for name in sorted(columns, key=lambda name: valid[name] != name):  # those that stay as they are first
+        k, one = 1, valid[name]
+        while (one if is_stata else one.casefold()) in taken:  # SPSS does not tell q1 from Q1
             k += 1
-            valid = f"{plain[: most - 9]}_{k}"
-        taken.add(valid.casefold())
-        new[name] = valid
+            one = f"{valid[name][: most - 9]}_{k}"
+        taken.add(one if is_stata else one.casefold())
+        if one != name:
+            new[name] = one
     return new
 
 

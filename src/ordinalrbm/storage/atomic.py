@@ -95,13 +95,17 @@ def _keep_rights(replaced: Path, file: Path) -> None:
         old = replaced.stat()
     except FileNotFoundError:
         return  # a new file is as the umask says
-    mode = stat.S_IMODE(old.st_mode)
-    for owner, group in ((old.st_uid, -1), (-1, old.st_gid)):
-        with suppress(OSError):  # only root gives files away; others give theirs to their groups
-            os.chown(file, owner, group)
-    if file.stat().st_gid != old.st_gid:  # what its group might do is not for another group
-        mode &= ~stat.S_IRWXG
-    file.chmod(mode)
+    new, mode = file.stat(), stat.S_IMODE(old.st_mode)
+    if new.st_uid != old.st_uid:
+        with suppress(OSError):  # only root gives files away
+            os.chown(file, old.st_uid, -1)
+    if new.st_gid != old.st_gid:
+        try:
+            os.chown(file, -1, old.st_gid)
+        except OSError:  # what its group might do is not for another group
+            mode &= ~stat.S_IRWXG
+    if stat.S_IMODE(file.stat().st_mode) != mode:  # some file systems know one mode only
+        file.chmod(mode)
 
 
 def _settle(file: Path) -> None:

@@ -238,8 +238,8 @@ def _read_front(file: FileIO) -> bytes:
     if not first.endswith(_MAGIC):
         raise BrokenFileError("it does not begin like one")
     length = int.from_bytes(first[:_LENGTH], "little")
-    if length > MOST_JSON:
-        raise BrokenFileError(f"its header is longer than {MOST_JSON:,} bytes")
+    if not len(_MAGIC) <= length <= MOST_JSON:
+        raise BrokenFileError(f"its header is not of {len(_MAGIC)} to {MOST_JSON:,} bytes")
     return first + file.read(length - len(_MAGIC))
 
 

@@ -63,8 +63,8 @@ def refused_if_useless(path: str | os.PathLike) -> Iterator[None]:
         yield
     except (ValueError, TypeError, OverflowError) as error:  # DataError is a ValueError
         raise DataError(
-            f"File '{path}' holds a model that cannot be used ({_shortened(error)}); save it "
-            "again, or take another copy of the file."
+            f"File '{path}' holds a model that cannot be used ({_shortened(error)}); fit again, or take "
+            "another copy of the file."
         ) from error
 
 
