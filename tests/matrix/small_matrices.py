@@ -166,7 +166,6 @@ def cell_probabilities(model, d, i):
         return weights / weights.sum()
     if isinstance(model, GaussianModel):
         mean, deviation = gaussian_cell(model, d, i)
-        deviation *= model.spread
         bounds = bounds_of(model.column_cutpoints[i], model.row_cutpoints[d], model.n_levels[i])
     else:
         h, g = (

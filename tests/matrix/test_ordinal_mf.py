@@ -44,7 +44,7 @@ def test_predictions_follow_from_the_expected_utility(fitted):
     cells = Cells(*map(np.ravel, np.meshgrid(users, items)), np.zeros(users.size * items.size))
     mean = fitted.user_biases_[cells.row] + fitted.item_biases_[cells.column]
     mean = mean + (fitted.user_factors_[cells.row] * fitted.item_factors_[cells.column]).sum(axis=1)
-    deviation = model.spread * utilities(model, cells).deviation
+    deviation = utilities(model, cells).deviation
     found = fitted.predict_proba(fitted.users_.take(cells.row), fitted.items_.take(cells.column))
     for p, d, i, at, width in zip(found, cells.row, cells.column, mean, deviation, strict=True):
         bounds = bounds_of(model.column_cutpoints[i], model.row_cutpoints[d], 5)

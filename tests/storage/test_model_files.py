@@ -37,9 +37,10 @@ def test_loading_and_saving_again_gives_the_same_bytes(kind, tmp_path):
     orbm.load(path).save(tmp_path / "again.orbm")
     assert (tmp_path / "again.orbm").read_bytes() == path.read_bytes()
     arrays, of_old = (model_file.read(file)[0] for file in (path, file_of(kind)))
-    assert set(arrays) == set(of_old)
-    for name, array in of_old.items():
-        np.testing.assert_array_equal(arrays[name], array, err_msg=name)
+    # Gaussian factors had a spread, which calibration found.
+    assert set(arrays) == {name for name in of_old if not name.endswith(".spread")}
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, of_old[name], err_msg=name)
 
 
 @every_kind

@@ -132,7 +132,7 @@ DANGEROUS = {
     "sums of nothing": ("binary", put("sums.0.weights", (0, 0), 0), "sums.0.weights"),
     "variance below zero": ("gaussian", put("gaussian.rows.variance", 0, -1), "rows.variance"),
     "gaps of other cutpoints": ("gaussian", put("best.rows.gaps", (0, 1), 9), "rows.gaps"),
-    "cutpoints beyond numbers": ("gaussian", put("last.1.rows.cutpoints", 0, 41), "cutpoints"),
+    "cutpoints beyond numbers": ("gaussian", put("best.rows.cutpoints", 0, 41), "cutpoints"),
     "no precision": ("gaussian", put("gaussian.row_prior.precision", 1, 0), "precision"),
     "precision below zero": ("binary", put("priors.0.weights", 0, -3), "below zero"),
     "an epoch below zero": ("gaussian", put("history.epoch", 0, -1), "count the epochs"),

@@ -78,7 +78,7 @@ PRIORS = {
         for name in ("weights_precision", "bias_precision", "cutpoints_precision", "cutpoints")
     ),
     "sampled": ("draws.rows.precision", "draws.rows.width_precision", "draws.columns.mean"),
-    "gaussian_mf": ("0.row_prior.precision", "0.values", "0.spread"),
+    "gaussian_mf": ("0.row_prior.precision", "0.values"),
 }
 
 
