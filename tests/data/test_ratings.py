@@ -215,8 +215,6 @@ def test_sparse_input_that_is_refused():
     with pytest.raises(DataError, match="There is no rating"):
         read_ratings(sp.csr_array((3, 4)))
     with pytest.raises(DataError, match="There is no rating"):
-        read_ratings(sp.csr_array((3, 4)), scale=[1, 2])
-    with pytest.raises(DataError, match="There is no rating"):
         read_ratings(sp.csr_array(([0.0], ([0], [0])), shape=(1, 1)))
     twice = sp.coo_array(([1, 2, 1], ([0, 1, 1], [0, 2, 2])), shape=(2, 3))
     with pytest.raises(DataError, match=r"Stored entry 2 .*user 1, item 2.*rated this item before, in row 1"):
@@ -451,9 +449,3 @@ def test_memory_beside_the_input(kind):
     assert ratings.n_ratings == len(cell)
     # Blocks have a fixed size; beside them it is at most 20 bytes per rating.
     assert peak < 20 * len(cell) + 16 * 2**20
-
-
-@pytest.mark.parametrize("bad", [5, "abc", [[1, 2]], [("i", [1, 2])]])
-def test_item_scales_that_are_no_dictionary(bad):
-    with pytest.raises(DataError, match="item_scales must be a dictionary from items to labels"):
-        read_ratings((["u"], ["i"], [1]), item_scales=bad)

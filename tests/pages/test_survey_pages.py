@@ -181,13 +181,6 @@ def test_texts_stand_where_codes_stood(usual):
         assert '<bdi>How often do you read?</bdi> <small class="code">q0</small>' in section
 
 
-def test_formulas_are_not_set(usual):
-    whole = survey(names=["$x^2$", "$\\frac{1}", "a_b", "c", "d"])
-    read = Page(pages.survey_page(fitted(whole), whole))
-    assert "$x^2$" in read.text
-    assert "$\\frac{1}" in read.text
-
-
 def test_characters_that_no_font_has_are_no_trouble():
     whole = survey(names=["喜欢茶吗", "ö\x07", "שלום", "😀", "e"], title="调查 \ud83d")
     html = pages.survey_page(fitted(whole), whole)
@@ -227,15 +220,6 @@ def test_nobody_who_answered_is_an_error():
     whole = survey(np.full((5, 3), -1))
     with pytest.raises(DataError, match="Nobody has answered"):
         pages.survey_page(fitted(survey(answers(40, 3))), whole)
-
-
-def test_a_group_of_one_is_shown_without_interval():
-    people = background()
-    people.loc[0, "country"] = "alone"
-    whole = survey(background=people)
-    text = Page(pages.survey_page(fitted(whole), whole, group="country")).text
-    assert "alone 1" in text
-    assert "country (4 groups)" in text
 
 
 def test_another_model_is_refused(usual):
@@ -295,8 +279,6 @@ def test_example_users_must_be_known():
 
 
 def test_hostile_items_stay_text():
-    import ordinalrbm as orbm
-
     table = ratings()
     table["item"] = [f"{HOSTILE[i % 6]} {i}" for i in table["item"]]
     table["user"] = [f"{HOSTILE[2]} {u}" for u in table["user"]]
