@@ -13,6 +13,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.model import Half, MatrixModel
 from ordinalrbm.matrix.multinomial import MultinomialModel
+from ordinalrbm.training.checkpoint import CheckpointWriter
 
 # Nothing is learnt for lists, which takes longer than the models, but where lists are tested.
 SMALL = {"n_epochs": 6, "batch_size": 40, "random_state": 0, "demand_factors": 0}
