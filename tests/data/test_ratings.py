@@ -306,7 +306,6 @@ def in_polars(**changes):
 REFUSED = {
     "no user": (spoilt("user", 2, None), r"Row 2 \(.*item 10, rating 2\): the user is missing; drop"),
     "NaN item": (spoilt("item", 4, np.nan).astype({"item": float}), r"Row 4 .*the item is missing"),
-    "null item": (pl.DataFrame({"user": [1, 2], "item": [3, None], "rating": [1, 1]}), "Row 1 .*item"),
     "category": (frame().assign(user=pd.Categorical(["v", "u", None] * 2)), "Row 2 .*user is missing"),
     "NaN rating": (
         spoilt("rating", 3, np.nan),
@@ -346,10 +345,6 @@ REFUSED = {
     "struct of ids": (
         in_polars(item=[{"a": 1}, {"a": 2}]),
         "'item' holds values of type Struct.*take it apart",
-    ),
-    "struct of ratings": (
-        in_polars(rating=[{"a": 1}] * 2),
-        "'rating' holds values of type Struct.*take it apart",
     ),
     "list in polars": (in_polars(user=[[1], [2]]), "'user' holds values of type List.*take it apart"),
     "id of 128 bits": (

@@ -188,13 +188,6 @@ def test_characters_that_no_font_has_are_no_trouble():
     assert html.encode("utf-8")
 
 
-def test_a_survey_without_background_has_no_groups():
-    whole = survey()
-    html = pages.survey_page(fitted(whole), whole)
-    assert "no background variable" in html
-    assert Page(html).sections() == SECTIONS
-
-
 def test_one_question_is_a_survey_too():
     whole = survey(answers(40, 1), background(60).head(40))
     html = pages.survey_page(fitted(whole, n_factors=1), whole)
@@ -230,9 +223,6 @@ def test_another_model_is_refused(usual):
         pages.survey_page(model, survey(levels=["a", "b", "c", "d"]))
     with pytest.raises(DataError, match="no background variable 'planet'"):
         pages.survey_page(model, survey(), group="planet")
-    people = background().assign(name=[f"person {k}" for k in range(60)])
-    with pytest.raises(DataError, match=r"'name' makes no groups to compare \(60 groups"):
-        pages.survey_page(model, survey(background=people), group="name")
 
 
 def test_progress_is_told(usual):
