@@ -172,8 +172,6 @@ LAND = '[columns.land]\nrole = "background"\n'
     [
         ("--include nope", "", "--include 'nope' matches no nominal, numeric or background column"),
         ("--include q1", "", "--include names 'q1', which has the role ordinal"),
-        ("--background q1", "", "--background names 'q1', which has the role ordinal"),
-        ("--include wt", "", "'wt', which has the role weight"),
         ("--background caseid", "", "'caseid', which has the role id"),
         ("--include party --background p*", "", "--include and --background both name 'party'"),
         ("--background background", "", "finds no column with the role background"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from program import found, run_here, succeed, succeed_here
+from program import found, run_here, succeed_here
 
 import ordinalrbm as orbm
 
@@ -24,14 +24,6 @@ def test_info_tells_the_release_and_the_notes(files):
     about = found("info", "noted.orbm", cwd=files)
     assert about["written_by"] == f"ordinalrbm {orbm.__version__}"
     assert about["note, owner"] == "the films team"
-
-
-def test_same_seed_same_bytes(files):
-    arguments = ["fit", "ratings.csv", "--epochs", 2, "--seed", 7]
-    found(*arguments, "--out", "a.orbm", cwd=files)
-    done = succeed(*arguments, "--out", "b.orbm", "--quiet", "--threads", 1, cwd=files)
-    assert done.stderr == ""
-    assert (files / "a.orbm").read_bytes() == (files / "b.orbm").read_bytes()
 
 
 def test_predict_pairs(files):

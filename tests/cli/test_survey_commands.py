@@ -158,18 +158,6 @@ def test_draws_below_each_other(files):
     assert (files / "again.sav").read_bytes() == (files / "stack.sav").read_bytes()
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_draws_below_each_other_as_a_plain_table(files, ending):
-    name = f"stack.{ending}"
-    arguments = ["--draws", 2, "--parameters", "fixed", "--quiet", "--out", name]
-    succeed_here("impute", "survey.orbm", "survey.sav", *arguments, cwd=files)
-    read = pd.read_csv if ending == "csv" else pd.read_parquet
-    whole = read(files / name)
-    assert whole["Imputation_"].value_counts().to_dict() == dict.fromkeys((0, 1, 2), 300)
-    assert whole.loc[whole["Imputation_"] == 0, "q1"].isna().any()
-    assert not whole.loc[whole["Imputation_"] > 0, "q1"].isna().any()
-
-
 def test_stata(files):
     succeed_here("fit", "survey.dta", "--out", "stata.orbm", "--epochs", 2, cwd=files)
     assert ".a missing" in succeed_here("schema", "survey.dta", cwd=files).stdout

@@ -156,13 +156,6 @@ def test_booleans_are_distances_from_their_mean(kind):
 # ---- categories ---------------------------------------------------------------------------------
 
 
-def test_categories_that_enough_ids_have():
-    assert FEWEST == 3
-    names, lines = read(job=["cook", "smith", "cook", "smith", "cook", None])
-    assert names == ["job=cook"]  # two smiths are too few
-    assert lines == [[1], [0], [1], [0], [1], [0]]
-
-
 TEXTS = {
     "objects": pd.Series(["b", np.str_("a"), "b", np.nan, "a", "b"], dtype=object),
     "arrow": pd.array(["b", "a", "b", None, "a", "b"], "string[pyarrow]"),
@@ -202,12 +195,6 @@ def test_several_categories_in_a_cell(cells):
 
 def test_text_with_bars_is_one_category():
     assert read(genres=["a|b", "a|b", "a|b", "a", "a", "a"])[0] == ["genres=a", "genres=a|b"]
-
-
-def test_a_category_that_all_have_is_no_feature():
-    names, lines = read(tags=[["x", "y"], ["x"], ["x", "y"], ["x", "y"], ["x"], ["x"]])
-    assert names == ["tags=y"]
-    assert lines == [[1], [0], [1], [1], [0], [0]]
 
 
 def test_unknown_categories_have_no_indicator():

@@ -1,7 +1,5 @@
 """Observations against plain loops over the dense table."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -233,33 +231,3 @@ def test_bad_indices():
             obs.select(mask)
     with pytest.raises(ValueError, match="from_ constructors"):
         Observations(np.array([0, 2]), np.zeros(1, np.int32), np.zeros(1, np.int8), np.array([2]))
-
-
-# ---- memory ----
-
-
-def bytes_per_answer(build):
-    """Peak of what build() allocates, and its result, per answer."""
-    build()  # compile first
-    tracemalloc.start()
-    try:
-        obs = build()
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    return peak / obs.n_entries
-
-
-@pytest.mark.parametrize("density", [1.0, 0.4])
-def test_building_is_lean(density):
-    rng = np.random.default_rng(0)
-    dense = np.asfortranarray(rng.integers(0, 5, size=(20_000, 80)).astype(np.int16))
-    dense[rng.random(dense.shape) > density] = -1
-
-    def build():
-        obs = Observations.from_columns(lambda j: dense[:, j], 80, 5)
-        obs.column_view  # noqa: B018
-        return obs
-
-    # 5 bytes for the row view, 8 for the column view, and columns in passing.
-    assert bytes_per_answer(build) < 15

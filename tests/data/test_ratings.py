@@ -215,8 +215,6 @@ def test_sparse_input_that_is_refused():
     with pytest.raises(DataError, match="There is no rating"):
         read_ratings(sp.csr_array((3, 4)))
     with pytest.raises(DataError, match="There is no rating"):
-        read_ratings(sp.csr_array((3, 4)), scale=[1, 2])
-    with pytest.raises(DataError, match="There is no rating"):
         read_ratings(sp.csr_array(([0.0], ([0], [0])), shape=(1, 1)))
     twice = sp.coo_array(([1, 2, 1], ([0, 1, 1], [0, 2, 2])), shape=(2, 3))
     with pytest.raises(DataError, match=r"Stored entry 2 .*user 1, item 2.*rated this item before, in row 1"):
@@ -308,7 +306,6 @@ def in_polars(**changes):
 REFUSED = {
     "no user": (spoilt("user", 2, None), r"Row 2 \(.*item 10, rating 2\): the user is missing; drop"),
     "NaN item": (spoilt("item", 4, np.nan).astype({"item": float}), r"Row 4 .*the item is missing"),
-    "null item": (pl.DataFrame({"user": [1, 2], "item": [3, None], "rating": [1, 1]}), "Row 1 .*item"),
     "category": (frame().assign(user=pd.Categorical(["v", "u", None] * 2)), "Row 2 .*user is missing"),
     "NaN rating": (
         spoilt("rating", 3, np.nan),
@@ -348,10 +345,6 @@ REFUSED = {
     "struct of ids": (
         in_polars(item=[{"a": 1}, {"a": 2}]),
         "'item' holds values of type Struct.*take it apart",
-    ),
-    "struct of ratings": (
-        in_polars(rating=[{"a": 1}] * 2),
-        "'rating' holds values of type Struct.*take it apart",
     ),
     "list in polars": (in_polars(user=[[1], [2]]), "'user' holds values of type List.*take it apart"),
     "id of 128 bits": (
@@ -451,9 +444,3 @@ def test_memory_beside_the_input(kind):
     assert ratings.n_ratings == len(cell)
     # Blocks have a fixed size; beside them it is at most 20 bytes per rating.
     assert peak < 20 * len(cell) + 16 * 2**20
-
-
-@pytest.mark.parametrize("bad", [5, "abc", [[1, 2]], [("i", [1, 2])]])
-def test_item_scales_that_are_no_dictionary(bad):
-    with pytest.raises(DataError, match="item_scales must be a dictionary from items to labels"):
-        read_ratings((["u"], ["i"], [1]), item_scales=bad)

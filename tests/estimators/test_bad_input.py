@@ -266,29 +266,6 @@ def test_a_model_with_an_unknown_parameter(file):
 # Saving where nothing can be saved
 
 
-def test_saving_into_a_missing_folder(model, tmp_path):
-    text = refusal(model.save, tmp_path / "nowhere" / "survey.orbm")
-    assert_says(text, "nowhere", "does not exist", "create it or write elsewhere")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_saving_over_a_folder(model, tmp_path):
-    target = tmp_path / "survey.orbm"
-    target.mkdir()
-    assert_says(refusal(model.save, target), "survey.orbm", "is a folder")
-    assert list(tmp_path.iterdir()) == [target]
-    assert list(target.iterdir()) == []
-
-
-def test_saving_into_a_folder_where_no_file_can_be_made(model):
-    """As root, too: nobody makes files in /proc."""
-    target = "/proc/self/task/survey.orbm"
-    if not os.path.isdir(os.path.dirname(target)):
-        pytest.skip("there is no /proc")
-    assert_says(refusal(model.save, target), "/proc/self/task", "write elsewhere")
-    assert not os.path.exists(target)
-
-
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_a_disk_that_fills_up_leaves_the_old_file(model, file, monkeypatch, step):
     before = file.read_bytes()

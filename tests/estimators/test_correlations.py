@@ -73,13 +73,6 @@ def test_how_many_factors_and_which():
     assert "residual" in repr(reading)
 
 
-def test_rows_that_weigh_alike_count_alike():
-    answers = some_answers(200)
-    twice = orbm.polychoric(pd.concat([answers, answers])).correlations
-    weighted = orbm.polychoric(answers, sample_weight=np.full(200, 2.0)).correlations
-    np.testing.assert_allclose(weighted, twice, atol=2e-3)
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -121,24 +121,6 @@ def test_items_with_scales_of_their_own():
         score_model(only, ([1], [9], [1]))
 
 
-REFUSED = {
-    "off scale": (([1], [1001], [7]), {}, r"the rating 7 is not on the scale \[1, 2, 3, 4, 5\]"),
-    "twice": (([1, 1], [5, 5], [1, 2]), {}, "has rated this item before"),
-    "nothing": (([], [], []), {}, "There is no rating to test on; give at least one"),
-    "k": (([1], [5], [1]), {"k": 2.5}, "k must be a whole number"),
-    "liked": (([1], [5], [1]), {"liked": 0}, "liked=0 is not on the scale"),
-    "ids": ((["u"], [5], [1]), {}, "users known here are integers"),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_refusals(model, case):
-    test, more, message = REFUSED[case]
-    with pytest.raises(DataError, match=message) as refusal:
-        score_model(model, test, **more)
-    assert str(refusal.value).endswith(".")
-
-
 def test_what_is_no_model_of_ratings():
     for other in (orbm.OrdinalMF(), orbm.CumulativeRBM.binary(2), read_ratings(([1], [1], [1]))):
         with pytest.raises(DataError, match="no training ratings to compare with; give a fitted"):

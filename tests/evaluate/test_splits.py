@@ -1,7 +1,5 @@
 """Splits against plain loops over users."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +10,6 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate import split
 
 steady = settings(derandomize=True, deadline=None, max_examples=80)
-MOVIELENS_1M = Path(__file__).parents[3] / "shared" / "data" / "ml-1m.parquet"
 
 
 def ratings_of(users, times):
@@ -103,20 +100,6 @@ def test_every_rating_is_drawn_alike():
         spread = np.sqrt(2000 / n * (1 - 1 / n))
         assert drawn.shape == (n,)
         assert (np.abs(drawn - 2000 / n) < 4 * spread).all()
-
-
-@pytest.mark.skipif(not MOVIELENS_1M.exists(), reason="MovieLens 1M is not on this machine")
-def test_movielens():
-    ratings = pd.read_parquet(MOVIELENS_1M)
-    train, validation, test = split(ratings)
-    counts = ratings["user"].value_counts()
-    n_users = int((counts >= 30).sum())
-    assert (len(validation), len(test)) == (5 * n_users, 10 * n_users)
-    assert len(train) == len(ratings) - 15 * n_users
-    assert set(train["user"]) == set(ratings["user"])
-    last = train[train["user"].isin(test["user"])].groupby("user")["timestamp"].max()
-    first = test.groupby("user")["timestamp"].min()
-    assert (last < first).all()
 
 
 REFUSED = {

@@ -207,12 +207,6 @@ def test_frames_keep_their_order() -> None:
     assert values.isna().tolist() == [False, True, False]
 
 
-def test_named_index_is_a_column() -> None:
-    frame = TABLE.set_index("user")
-    assert list(from_frame(frame).frame.columns) == ["user", "answer"]
-    assert list(from_frame(TABLE.iloc[::-1]).frame.columns) == ["user", "answer"]
-
-
 @pytest.mark.parametrize("table", [[[1]], pl.Series([1])])
 def test_what_is_no_frame(table: object) -> None:
     with pytest.raises(DataTypeError, match="Table 'table' must be a DataFrame"):
@@ -288,16 +282,6 @@ def test_twice_named_columns_elsewhere(tmp_path: Path) -> None:
         from_frame(pd.DataFrame({"a": np.array([])}))
 
 
-def test_delimiter_that_excel_names(tmp_path: Path) -> None:
-    source = read(written(tmp_path / "a.csv", "sep=;\nuser;answer\n1;4\n2;5\n"))
-    pd.testing.assert_frame_equal(source.frame, TABLE)
-
-
-def test_cells_that_programs_leave_empty_are_counted(tmp_path: Path) -> None:
-    source = read(written(tmp_path / "a.csv", "x,y\nNA,1\n2,\n3,.\n"))
-    assert source.remarks == ("Cells such as NA among numbers were read as empty, in 'x' (1), 'y' (1).",)
-
-
 def test_folder_with_other_things_in_it(tmp_path: Path) -> None:
     for part, names in (("year=2020", ["a"]), ("year=2021", ["a", "b"])):
         (tmp_path / part).mkdir()
@@ -326,12 +310,6 @@ def test_wrong_encoding_of_spss_is_said(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(pyreadstat, "read_sav", strict)
     assert "read as Windows-1252" in read(path).remarks[0]
-
-
-def test_decimals_are_numbers(tmp_path: Path) -> None:
-    table = pa.table({"x": pa.array([Decimal("1.5"), None])})
-    pq.write_table(table, tmp_path / "a.parquet")
-    assert read(tmp_path / "a.parquet").frame["x"].dtype == np.float64
 
 
 def test_decimals_beside_text_and_without_a_number() -> None:

@@ -106,17 +106,6 @@ def test_only_parquet_files_have_parts(tmp_path):
         ParquetRatings(file)
 
 
-def test_a_damaged_file_is_one_sentence(tmp_path):
-    file = tmp_path / "a.parquet"
-    write(file, list(range(5000)), [3] * 5000)
-    content = bytearray(file.read_bytes())
-    ratings = ParquetRatings(file)
-    content[10:2000] = bytes(1990)
-    file.write_bytes(content)
-    with pytest.raises(DataError, match="cannot be read"):
-        ratings.part(0, 1)
-
-
 def test_parts_have_times_under_the_name_of_ours(tmp_path):
     write(tmp_path / "a.parquet", [1, 2], [3, 4], ratedAt=[5, 6])
     write(tmp_path / "b.parquet", [3], [4])

@@ -12,7 +12,6 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.files.formats import from_frame, read
 from ordinalrbm.files.ratings import (
     Layout,
-    ParquetRatings,
     is_ratings,
     latest_of_each,
     pairs_of,
@@ -67,14 +66,6 @@ def test_pairs_may_be_named(tmp_path: Path) -> None:
     gap = read(written(tmp_path, "user,item\n1,2\n,3\n"))
     with pytest.raises(DataError, match=r"column 'user', row 1 .*: the user is missing"):
         pairs_of(gap)
-
-
-def test_parts_of_parquet_files_may_be_named(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"a": [1, 2], "b": [3, 4], "c": [5, 1], "user": 0})
-    frame.to_parquet(tmp_path / "r.parquet", row_group_size=1)
-    layout = Layout({"user": "a", "item": "b", "rating": "c"})
-    part = ParquetRatings(tmp_path / "r.parquet", layout).part(1, 2)
-    assert part.to_numpy().tolist() == [[2, 4, 1]]
 
 
 # ---- repeats ----------------------------------------------------------------------------------
@@ -171,10 +162,3 @@ def test_a_table_with_two_columns_of_ids_is_refused(tmp_path: Path) -> None:
     file = written(tmp_path, "wer,user,age\n1,2,3\n")
     with pytest.raises(DataError, match="'wer' and 'user', which both look like ids"):
         read_side_table(file, "user", pd.Series([1]), Layout({"user": "wer"}))
-
-
-def test_texts_with_bars_are_lists_of_categories(tmp_path: Path) -> None:
-    file = written(tmp_path, "item,genres,title\n1,Action|Drama,a\n2,Drama,b\n3,,c\n")
-    table = read_side_table(file, "item", pd.Series([1]))
-    assert table["genres"].dropna().tolist() == [["Action", "Drama"], ["Drama"]]
-    assert table["title"].tolist() == ["a", "b", "c"]

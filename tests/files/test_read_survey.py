@@ -100,11 +100,6 @@ def test_schema_file_corrects_the_proposal(tmp_path: Path) -> None:
     assert again.schema.column("Q1").names == ("no", "so so", "yes")
 
 
-def test_notes_tell_how_the_file_was_read(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_bytes("größe,Q1\nx,1\ny,2\n".encode("cp1252"))
-    assert "Windows-1252" in read_survey(tmp_path / "a.csv").notes[0]
-
-
 @pytest.mark.parametrize(
     ("schema", "frame", "sentence"),
     [

@@ -13,6 +13,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.model import Half, MatrixModel
 from ordinalrbm.matrix.multinomial import MultinomialModel
+from ordinalrbm.training.checkpoint import CheckpointWriter
 
 # Nothing is learnt for lists, which takes longer than the models, but where lists are tested.
 SMALL = {"n_epochs": 6, "batch_size": 40, "random_state": 0, "demand_factors": 0}
@@ -219,3 +220,20 @@ def column_posterior(model, dense, i):
             log_weight[s] += 0.5 * mean**2 + cell_log_level(model, d, i, dense[d, i], mean)
     weight = np.exp(log_weight - log_weight.max())
     return weight / weight.sum()
+
+
+class StoppedError(Exception):
+    """As good as a crash."""
+
+
+def stop_after(n_epochs, monkeypatch):
+    """Crash when so many epochs of a fit have ended, the checkpoint of the last one written."""
+    after, done = CheckpointWriter.after, []
+
+    def and_stop(self, learner, state):
+        after(self, learner, state)
+        done.append(1)
+        if len(done) == n_epochs:
+            raise StoppedError
+
+    monkeypatch.setattr(CheckpointWriter, "after", and_stop)

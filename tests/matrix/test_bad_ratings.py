@@ -121,13 +121,6 @@ def test_a_newcomer_on_a_longer_scale_than_any_known(make):
     assert longer.fold_in(([9], [1], [3])).predict_proba(9, [1]).shape == (1, 3)
 
 
-@on_any_scales
-def test_validation_ratings_that_cannot_be_judged_are_counted(make):
-    own = {1: [1, 2, 3], 2: [1, 2]}
-    with pytest.warns(UserWarning, match="1 of 2 validation ratings are not used"):
-        make(n_epochs=2, item_scales=own).fit(FRAME, ([2, 2], [2, 77], [1, 1]))
-
-
 @pytest.mark.parametrize("users", [["u1", ("u2", "u3")], [["u1"]], {"u1"}, {"u1": 1}, b"u1"])
 def test_ids_that_are_none(model, users):
     for call in (lambda: model.predict(users, "i1"), lambda: model.recommend(users)):

@@ -181,24 +181,6 @@ def test_gains_of_binary_factors_are_found_again():
     np.testing.assert_allclose(found.gains, truth.gains, atol=0.08)
 
 
-def test_ratings_are_at_least_as_likely_as_before():
-    model = random_model()
-    pairs = rated(random_model(seed=5), 2000, cold=True)  # of quite another model
-    found = calibrated(model, counted(), pairs)
-    before, after = (
-        np.log(probabilities([one], pairs)[np.arange(2000), pairs.level]).mean() for one in (model, found)
-    )
-    assert after > before
-
-
-def test_a_few_ratings_change_little():
-    model = random_model()
-    truth = shifted(model, -2.0, 2.0)._replace(gains=np.array([3.0, 3.0, 3.0]))
-    found = calibrated(model, counted(), rated(truth, 5))
-    np.testing.assert_allclose(found.gains, 1.0, atol=0.15)
-    assert np.abs(found.by_rows.bias - model.by_rows.bias).max() < 0.1
-
-
 def test_no_rating_changes_nothing():
     model = random_model()
     nothing = Cells(*(np.zeros(0, dtype=kind) for kind in (np.int64, np.int64, np.int8)))

@@ -9,7 +9,7 @@ import pytest
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.matrix import demand_choice, implicit_als, item_weights, sequence
-from ordinalrbm.matrix.blend import HeldOutChoices, share_of
+from ordinalrbm.matrix.blend import HeldOutChoices
 from ordinalrbm.matrix.item_weights import ItemWeights, Past
 
 
@@ -306,10 +306,6 @@ def test_weights_of_files_are_checked(walking, part, change):
     arrays[part] = change(arrays[part]) if part != "neighbours.fading" else arrays[part] - np.float32(2.0)
     with pytest.raises(orbm.DataError):
         Blend.from_stored(Stored(arrays, {}), 40)
-
-
-def test_who_has_chosen_nothing_is_judged_by_factors_alone():
-    assert share_of(np.array([0, 10]))[:, 0].tolist() == [0.0, 0.5]
 
 
 @pytest.mark.parametrize("parts", ["all", "neighbours", "liked", "sequence", "none"])

@@ -196,23 +196,6 @@ def test_an_epoch_changes_nothing_else(is_point):
     np.testing.assert_allclose(bounds_above_means(state), before, atol=1e-4)
 
 
-def test_what_stays_in_an_epoch_of_points():
-    state = random_state(seed=5)
-    data = seen_by(engine_with(lambda _, this, *__, **___: np.ones_like(this.cutpoints)))
-    after = epoch(data, state, 3, is_point=True)
-    for one, other in zip(after[2:4], state[2:4], strict=True):
-        np.testing.assert_array_equal(one.precision, other.precision)
-        np.testing.assert_array_equal(one.cutpoints_precision, other.cutpoints_precision)
-
-
-def test_swapping_twice_is_nothing():
-    state = random_state(seed=5)
-    for one, other in zip(swapped(swapped(state)), state, strict=True):
-        assert one is other
-    assert swapped(state).rows is state.columns
-    assert swapped(state).row_prior is state.column_prior
-
-
 # ---- simulated from the model -------------------------------------------------------------------
 
 
@@ -327,13 +310,6 @@ def test_after_an_epoch_rows_and_columns_are_in_the_same_axes(learnt):
     for moment in (one, other):
         between = np.abs(moment - np.diag(np.diag(moment))) / np.sqrt(np.outer(sizes, sizes))
         assert between.max() < 0.02
-
-
-def test_the_seed_decides_the_start(truth, levels):
-    observations = Observations.from_dense(levels[0], truth.columns.n_levels)
-    one, same, other = (start(observations, 3, seed, Precisions()) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(one.columns.mean, same.columns.mean)
-    assert (one.columns.mean[:, 1:] != other.columns.mean[:, 1:]).any()
 
 
 # ---- priors -------------------------------------------------------------------------------------

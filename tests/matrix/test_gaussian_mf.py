@@ -140,25 +140,6 @@ def test_points_are_those_of_alternating_least_squares():
     np.testing.assert_allclose(state.row_prior.precision[1:] * unit, 4.0, rtol=1e-4)
 
 
-def test_epochs_of_points_climb_the_log_posterior():
-    dense, precisions = table(), Precisions(5.0, 4.0)
-    state, data = started(dense, 3, precisions)
-    seen = dense >= 0
-    of_seen = VALUES[dense[seen]]
-    y = (of_seen - of_seen.mean()) / of_seen.std()
-    lowest = (VALUES[0] - of_seen.mean()) / of_seen.std()
-    values = []
-    for number in range(1, 9):
-        state = epoch(data, state, number, is_point=True)
-        error = np.mean((y - (in_ratings(state) + lowest)[seen]) ** 2)
-        penalty = sum(
-            (prior.precision * side.mean**2).sum() for side, prior in zip(state[:2], state[2:4], strict=True)
-        )
-        # With the noise that suits the error best.
-        values.append(-0.5 * (seen.sum() * np.log(error) + penalty))
-    assert (np.diff(values) > 0).all()
-
-
 # ---- variances ----------------------------------------------------------------------------------
 
 

@@ -28,16 +28,6 @@ def fitted(request):
 # ---- what the public arrays say -----------------------------------------------------------------
 
 
-def test_biases_and_the_product_of_factors_are_the_expected_utility(fitted):
-    assert fitted.user_factors_.shape == (120, 12)
-    assert fitted.item_factors_.shape == (50, 12)
-    cells = all_cells(120, 50)
-    found = fitted.user_biases_[:, None] + fitted.item_biases_
-    found = found + fitted.user_factors_ @ fitted.item_factors_.T
-    np.testing.assert_allclose(found.ravel(), expected_utility(fitted.model_, cells), atol=3e-6)
-    assert found.std() > 0.5
-
-
 def test_predictions_follow_from_the_expected_utility(fitted):
     """With a deviation of one, and what is not known of the utility."""
     model, users, items = fitted.model_, np.arange(0, 120, 7), np.arange(0, 50, 3)
@@ -167,15 +157,6 @@ def test_points_end_where_the_log_posterior_is_flat(settled, side, kind):
         elsewhere.append((values[2] - values[3]) / (2 * step))
     np.testing.assert_allclose(slopes, 0.0, atol=3e-3)
     assert np.abs(elsewhere).mean() > 0.1  # not flat all over
-
-
-def test_commons_are_where_they_belong(settled):
-    """What all rows share is the columns', and what all columns of a scale share is its own."""
-    (rows, columns), _, _, n_levels = settled
-    assert rows[0][:, 0].mean() == pytest.approx(0.0, abs=1e-6)
-    np.testing.assert_allclose(rows[1].mean(axis=0), 0.0, atol=1e-9)
-    for levels in (5, 3, 2):
-        assert columns[0][n_levels == levels, 0].mean() == pytest.approx(0.0, abs=1e-6)
 
 
 # ---- truth that is known ------------------------------------------------------------------------

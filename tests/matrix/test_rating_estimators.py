@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from small_matrices import LABELS, LISTS, MODELS, assert_same_models, every_model, halves, learnt, simulated
+from small_matrices import LABELS, MODELS, assert_same_models, every_model, halves, learnt, simulated
 
 import ordinalrbm as orbm
 from ordinalrbm.matrix import binary_learner, gibbs_learner, multinomial, variational_learner
@@ -77,38 +77,12 @@ def test_recommendations_are_those_of_brute_force(model, ratings, exclude_seen, 
         np.testing.assert_allclose(part["score"], [value for _, value in expected], atol=1e-5)
 
 
-def test_a_new_user_is_folded_in(model):
-    """Who likes what u3 likes is recommended about the same; all others stay as they are."""
-    items, levels = model.ratings_.observations.row(model.users_.lookup(["u3"])[0])
-    wider = model.fold_in((["twin"] * items.size, model.items_.labels[items], LABELS[levels]))
-    others = model.items_.labels
-    twin, first = wider.predict("twin", others), model.predict("u3", others)
-    average = model.predict("nobody", others)
-    assert np.abs(twin - first).mean() < 0.25 * np.abs(average - first).mean()
-    np.testing.assert_array_equal(wider.predict("u5", others), model.predict("u5", others))
-    assert "twin" not in model.users_.labels
-    assert not wider.recommend("twin", n=100)["item"].isin(others[items]).any()
-
-
 def test_an_explanation(model, ratings):
     reasons = model.explain("u3", "i7", n=4)
     given = ratings[ratings["user"] == "u3"].set_index("item")["rating"]
     assert len(reasons.ratings) == 4
     assert (given[reasons.ratings["item"]].to_numpy() == reasons.ratings["rating"]).all()
     assert abs(reasons.expected - model.predict("u3", "i7")) < 0.5
-
-
-@every_model
-def test_equal_models_make_equal_files(make, ratings, tmp_path):
-    paths = [tmp_path / "one.orbm", tmp_path / "other.orbm", tmp_path / "again.orbm"]
-    models = [make(n_epochs=3, **LISTS).fit(ratings) for _ in range(2)]
-    for model, path in zip(models, paths, strict=False):
-        model.save(path)
-    again = orbm.load(paths[0])
-    again.save(paths[2])
-    assert paths[0].read_bytes() == paths[1].read_bytes() == paths[2].read_bytes()
-    assert_same_models(again, models[0])
-    pd.testing.assert_frame_equal(again.recommend("all", n=3), models[0].recommend("all", n=3))
 
 
 # ---- learning that is stopped -------------------------------------------------------------------

@@ -391,15 +391,3 @@ def test_several_chains_are_those_of_their_seeds_one_after_the_other():
     assert both.chain_["r_hat"]["scale_width"] > 1.5
     kept = history[history["dropped"] == 0]
     assert both.chain_["mean"]["log_likelihood"] == pytest.approx(kept["log_likelihood"].mean())
-
-
-def test_chains_tell_how_they_went():
-    users, items = np.divmod(np.arange(400), 20)
-    levels = 1 + np.random.default_rng(0).integers(0, 4, users.size)
-    model = orbm.OrdinalMF(2, posterior="sampled", n_draws=8, n_epochs=60, demand_factors=0, random_state=0)
-    chain = model.fit((users, items, levels)).chain_
-    assert {"log_likelihood", "user_ridge", "scale_width"} <= set(chain.index)
-    assert chain["effective_size"].between(1, 200).all()
-    assert (chain["r_hat"].dropna() > 0.9).all()
-    with pytest.raises(AttributeError, match="sampled"):
-        _ = orbm.OrdinalMF().chain_

@@ -32,37 +32,6 @@ def choices(seed=0):
     return Observations.from_triples(row, column, np.zeros(row.size, int), 60, 24, 2), likely
 
 
-def test_demand_is_the_minimum_of_its_loss():
-    """By dense algebra: given the columns, each row is a ridge regression over all cells."""
-    answers, _ = choices()
-    ridge = implicit_als.ridge_of(answers)
-    from ordinalrbm.matrix.variational import on_cpu
-
-    found = implicit_als.learn(on_cpu(answers), implicit_als.start(answers, 5, 0), ridge)
-    chosen = answers.to_dense() >= 0
-    q = found.columns.astype(np.float64)
-    for d in range(0, 60, 7):
-        weight = chosen[d] + implicit_als._UNANSWERED
-        system = (q.T * weight) @ q + ridge * np.eye(5)
-        truth = np.linalg.solve(system, q.T @ chosen[d])
-        # The last half-sweep was that of the columns.
-        np.testing.assert_allclose(found.rows[d], truth, atol=0.03)
-    model = implicit_als.Demand.of(found.rows, found.columns, ridge)
-    placed = model.infer_rows(answers.take_rows([3, 8]))
-    np.testing.assert_allclose(placed, found.rows[[3, 8]], atol=0.03)
-
-
-def test_demand_tells_who_chooses_what():
-    answers, likely = choices()
-    from ordinalrbm.matrix.variational import on_cpu
-
-    found = implicit_als.learn(
-        on_cpu(answers), implicit_als.start(answers, 5, 0), implicit_als.ridge_of(answers)
-    )
-    product = found.rows @ found.columns.T
-    assert product[likely > 0.5].mean() > 1.5 * product[likely < 0.5].mean()
-
-
 def crowd(n_users=400, n_items=80, seed=0):
     """Popular items that all choose, and three kinds of others for three kinds of users."""
     rng = np.random.default_rng(seed)
@@ -247,10 +216,6 @@ def test_what_is_wrong_is_said():
         model.recommend()
     with pytest.raises(orbm.DataError, match="liked=9 is not on the scale"):
         model.recommend("u1", liked=9)
-    with pytest.raises(orbm.DataError, match="'score'"):
-        model.recommend("u1", score="mean")
-    with pytest.raises(orbm.DataError, match=r"not on the scale|is not"):
-        model.recommend(ratings=(["x"], ["i1"], [77]))
     with pytest.raises(orbm.DataError, match=r"'i1'.*the value 77 is not on the scale"):
         model.recommend(ratings={"i1": 77})
     with pytest.raises(orbm.DataError, match="of one person without an id, but users= is given"):
@@ -293,17 +258,6 @@ def test_several_threads_at_once():
 
 
 # ---- vectors and neighbours ----------------------------------------------------------------------
-
-
-def test_score_of_ratings_is_what_predict_expects(model):
-    """Of every item, with the thresholds of each user."""
-    items = model.items_.labels
-    best = model.recommend("all", n=50, score="rating", exclude_seen=False).set_index(["user", "item"])
-    for user in model.users_.labels[:20]:
-        expected = model.predict(user, items)
-        if isinstance(model, orbm.GaussianMF):  # which predicts the mean before it is rounded to labels
-            expected = model.predict_proba(user, items) @ np.arange(1.0, 6.0)
-        np.testing.assert_allclose(best.loc[user].loc[items, "score"], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["ordinal", "gaussian", "sampled"])
@@ -443,23 +397,3 @@ def test_new_ratings_of_a_call_are_the_latest():
     assert late > early + 0.01
     wider = model.fold_in(new).recommend(777, score="demand", n=60)
     pd.testing.assert_frame_equal(found[0], wider, rtol=1e-3)
-
-
-@pytest.mark.parametrize("liked", [None, 1, 3, 5])
-@pytest.mark.parametrize("users", [["u3"], "all"])
-def test_expected_is_demand_times_the_chance_to_be_liked(users, liked):
-    """Also for the shorter way of one model with Gaussian factors, which stops early."""
-    frame = simulated(20, 15)
-    scale = [1, 2, 3, 4, 5]
-    model = orbm.OrdinalMF(2, n_epochs=3, random_state=0, scale=scale).fit(frame)
-    found = model.recommend(users, n=4, liked=liked, exclude_seen=False)
-    labels = model.users_.labels if users == "all" else np.array(users, dtype=object)
-    row = model.users_.lookup(labels)
-    wanted = np.maximum(model.demand_.rows[row] @ model.demand_.columns.T, 1e-3)
-    for user, own_demand in zip(labels, wanted, strict=True):
-        chance = model.predict_proba(user, model.items_.labels)[:, scale.index(liked or 4) :]
-        worth = own_demand * chance.sum(axis=1)
-        best = np.argsort(-worth, kind="stable")[:4]
-        own = found[found["user"] == user]
-        assert own["item"].tolist() == model.items_.labels[best].tolist()
-        np.testing.assert_allclose(own["score"], worth[best], rtol=1e-5)

@@ -153,13 +153,6 @@ def every_prediction(model):
     )
 
 
-def test_known_ratings_change_nothing(name):
-    model = learnt(name)
-    again = copy.copy(model).update(model.ratings_.to_frame().iloc[::7])
-    assert again.models_ is model.models_
-    np.testing.assert_array_equal(again.demand_.rows, model.demand_.rows)
-
-
 def test_a_batch_that_comes_twice_counts_once(name):
     batch = (["u3", "u3", "new"], ["i7", "i2", "i7"], [1, 5, 5])
     once = copy.copy(learnt(name)).update(batch)

@@ -8,7 +8,6 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import t as student_t
 from small_pages import fitted, rater, ratings, survey
 
 from ordinalrbm import evaluate, pages
@@ -74,39 +73,11 @@ def test_scores_of_hidden_answers_are_those_of_evaluate():
 # Groups
 
 
-def test_intervals_by_hand():
-    factor = np.array([[1.0], [3.0], [5.0], [6.0], [10.0], [9.0]])
-    found = group_means(factor, grouping_of(pd.Series(["a", "a", "a", "b", "b", None], name="g")))
-    # Group a: mean 3, variance 4, three people; b: mean 8, variance 8, two people.
-    reach = student_t.ppf(0.975, [2, 1]) * np.sqrt([4 / 3, 8 / 2])
-    assert found.mean[:, 0].tolist() == [3.0, 8.0]
-    assert found.low[:, 0].tolist() == pytest.approx([3 - reach[0], 8 - reach[1]])
-    assert found.high[:, 0].tolist() == pytest.approx([3 + reach[0], 8 + reach[1]])
-
-
 def test_a_single_person_has_no_interval():
     factor, groups = np.array([[1.0], [3.0], [7.0]]), pd.Series(["a", "a", "b"], name="g")
     found = group_means(factor, grouping_of(groups))
     assert found.mean[1, 0] == 7.0
     assert np.isnan(found.low[1, 0]) and not np.isnan(found.low[0, 0])
-
-
-@pytest.mark.parametrize("sizes", [(50, 50), (90, 10), (5, 95)])
-def test_intervals_miss_in_one_of_twenty_cases(sizes):
-    """People of one kind, put into groups by chance: zero is outside of 5 % of the intervals."""
-    rng = np.random.default_rng(0)
-    groups = pd.Series(np.repeat(["a", "b"], sizes), name="g")
-    found = group_means(rng.normal(size=(100, 1000)), grouping_of(groups))
-    misses = ((found.low > 0) | (found.high < 0)).mean()
-    assert 0.035 < misses < 0.065
-
-
-def test_weights_count():
-    factor, groups = np.array([[0.0], [1.0], [4.0]]), pd.Series(["a", "a", "b"], name="g")
-    found = group_means(factor, grouping_of(groups), np.array([1.0, 3.0, 4.0]))
-    assert found.mean[:, 0].tolist() == [0.75, 4.0]
-    # Σw²(x − m)² = 0.5625 + 9 · 0.0625 = 1.125; times 2 / 1; root over Σw = 4. Kish's size is 16 / 10.
-    assert found.high[0, 0] == pytest.approx(0.75 + student_t.ppf(0.975, 0.6) * np.sqrt(2.25) / 4)
 
 
 # Maps

@@ -181,25 +181,11 @@ def test_texts_stand_where_codes_stood(usual):
         assert '<bdi>How often do you read?</bdi> <small class="code">q0</small>' in section
 
 
-def test_formulas_are_not_set(usual):
-    whole = survey(names=["$x^2$", "$\\frac{1}", "a_b", "c", "d"])
-    read = Page(pages.survey_page(fitted(whole), whole))
-    assert "$x^2$" in read.text
-    assert "$\\frac{1}" in read.text
-
-
 def test_characters_that_no_font_has_are_no_trouble():
     whole = survey(names=["喜欢茶吗", "ö\x07", "שלום", "😀", "e"], title="调查 \ud83d")
     html = pages.survey_page(fitted(whole), whole)
     assert "喜欢茶吗" in html
     assert html.encode("utf-8")
-
-
-def test_a_survey_without_background_has_no_groups():
-    whole = survey()
-    html = pages.survey_page(fitted(whole), whole)
-    assert "no background variable" in html
-    assert Page(html).sections() == SECTIONS
 
 
 def test_one_question_is_a_survey_too():
@@ -229,15 +215,6 @@ def test_nobody_who_answered_is_an_error():
         pages.survey_page(fitted(survey(answers(40, 3))), whole)
 
 
-def test_a_group_of_one_is_shown_without_interval():
-    people = background()
-    people.loc[0, "country"] = "alone"
-    whole = survey(background=people)
-    text = Page(pages.survey_page(fitted(whole), whole, group="country")).text
-    assert "alone 1" in text
-    assert "country (4 groups)" in text
-
-
 def test_another_model_is_refused(usual):
     model, _, _, _ = usual
     with pytest.raises(DataError, match="not those that the model was fitted on"):
@@ -246,9 +223,6 @@ def test_another_model_is_refused(usual):
         pages.survey_page(model, survey(levels=["a", "b", "c", "d"]))
     with pytest.raises(DataError, match="no background variable 'planet'"):
         pages.survey_page(model, survey(), group="planet")
-    people = background().assign(name=[f"person {k}" for k in range(60)])
-    with pytest.raises(DataError, match=r"'name' makes no groups to compare \(60 groups"):
-        pages.survey_page(model, survey(background=people), group="name")
 
 
 def test_progress_is_told(usual):
@@ -295,8 +269,6 @@ def test_example_users_must_be_known():
 
 
 def test_hostile_items_stay_text():
-    import ordinalrbm as orbm
-
     table = ratings()
     table["item"] = [f"{HOSTILE[i % 6]} {i}" for i in table["item"]]
     table["user"] = [f"{HOSTILE[2]} {u}" for u in table["user"]]

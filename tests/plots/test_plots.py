@@ -111,11 +111,6 @@ def test_odd_columns_can_be_drawn(values):
     assert drawn(plots.row_map(PLACES, {"Odd": values}))
 
 
-def test_many_panels_go_into_rows():
-    figure = plots.row_map(PLACES, {f"panel {i}": ["a"] * 50 for i in range(4)})
-    assert [axes.get_title() for axes in figure.axes] == [f"panel {i}" for i in range(4)]
-
-
 @pytest.mark.parametrize(
     ("places", "colour_by", "message"),
     [

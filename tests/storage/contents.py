@@ -14,31 +14,8 @@ import ordinalrbm as orbm
 from ordinalrbm.storage import model_file
 
 # Besides what no check could let pass, numbers at the bounds of what readers take.
-NUMBERS = (
-    np.nan,
-    np.inf,
-    -np.inf,
-    1e30,
-    -1e30,
-    1e-30,
-    0.0,
-    -1.0,
-    1.0,
-    3e38,
-    1e300,
-    -1e300,
-    65504.0,
-    1e6,
-    -1e6,
-    1e4,
-    -1e4,
-    300.0,
-    -300.0,
-    40.0,
-    -40.0,
-    1e-5,
-    1e-9,
-)
+SIZES = (np.inf, 1e30, 1e300, 1e6, 1e4, 300.0, 40.0, 1.0)
+NUMBERS = (np.nan, *SIZES, *(-size for size in SIZES), 0.0, 1e-30, 1e-9, 1e-5, 65504.0, 3e38)
 EXTENTS = ("entry", "row", "all")
 
 

@@ -26,6 +26,7 @@ sys.path[:0] = FOLDERS
 
 import small_matrices  # noqa: E402
 import small_surveys  # noqa: E402
+from small_matrices import StoppedError, stop_after  # noqa: E402
 
 SURVEY = small_surveys.numbers(small_surveys.levels())
 RATINGS = small_matrices.simulated(60, 30)
@@ -52,10 +53,6 @@ MATRICES = {
 }
 
 
-class StoppedError(Exception):
-    """As good as a crash."""
-
-
 def survey_model(**changes):
     return small_surveys.small(**changes)
 
@@ -65,19 +62,6 @@ def ratings_model(kind="matrix", **changes):
     if kind == "vectors":
         return small_matrices.small(4, 0, **changes)
     return small_matrices.MODELS[kind](**changes)
-
-
-def stop_after(n_epochs, monkeypatch):
-    """Crash when so many epochs of a fit have ended, the checkpoint of the last one written."""
-    after, done = CheckpointWriter.after, []
-
-    def and_stop(self, learner, state):
-        after(self, learner, state)
-        done.append(1)
-        if len(done) == n_epochs:
-            raise StoppedError
-
-    monkeypatch.setattr(CheckpointWriter, "after", and_stop)
 
 
 def file_hash(model, folder):

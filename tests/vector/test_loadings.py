@@ -27,12 +27,6 @@ def averaged_over_styles(model, factors, cells):
     )
 
 
-def enumerated(model, this):
-    """States (S, K), and how likely each is given the answers, (rows, S)."""
-    states, posterior = likelihood.exact_posterior(model, this)
-    return states, posterior
-
-
 def exact_population(states, share):
     mean = share @ states
     return Population(mean, (share[:, None] * (states - mean)).T @ (states - mean))
@@ -42,7 +36,7 @@ def exact_population(states, share):
 def free():
     """A model, its states, and how likely these are when nothing is answered."""
     model = mild_model()
-    states, posterior = enumerated(model, side(model, complete_rows(model, 1)))
+    states, posterior = likelihood.exact_posterior(model, side(model, complete_rows(model, 1)))
     return model, states, posterior[0]
 
 
@@ -59,7 +53,7 @@ def test_population_of_people_is_the_mean_of_their_posteriors(unanswered):
     model = mild_model()
     answered = PATTERNS[:4]
     weight = np.tile([1.0, 2.0, 0.5, 0.0], 800)
-    states, posterior = enumerated(model, side(model, observed(answered), unanswered))
+    states, posterior = likelihood.exact_posterior(model, side(model, observed(answered), unanswered))
     truth = exact_population(states, weight[:4] @ posterior / weight[:4].sum())
     found = reading.population_of(model, observed(np.tile(answered, (800, 1))), weight, unanswered, 1)
     np.testing.assert_allclose(found.mean, truth.mean, atol=0.12)
