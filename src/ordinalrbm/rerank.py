@@ -46,7 +46,9 @@ def diverse(model: Any, lists: Any, share: float) -> Any:
         raise DataError(f"The item {item!r} is not known to the model; leave it out of the lists.")
     twice = table.duplicated(table.columns.intersection(["user", "item"]).tolist())
     if twice.any():
-        raise DataError(f"The lists have the item {table['item'][twice].iloc[0]!r} twice; give each user once.")
+        raise DataError(
+            f"The lists have the item {table['item'][twice].iloc[0]!r} twice; give each user once."
+        )
     factors = model._factors_of("item", "demand").astype(np.float64)
     factors /= np.maximum(np.linalg.norm(factors, axis=1, keepdims=True), 1e-12)
     user, score = pd.factorize(table.get("user", position * 0))[0], table["score"].to_numpy(np.float64)

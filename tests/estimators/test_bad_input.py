@@ -255,7 +255,7 @@ def with_header(path, change):
 @pytest.mark.parametrize("part", ["parameters", "scales", "units", "columns", "best_epoch"])
 def test_a_model_that_lacks_a_part(file, part):
     with_header(file, lambda about: about.pop(part))
-    assert_says(refusal(orbm.load, file), "survey.orbm", part, "save it again")
+    assert_says(refusal(orbm.load, file), "survey.orbm", part, "fit again")
 
 
 def test_a_model_with_an_unknown_parameter(file):

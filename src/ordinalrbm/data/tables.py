@@ -288,6 +288,9 @@ def _two_dimensional(X: TableLike) -> np.ndarray:
     return array
 
 
+_MOST_CELLS = 2**31  # of a sparse table, which is read with its gaps
+
+
 def _dense(X: Any) -> np.ndarray:
     """A sparse matrix as an array, with NaN where nothing is stored."""
     if X.ndim != 2:
@@ -301,11 +304,10 @@ def _dense(X: Any) -> np.ndarray:
         raise DataError(
             f"Row {coo.row[k]} answers column {coo.col[k]} more than once; keep one answer of each."
         )
-    free = memory.available()
-    if free is not None and 8 * X.shape[0] * X.shape[1] > free:
+    if X.shape[0] * X.shape[1] > _MOST_CELLS:
         raise DataError(
-            f"A sparse table of {X.shape[0]:,} rows and {X.shape[1]:,} columns is filled with gaps to be read, and "
-            f"takes {memory.format_bytes(8 * X.shape[0] * X.shape[1])}; give fewer columns, or a rating model."
+            f"The sparse table has {X.shape[0]:,} rows and {X.shape[1]:,} columns, more cells than a survey may "
+            f"have ({_MOST_CELLS:,}); fit a model of ratings instead, or give fewer columns."
         )
     array = np.full(X.shape, np.nan, dtype=np.result_type(X.dtype, np.float64))
     array[coo.row, coo.col] = coo.data

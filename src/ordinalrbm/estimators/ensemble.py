@@ -51,6 +51,12 @@ class RatingEnsemble:
         if self.shares_.shape != (n,) or (self.shares_ < 0).any() or not np.isclose(self.shares_.sum(), 1.0):
             raise DataError(f"The 'shares' must be {n} numbers that add up to 1. Got {shares!r:.80} instead.")
 
+    def __repr__(self) -> str:
+        shares = ", ".join(
+            f"{type(m).__name__} {share:.2f}" for m, share in zip(self.models, self.shares_, strict=True)
+        )
+        return f"RatingEnsemble({shares})"
+
     def fit(self, ratings: Any) -> Self:
         """Choose the shares under which held-out ratings are most likely.
 

@@ -58,30 +58,8 @@ _STATA_EPOCH = np.datetime64("1960-01-01", "s")
 _STATA_LABEL = 80  # letters of a variable label
 _SPSS_LABEL = 256
 _SPSS_NAME, _STATA_NAME = 64, 32  # letters of a variable name
-_SPSS_WORDS = set(["all", "and", "by", "eq", "ge", "gt", "le", "lt", "ne", "not", "or", "to", "with"])
-_STATA_WORDS = set(
-    [
-        "_all",
-        "_b",
-        "_coef",
-        "_cons",
-        "_n",
-        "_pi",
-        "_pred",
-        "_rc",
-        "_skip",
-        "byte",
-        "double",
-        "float",
-        "if",
-        "in",
-        "int",
-        "long",
-        "strl",
-        "using",
-        "with",
-    ]
-)
+_SPSS_WORDS = "all and by eq ge gt le lt ne not or to with"  # no names of variables
+_STATA_WORDS = "_all _b _coef _cons _n _pi _pred _rc _skip byte double float if in int long strl using with"
 _MOST_SHOWN = 200  # letters of a warning about names
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _MOST_DISCRETE = 3  # user-missing codes that an SPSS column can have
@@ -241,7 +219,7 @@ def _valid_names(columns: Sequence[str], kind: Format) -> dict[str, str]:
         plain = re.sub(rf"\A{first}", "v", re.sub(illegal, "_", name))
         # Letters of a name have up to four bytes, and both formats count these.
         plain = plain[:most].encode()[:_SPSS_NAME].decode(errors="ignore")
-        is_word = plain.casefold() in reserved or (is_stata and re.fullmatch(r"str\d+", plain))
+        is_word = plain.casefold() in reserved.split() or (is_stata and re.fullmatch(r"str\d+", plain))
         valid[name] = f"{plain}_" if is_word else plain
     taken, new = set(), {}
     for name in sorted(columns, key=lambda name: valid[name] != name):  # those that stay as they are first
