@@ -222,7 +222,9 @@ def test_side_tables(shop):
     same = orbm.OrdinalMF(2, n_epochs=1, random_state=0).fit(
         frame,
         user_features=pd.read_csv(shop / "people.csv").rename(columns={"customer_id": "user"}),
-        item_features=pd.read_parquet(shop / "goods.parquet").rename(columns={"sku": "item"}),
+        item_features=pd.read_parquet(shop / "goods.parquet")
+        .rename(columns={"sku": "item"})
+        .assign(kind=lambda goods: goods["kind"].str.split("|")),
     )
     assert same.predict_proba([50, 51], 101) == pytest.approx(model.predict_proba([50, 51], 101))
     how = ["--epochs", 4, "--factors", 2, "--min-ratings", 16]

@@ -23,7 +23,7 @@ CASES: dict[str, tuple[str, str]] = {
     "damaged name": ("fit name.sav --out m.orbm", "the name of column 2 is damaged"),
     "list ids": ("fit list.parquet --out m.orbm", "column 'user', row 0 (counted from 0): the use"),
     "list pairs": (f"predict films.orbm list.parquet --out {OUT}", "a list or struct; give a col"),
-    "pandas index": ("fit index.parquet --out m.orbm", "wrong metadata for pandas (KeyError: 'no"),
+    "pandas index": ("fit index.parquet --out m.orbm", "cannot be read (KeyError: 'nope')"),
     "text not utf-8": ("fit utf8.parquet --out m.orbm", "column 'who' cannot be read"),
     "schema nested": ("fit survey.sav --schema deep.toml --out m.orbm", "nested too deeply"),
     "schema number": ("fit survey.sav --schema digits.toml --out m.orbm", "too many digits"),

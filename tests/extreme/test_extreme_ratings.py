@@ -108,7 +108,7 @@ def _learnt_numbers(model):
         if hasattr(one, "by_rows"):
             for half in one[:2]:
                 yield from half[:2]
-        elif hasattr(one, "weights"):
-            yield from (one.weights, one.bias)
+        elif hasattr(one, "units"):
+            yield one.units
         else:
             yield from (one.rows.mean, one.columns.mean)

@@ -592,7 +592,7 @@ def test_spoilt_features_are_refused(name, change, said, tmp_path):
     assert said in refusal(path, spoil)
 
 
-WEIGHTS_OF = {"variational": "1.row_prior.table", "sampled": "draws.columns.table_weights"}
+WEIGHTS_OF = {"variational": "0.row_prior.table", "sampled": "draws.columns.table_weights"}
 
 
 @every_kind

@@ -9,7 +9,6 @@ from small_matrices import MODELS, cell_probabilities, learnt, on_any_scales, si
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Cells
-from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.model import MatrixModel
 from ordinalrbm.matrix.predict import log_probability
 
@@ -33,12 +32,10 @@ def test_probabilities_follow_the_formula(model):
 
 def unsure(one):
     """Twice as wide, and half as sure of binary factors."""
-    if isinstance(one, MatrixModel):
-        return one._replace(gains=np.array([0.5, 1.5, 2.0]))
-    return one._replace(spread=2.0) if isinstance(one, GaussianModel) else one
+    return one._replace(gains=np.array([0.5, 1.5, 2.0])) if isinstance(one, MatrixModel) else one
 
 
-def test_gains_and_spread_count(model):
+def test_gains_count(model):
     changed = copy.copy(model)
     changed.models_ = [unsure(one) for one in model.models_]
     found = changed.predict_proba(model.users_.labels[5], model.items_.labels[:9])

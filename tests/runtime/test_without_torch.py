@@ -55,7 +55,6 @@ def test_predictions_do_not_switch_to_the_cores(monkeypatch, device):
     for ask in (
         lambda: model.predict_proba(0, 1),
         lambda: model.predict(0, 1),
-        lambda: model.recommend("all"),
         lambda: model.fold_in(([7], [0], [1])),
     ):
         with pytest.raises(orbm.DataError, match=r"torch is not installed.*ordinalrbm\[gpu\]"):
@@ -65,7 +64,7 @@ def test_predictions_do_not_switch_to_the_cores(monkeypatch, device):
 def test_predictions_on_a_device_that_is_none():
     model = orbm.MatrixCumulativeRBM(1, 1, n_epochs=1, random_state=0).fit(three_ratings())
     with pytest.raises(orbm.DataError, match="'device' parameter must be 'cpu', 'cuda'"):
-        model.set_params(device="gpu").recommend("all")
+        model.set_params(device="gpu").predict(0, 1)
 
 
 def three_ratings():

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from ordinalrbm.serve import ServedModel, Settings, create_app
 
 FILES = Path(__file__).parents[1] / "storage" / "files"
-RATINGS = ("ordinal_mf", "gaussian_mf", "sampled", "matrix_crbm", "multinomial_rbm")
+RATINGS = ("ordinal_mf", "gaussian_mf", "sampled", "matrix_crbm")
 TOKEN = "a-token-of-the-tests"
 ALLOWED = {"Authorization": f"Bearer {TOKEN}"}
 

@@ -150,7 +150,7 @@ def contents(folder):
 
 def test_a_fit_that_has_ended_gives_its_model_at_once(tmp_path, monkeypatch):
     first = ratings_model().fit(RATINGS, checkpoint=tmp_path)
-    assert names(tmp_path) == ["binary-000003.checkpoint", "binary-000004.checkpoint"]
+    assert names(tmp_path) == ["binary-000004.checkpoint"]
     stop_after(1, monkeypatch)  # so that there must not be an epoch
     again = ratings_model().fit(RATINGS, checkpoint=tmp_path)
     small_matrices.assert_same_models(again, first)

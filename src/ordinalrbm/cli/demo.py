@@ -11,7 +11,7 @@ from ordinalrbm.cli.app import app
 def demo(
     out: Annotated[Path, options.out_option("The file of the report.")] = Path("ordinalrbm-demo.html"),
 ) -> None:
-    """Learn tastes from a survey about food, and write a report about them.
+    """Learn tastes from a survey about food, and report them.
 
     Hides some answers and predicts them, prints the factors that it has learnt, recommends, and
     writes a report to open in a browser. Needs no data and no network, and takes less than a minute.

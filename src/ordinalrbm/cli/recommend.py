@@ -209,7 +209,7 @@ def forget(
     out: Annotated[Path | None, out_option("Another file for the model; by default its own.")] = None,
     telling: options.Telling,
 ) -> None:
-    """Forget users or items: their ids, ratings, factors and features.
+    """Forget users or items, with all that is known of them.
 
     The model takes the place of the one in the file, as a whole, unless --out names another.
     """

@@ -306,8 +306,8 @@ def _dense(X: Any) -> np.ndarray:
         )
     if X.shape[0] * X.shape[1] > _MOST_CELLS:
         raise DataError(
-            f"The sparse table has {X.shape[0]:,} rows and {X.shape[1]:,} columns, more cells than a survey may "
-            f"have ({_MOST_CELLS:,}); fit a model of ratings instead, or give fewer columns."
+            f"The sparse table has {X.shape[0]:,} rows and {X.shape[1]:,} columns, more cells than a survey "
+            f"may have ({_MOST_CELLS:,}); fit a model of ratings instead, or give fewer columns."
         )
     array = np.full(X.shape, np.nan, dtype=np.result_type(X.dtype, np.float64))
     array[coo.row, coo.col] = coo.data
