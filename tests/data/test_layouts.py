@@ -227,3 +227,13 @@ def test_netflix_files_that_begin_otherwise(tmp_path):
     (tmp_path / "junk").write_bytes(os.urandom(5000))
     with pytest.raises(DataError, match="line 1: "):
         read_netflix(tmp_path / "junk")
+
+
+@pytest.mark.parametrize(
+    "first", ["1,1193,5.0,978300760", "movieId,userId,rating,timestamp", "user,item,stars"]
+)
+def test_a_csv_file_must_begin_with_its_header(first, tmp_path):
+    path = tmp_path / "ratings.csv"
+    path.write_text(CSV.replace(HEADER, f"{first}\n"))
+    with pytest.raises(DataError, match=r"line 1: .* begins none of MovieLens's layouts"):
+        read_movielens(path)

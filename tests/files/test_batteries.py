@@ -238,3 +238,13 @@ def test_a_sibling_keeps_codes_of_its_own() -> None:
     schema = propose(Source(None, "sav", "x", frame, dict.fromkeys(names, labels), questions))
     assert schema.column("q0").levels == (1, 2, 3, 4)
     assert 5 in schema.column("q5").levels
+
+
+def test_a_level_that_nobody_chose_is_that_of_the_battery():
+    """In a file without labels, as in a table: where so few answers may lack it by chance."""
+    battery = pd.DataFrame({f"q{k}": np.resize([1, 2, 3, 4, 4, 3, 2, 2, 3, 5], 60) for k in range(6)})
+    battery["q2"] = battery["q2"].clip(upper=4).where(battery.index < 12)
+    battery["q3"] = battery["q3"].clip(upper=4)  # sixty answers do not lack it by chance
+    columns = propose(from_frame(battery)).columns
+    assert [column.levels[-1] for column in columns] == [5, 5, 5, 4, 5, 5]
+    assert "nobody gave 5" in columns[2].reason

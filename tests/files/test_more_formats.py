@@ -146,3 +146,17 @@ def test_names_that_cannot_be_are_changed_and_kept_as_labels(tmp_path, ending):
     labels = said.column_names_to_labels
     assert labels["Q_1_2"] == "Q 1" and labels["v2nd"] == "Second" and labels["Größe_cm_"] == "Größe (cm)"
     assert labels["fine"] == "Fine"
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "valid"),
+    [
+        ("a.sav", ["Q1", "q1", "to", "ALL", "a.", "9a"], ["Q1", "q1_2", "to_", "ALL_", "a_", "v9a"]),
+        ("a.dta", ["Q1", "q1", "int", "str5", "_n", "9a"], ["Q1", "q1", "int_", "str5_", "_n_", "v9a"]),
+    ],
+)
+def test_names_that_are_equal_or_reserved_become_others(name, columns, valid, tmp_path):
+    read_back = pyreadstat.read_sav if name.endswith("sav") else pyreadstat.read_dta
+    with pytest.warns(UserWarning, match="cannot hold all names of columns"):
+        write_table(tmp_path / name, pd.DataFrame([range(6)], columns=columns), labels={})
+    assert read_back(tmp_path / name)[0].columns.tolist() == valid

@@ -126,3 +126,19 @@ def test_a_column_that_is_said_to_be_the_rating_is_no_time(tmp_path):
     layout = Layout(columns={"rating": "time"}, needs_times=False)
     part = ParquetRatings(tmp_path / "a.parquet", layout).part(0, 1)
     assert part.to_dict("list") == {"user": [1, 2], "item": [3, 4], "rating": [1, 5]}
+
+
+def test_a_partition_may_stand_in_the_files_too(tmp_path):
+    """As polars writes it, in another type than folders have; and row numbers of pandas are no column."""
+    for year, rows in ((2020, [0, 2]), (2021, [1])):
+        frame = pd.DataFrame({"user": rows, "stars": 1, "year": np.int64(year)}, index=np.array(rows) + 5)
+        (tmp_path / f"year={year}").mkdir()
+        frame.to_parquet(tmp_path / f"year={year}" / "part.parquet")
+    found = read(tmp_path).frame
+    assert found.columns.tolist() == ["user", "stars", "year"]
+    assert found.sort_values("user")["year"].tolist() == [2020, 2021, 2020]
+
+
+def test_a_file_without_rows_has_a_part(tmp_path):
+    write(tmp_path / "none.parquet", np.array([], dtype=np.int64), np.array([], dtype=np.int64))
+    assert ParquetRatings(tmp_path / "none.parquet").part(0, 2).empty

@@ -94,6 +94,8 @@ def test_lists_that_cannot_be_reranked_are_refused():
         orbm.rerank.diverse(model, lists.drop(columns="score"), 0.5)
     with pytest.raises(orbm.DataError, match="The item 'nowhere' is not known"):
         orbm.rerank.diverse(model, lists.replace({"item": {lists["item"][2]: "nowhere"}}), 0.5)
+    with pytest.raises(orbm.DataError, match=r"have the item .* twice; give each user once"):
+        orbm.rerank.diverse(model, model.recommend(["u3", "u4", "u3"], n=3), 0.5)
     with pytest.raises(orbm.DataError, match="The lists must be a DataFrame"):
         orbm.rerank.diverse(model, lists.to_numpy(), 0.5)
 
