@@ -133,7 +133,7 @@ DANGEROUS = {
     "a column beyond the last": ("ordinal_mf", "seen.column", lambda a: put(a, -1, 6), "seen.column"),
     "a column below zero": ("matrix_crbm", "seen.column", lambda a: put(wide(a), 0, -1), "seen.column"),
     "a column far out": ("ordinal_mf", "seen.column", lambda a: put(wide(a), 3, 2**31 - 1), "seen.column"),
-    "a level beyond its scale": ("ordinal_mf", "seen.level", lambda a: put(a, 0, 4), "not on its scale"),
+    "a level beyond its scale": ("ordinal_mf", "seen.level", lambda a: put(a, 0, 5), "not on its scale"),
     "a level below zero": ("ordinal_mf", "seen.level", lambda a: put(a, 0, -1), "not on its scale"),
     "a row that ends before it begins": (
         "matrix_crbm",

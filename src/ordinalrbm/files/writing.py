@@ -224,10 +224,10 @@ def _valid_names(columns: Sequence[str], kind: Format) -> dict[str, str]:
     taken, new = set(), {}
     for name in sorted(columns, key=lambda name: valid[name] != name):  # those that stay as they are first
         k, one = 1, valid[name]
-        while (one if is_stata else one.casefold()) in taken:  # SPSS does not tell q1 from Q1
+        while one.casefold() in taken and not (is_stata and one == name):  # SPSS does not tell q1 from Q1
             k += 1
             one = f"{valid[name][: most - 9]}_{k}"
-        taken.add(one if is_stata else one.casefold())
+        taken.add(one.casefold())
         if one != name:
             new[name] = one
     return new

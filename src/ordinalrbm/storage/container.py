@@ -235,11 +235,11 @@ def _name_of(file: FileIO, path: Path) -> Path:
 
 def _read_front(file: FileIO) -> bytes:
     first = file.read(_LENGTH + len(_MAGIC))
-    if not first.endswith(_MAGIC):
-        raise BrokenFileError("it does not begin like one")
     length = int.from_bytes(first[:_LENGTH], "little")
-    if not len(_MAGIC) <= length <= MOST_JSON:
-        raise BrokenFileError(f"its header is not of {len(_MAGIC)} to {MOST_JSON:,} bytes")
+    if not first.endswith(_MAGIC) or length < len(_MAGIC):
+        raise BrokenFileError("it does not begin like one")
+    if length > MOST_JSON:
+        raise BrokenFileError(f"its header is longer than {MOST_JSON:,} bytes")
     return first + file.read(length - len(_MAGIC))
 
 
