@@ -46,8 +46,8 @@ class RatingEnsemble:
     def __init__(self, models: list[RatingModel], shares: Any = None) -> None:
         self.models = _checked(models)
         n = len(self.models)
-        given = np.full(n, 1.0 / n) if shares is None else np.atleast_1d(shares)
-        self.shares_ = given.astype(np.float64) if given.dtype.kind in "iuf" else np.zeros(0)
+        numbers = np.full(n, 1.0 / n) if shares is None else np.atleast_1d(shares)
+        self.shares_ = numbers.astype(np.float64) if numbers.dtype.kind in "iuf" else np.zeros(0)
         if self.shares_.shape != (n,) or (self.shares_ < 0).any() or not np.isclose(self.shares_.sum(), 1.0):
             raise DataError(f"The 'shares' must be {n} numbers that add up to 1. Got {shares!r:.80} instead.")
 

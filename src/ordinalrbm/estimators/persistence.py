@@ -33,8 +33,8 @@ def kept_learning(estimator: Any) -> Kept:
 
 def restored(kind: type[Estimator], stored: Stored) -> Estimator:
     """An estimator with its parameters and how it was learnt."""
-    given, gone = stored.entry("parameters", dict), _NO_LONGER - set(kind._get_param_names())
-    settings = {name: value for name, value in given.items() if name not in gone}
+    parameters, gone = stored.entry("parameters", dict), _NO_LONGER - set(kind._get_param_names())
+    settings = {name: value for name, value in parameters.items() if name not in gone}
     stored = replace(stored, header={**stored.header, "parameters": settings})
     estimator = stored.estimator(kind, check_parameters)
     estimator.best_epoch_ = stored.whole("best_epoch", 0)
