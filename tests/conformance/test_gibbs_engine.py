@@ -2,7 +2,6 @@
 
 import itertools
 
-import numba
 import numpy as np
 import plain_gibbs
 import pytest
@@ -14,6 +13,8 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import annealing, gibbs, normal_reference
 from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.engine.side import Batch, Statistics, empty_statistics
+from ordinalrbm.runtime import blocks
+from ordinalrbm.runtime.threads import CORES, threads
 
 PHASES = ("clamped_phase", "free_phase")
 PLAIN = {}
@@ -172,19 +173,16 @@ def test_a_run_is_named_by_its_seed_sweep_and_step(phase):
     assert np.any(run(gibbs, phase, side, factors, batch._replace(gibbs_steps=3))[0] != once)
 
 
-@pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="this machine has one core")
+@pytest.mark.skipif(CORES < 2, reason="this machine has one core")
 @pytest.mark.parametrize("phase", PHASES)
-def test_result_does_not_depend_on_the_number_of_threads(phase):
+def test_result_does_not_depend_on_the_number_of_threads(phase, monkeypatch):
+    monkeypatch.setattr(blocks, "_WORTH_A_THREAD", 1e-12)
     side, factors = random_side(4, **WITH_ALL)
     batch = Batch(11, 290, SEED, sweep=1, gibbs_steps=3)
-    before = numba.get_num_threads()
-    try:
-        results = []
-        for threads in (1, 2, numba.config.NUMBA_NUM_THREADS):
-            numba.set_num_threads(threads)
+    results = []
+    for n in (1, 2, CORES):
+        with threads(n):
             results.append(run(gibbs, phase, side, factors, batch))
-    finally:
-        numba.set_num_threads(before)
     for other_factors, other_statistics in results[1:]:
         assert np.array_equal(results[0][0], other_factors)
         assert_identical(results[0][1], other_statistics)

@@ -1,6 +1,5 @@
 """Numbers, categories and covariates: the CPU engine against the plain NumPy reference."""
 
-import numba
 import numpy as np
 import plain_gibbs
 import pytest
@@ -10,6 +9,8 @@ from test_gibbs_engine import PHASES, SEED, assert_close, assert_identical, asse
 from ordinalrbm.engine import annealing, gibbs
 from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.engine.side import Batch
+from ordinalrbm.runtime import blocks
+from ordinalrbm.runtime.threads import CORES, threads
 
 VARIANTS = {
     "absent": {},
@@ -65,19 +66,16 @@ def test_styles_of_using_scales_do_not_touch_numbers_and_categories():
         assert (ours[~no_scale] != theirs[~no_scale]).any()
 
 
-@pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="this machine has one core")
+@pytest.mark.skipif(CORES < 2, reason="this machine has one core")
 @pytest.mark.parametrize("phase", PHASES)
-def test_result_does_not_depend_on_the_number_of_threads(phase):
+def test_result_does_not_depend_on_the_number_of_threads(phase, monkeypatch):
+    monkeypatch.setattr(blocks, "_WORTH_A_THREAD", 1e-12)
     side, factors = random_mixed_side(4, latent=True)
     batch = Batch(11, 290, SEED, sweep=1, gibbs_steps=3)
-    before = numba.get_num_threads()
-    try:
-        results = []
-        for threads in (1, 2):
-            numba.set_num_threads(threads)
+    results = []
+    for n in (1, 2):
+        with threads(n):
             results.append(run(gibbs, phase, side, factors, batch))
-    finally:
-        numba.set_num_threads(before)
     assert np.array_equal(results[0][0], results[1][0])
     assert_identical(results[0][1], results[1][1])
 

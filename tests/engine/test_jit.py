@@ -1,60 +1,83 @@
 """The fingerprint of compiled code: which changes make a kernel be compiled anew."""
 
-import shutil
-from pathlib import Path
+import importlib
+import sys
 
 import pytest
 
-import ordinalrbm
+from ordinalrbm.engine import annealing, gibbs, mean_field
 from ordinalrbm.runtime import jit
+
+KERNELS = """
+from enum import IntEnum
+from ordinalrbm.engine import thresholds
+from ordinalrbm.engine.normal import single
+from ordinalrbm.runtime.jit import compiled, inlined, inlined_sum, kernel_function
+
+UNUSED, FACTOR = 1, 2.0
+
+class Purpose(IntEnum):
+    FIRST = 3
+
+@inlined
+def twice(x):
+    return FACTOR * x
+
+@kernel_function
+def part(x):
+    return twice(x) + single.log(x)
+
+@compiled
+def kernel(x):
+    return part(x) + Purpose.FIRST + thresholds.LARGEST_CUTPOINT
+"""
 
 
 @pytest.fixture
-def package(tmp_path, monkeypatch):
-    """A copy of the sources whose modules may be changed."""
-    copy = tmp_path / "ordinalrbm"
-    source = Path(ordinalrbm.__file__).parent
-    shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(jit, "_PACKAGE", copy)
-    forget()
-    yield copy
-    forget()
+def fingerprint(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
 
+    def of(source: str) -> str:
+        (tmp_path / "kernels_to_change.py").write_text(source)
+        importlib.invalidate_caches()
+        sys.modules.pop("kernels_to_change", None)
+        return jit._fingerprint(importlib.import_module("kernels_to_change").kernel.py_func)
 
-def forget():
-    jit._read.cache_clear()
-    jit._fingerprint.cache_clear()
-
-
-def changes(package, kernels, module):
-    """Whether a comment in a module changes the fingerprint of another one's kernels."""
-    before = jit._fingerprint(package / kernels)
-    with (package / module).open("a") as file:
-        file.write("# a comment\n")
-    forget()
-    return jit._fingerprint(package / kernels) != before
+    yield of
+    sys.modules.pop("kernels_to_change", None)
 
 
 @pytest.mark.parametrize(
-    "module",
+    "change",
     [
-        "engine/gibbs.py",
-        "engine/normal.py",
-        "engine/philox.py",
-        "engine/thresholds.py",
-        "engine/thresholds.py",
-        "engine/side.py",
-        "runtime/jit.py",
+        ("part(x) +", "part(x) -"),
+        ("return twice(x)", "return x + twice(x)"),
+        ("FACTOR * x", "FACTOR * x * x"),
+        ("FACTOR = 1, 2.0", "FACTOR = 1, 3.0"),
+        ("FIRST = 3", "FIRST = 4"),
+        ("single.log(x)", "single.logistic(x)"),
+        ("import single", "import double as single"),
+        ("@inlined\n", "@inlined_sum\n"),
+        ("@inlined\n", "@kernel_function\n"),
     ],
 )
-def test_what_a_kernel_may_inline_changes_its_fingerprint(package, module):
-    assert changes(package, "engine/gibbs.py", module)
+def test_what_a_kernel_is_made_of_changes_its_fingerprint(fingerprint, change):
+    assert fingerprint(KERNELS) != fingerprint(KERNELS.replace(*change))
 
 
-def test_imports_are_followed(package):
-    assert changes(package, "engine/mean_field.py", "engine/philox.py")
+def test_other_changes_do_not(fingerprint):
+    moved = KERNELS.replace("UNUSED, FACTOR = 1,", "# a comment\n\nUNUSED, FACTOR = 5,")
+    assert fingerprint(KERNELS) == fingerprint(KERNELS) == fingerprint(moved)
 
 
-@pytest.mark.parametrize("module", ["data/scales.py", "cli/app.py", "engine/annealing.py"])
-def test_other_modules_do_not(package, module):
-    assert not changes(package, "engine/gibbs.py", module)
+def test_constants_of_other_modules_count(monkeypatch):
+    before = jit._fingerprint(gibbs._row_pass.py_func)
+    jit._fingerprint.cache_clear()
+    monkeypatch.setattr(gibbs, "_LARGEST_ACTIVATION", 40.0)
+    assert jit._fingerprint(gibbs._row_pass.py_func) != before
+    jit._fingerprint.cache_clear()
+
+
+def test_kernels_differ():
+    kernels = (gibbs._row_pass, gibbs._column_pass, mean_field._fixed_point, annealing._anneal)
+    assert len({jit._fingerprint(kernel.py_func) for kernel in kernels}) == len(kernels)

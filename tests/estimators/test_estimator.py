@@ -19,6 +19,7 @@ from small_surveys import N_LEVELS, NAMES, SCALES, assert_same_model, frame, lev
 import ordinalrbm as orbm
 from ordinalrbm.data.tables import read_table
 from ordinalrbm.estimators import survey
+from ordinalrbm.runtime.threads import thread_count
 from ordinalrbm.vector import likelihood, posterior
 from ordinalrbm.vector.chains import start_chains
 from ordinalrbm.vector.model import side
@@ -577,13 +578,16 @@ def test_rows_that_mean_field_cannot_settle_are_reported(model, table, monkeypat
 
 FIT_AND_HASH = """
 import hashlib, importlib, sys
-import numba, numpy as np
+import numpy as np
+from ordinalrbm.runtime import blocks
+from ordinalrbm.runtime.threads import thread_count
+blocks._WORTH_A_THREAD = 1e-12  # threads take blocks of a few rows, too
 sys.path.insert(0, sys.argv[1])
 from small_surveys import levels, numbers, small
 learning = importlib.import_module("ordinalrbm.vector.learner")
 threads, epoch = set(), learning._VectorLearner._pass
 def spy(*args):
-    threads.add(numba.get_num_threads())
+    threads.add(thread_count())
     epoch(*args)
 learning._VectorLearner._pass = spy
 X = numbers(levels())
@@ -617,14 +621,12 @@ def test_threads_do_not_change_a_bit():
 
 
 def test_n_jobs_is_only_for_the_call(table):
-    import numba
-
-    before = numba.get_num_threads()
+    before = thread_count()
     model = small(n_jobs=1 if before > 1 else 2).fit(table)
-    assert numba.get_num_threads() == before
+    assert thread_count() == before
     with pytest.raises(orbm.DataError):
         model.transform(table[:, :2])
-    assert numba.get_num_threads() == before
+    assert thread_count() == before
 
 
 # Files

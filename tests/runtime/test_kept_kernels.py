@@ -16,11 +16,11 @@ import numba
 import numpy as np
 from ordinalrbm.runtime.jit import compiled
 
-@compiled()
+@compiled
 def in_order(values):
     return np.sort(values)
 
-@compiled()
+@compiled
 def order(values):
     return np.argsort(values)
 

@@ -21,13 +21,14 @@ RATINGS = MODELS / "ordinal_mf-2.0.orbm"
 # Any kernel would do; this one is compiled within seconds.
 COMPILED = """
 import numpy as np
+from ordinalrbm.runtime.blocks import over_rows
 from ordinalrbm.runtime.jit import cache_folder
 from ordinalrbm.matrix import top_n
 scores = np.zeros((2, 3), np.float32)
 rows, start, column = np.array([0, 1]), np.array([0, 1, 1]), np.array([2], np.int32)
-top_n._leave_out(scores, rows, start, column)
+over_rows(top_n._leave_out, 2, scores, rows, start, column)
 assert scores[0, 2] == -np.inf and np.isfinite(scores[1]).all()
-print(cache_folder(top_n._leave_out))
+print(cache_folder(top_n._leave_out._cache), sum(top_n._leave_out.stats.cache_hits.values()))
 """
 
 
@@ -76,20 +77,29 @@ def test_folders_that_are_read_only(tmp_path):
     shutil.copytree(SOURCE / "ordinalrbm", package / "ordinalrbm", ignore=ignored)
     place.mkdir()
     (place / "old.csv").write_text("mine")
-    for folder in (package, *filter(Path.is_dir, package.rglob("*")), place):
-        folder.chmod(0o555)
     env = bare(PYTHONPATH=str(package), HOME=str(place))
     env.pop("NUMBA_CACHE_DIR", None)
+    folders = [package, *filter(Path.is_dir, package.rglob("*")), place]
+    for folder in folders:
+        folder.chmod(0o555)
     try:
         done = script(COMPILED, env=env, cwd=place, before=before)
-        assert good(done).strip() == "None"
+        assert good(done).split() == ["None", "0"]
         assert done.stderr.count(b"each time: set NUMBA_CACHE_DIR") == 1
+        # What was compiled before the folder became read-only is read from it.
+        (package / "ordinalrbm" / "matrix").chmod(0o755)
+        assert good(script(COMPILED, env=env, cwd=place)).split()[1] == "0"
+        for kept in ("matrix/__pycache__", "matrix"):
+            (package / "ordinalrbm" / kept).chmod(0o555)
+        done = script(COMPILED, env=env, cwd=place, before=before)
+        assert good(done).split() == ["None", "1"]
+        assert done.stderr == b""
         asked = ["recommend", RATINGS, "--quiet", "--out"]
         codes, _, err = commands(
             [*asked, "new.csv"], [*asked, "old.csv"], ["doctor", "--help"], env=env, cwd=place, before=before
         )
     finally:
-        for folder in (package, *filter(Path.is_dir, package.rglob("*")), place):
+        for folder in folders:
             folder.chmod(0o755)
     assert codes == [2, 2, 0]
     assert len(re.findall(rb"cannot be written \(Permission denied\); write elsewhere", err)) == 2

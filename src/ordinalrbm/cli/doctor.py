@@ -79,15 +79,9 @@ def _version(package: str) -> str:
 
 
 def _threads() -> dict[str, object]:
-    import numba
+    from ordinalrbm.runtime.threads import CORES
 
-    from ordinalrbm.runtime.jit import threading_layer
-
-    return {
-        "threads": numba.get_num_threads(),
-        "threading layer": threading_layer(),
-        "processors": os.cpu_count(),
-    }
+    return {"threads": CORES, "processors": os.cpu_count()}
 
 
 def _gpu() -> str:
@@ -103,7 +97,7 @@ def _cache() -> str:
     from ordinalrbm.engine import mean_field
     from ordinalrbm.runtime.jit import cache_folder
 
-    folder = cache_folder(mean_field._fixed_point)
+    folder = cache_folder(mean_field._fixed_point._cache)
     if folder is None:
         return "compiled anew each time: no folder can be written to; set NUMBA_CACHE_DIR to one"
     is_open = os.stat(folder).st_mode & stat.S_IWOTH

@@ -29,7 +29,7 @@ class Output:
         if silent:
             warnings.simplefilter("ignore")
         if self.quiet:
-            from ordinalrbm.runtime.jit import compile_silently
+            from ordinalrbm.runtime.compiling import compile_silently
 
             compile_silently()
         self._messages = Console(stderr=True, highlight=False)

@@ -71,9 +71,9 @@ def serve(
     logging.basicConfig(level="WARNING" if output.quiet else "INFO", format="%(asctime)s %(message)s")
     logging.getLogger("uvicorn.error").setLevel("WARNING")
     hosts = [name.lower() for name in allow_host or (_LOCAL if host in _LOCAL else ())]
-    from ordinalrbm.runtime.jit import single_threaded
+    from ordinalrbm.runtime.threads import threads
 
-    with single_threaded() if workers > 1 else nullcontext():
+    with threads(1) if workers > 1 else nullcontext():
         served = _served(models, titles or [])
     with running.listen(host, port) as where:
         address = f"http://{f'[{host}]' if ':' in host else host}:{where.getsockname()[1]}"

@@ -17,7 +17,6 @@ import pandas as pd
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.ratings import read_ratings, repeated_cell
-from ordinalrbm.runtime.jit import compiling_both
 from ordinalrbm.vector import likelihood, posterior
 from ordinalrbm.vector.model import VectorModel, side
 
@@ -83,7 +82,7 @@ def compile_kernels(
         seconds = []
         for _ in range(2):
             begun = time.perf_counter()
-            with warnings.catch_warnings(), compiling_both(), tempfile.TemporaryDirectory() as folder:
+            with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
                 warnings.simplefilter("ignore")  # there are many about so few answers
                 work(Path(folder))
             seconds.append(time.perf_counter() - begun)

@@ -12,23 +12,23 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
-from numba import prange
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.runtime.blocks import MANY, each_block
-from ordinalrbm.runtime.jit import compiled, kernel_function, single_threaded
+from ordinalrbm.runtime.blocks import MANY, each, each_block, over_rows
+from ordinalrbm.runtime.jit import compiled, kernel_function
 from ordinalrbm.runtime.process_group import Alone, Group
+from ordinalrbm.runtime.threads import thread_count
 from ordinalrbm.storage.reader import Stored
 
 # Larger weights would leave nothing of other answers in sums of float32; smaller ones count as zero.
 LARGEST_WEIGHT, LEAST_WEIGHT = 1e6, 1e-30
+# Runs that are sorted by insertion before they are merged; longer rows are sorted by their digits.
+_SORTED_BY_INSERTION, _SORTED_BY_MERGING = 16, 512
 
 
 class Cells(NamedTuple):
@@ -126,8 +126,7 @@ class Observations:
     @cached_property
     def column_counts(self) -> np.ndarray:
         counts, ends = _chunks(self.n_entries, self.n_columns)
-        with _side_by_side(self.n_entries):
-            _count_keys(np.concatenate([[0], ends]), self.column, counts)
+        _each_chunk(_count_keys, np.concatenate([[0], ends]), self.n_entries, counts, self.column)
         return counts.sum(axis=0)
 
     def level_counts(self, n_levels: int) -> np.ndarray:
@@ -415,10 +414,13 @@ def rows_of_all(
     return Observations(starts(counts if column.size else 0 * counts), column, level, own.n_levels)
 
 
-@compiled()
+@compiled
 def first_of_each(row, column):
     """Which rows there are, where each begins, and the first entry of each pair; none of column −1."""
-    order = np.argsort(row * (column.max() + 2) + column, kind="mergesort") if row.size else row
+    order, key = np.empty_like(row), np.empty_like(row)
+    for k in range(row.size):
+        order[k], key[k] = k, (row[k] << 32) + column[k]
+    sort_together(key, order)
     who, start, found = np.empty_like(row), np.zeros(row.size + 1, dtype=np.int64), np.empty_like(row)
     n_rows, n, before = 0, 0, np.int64(0)
     for k in range(order.size):
@@ -631,12 +633,12 @@ def _transposed(
     """The same by columns: column_start, row and level; rows ascend within a column."""
     counts, ends = _chunks(len(column), n_columns)
     bounds = np.concatenate([[0], np.searchsorted(row_start, ends[:-1]), [row_start.size - 1]])
-    with _side_by_side(len(column)):
-        _count_keys(row_start[bounds], column, counts)
-        column_start = _cursors(counts)
-        new_row = np.empty(column_start[-1], dtype=np.int32)
-        new_level = np.empty(column_start[-1], dtype=level.dtype)
-        _fill_transposed(bounds, row_start, column, level, counts, new_row, new_level)
+    _each_chunk(_count_keys, row_start[bounds], len(column), counts, column)
+    column_start = _cursors(counts)
+    new_row = np.empty(column_start[-1], dtype=np.int32)
+    new_level = np.empty(column_start[-1], dtype=level.dtype)
+    given = row_start, column, level, new_row, new_level
+    _each_chunk(_fill_transposed, bounds, len(column), counts, *given)
     return column_start, new_row, new_level
 
 
@@ -647,11 +649,10 @@ def _by_row(
     counts, ends = _chunks(len(rows), n_rows)
     bounds = np.concatenate([[0], ends])
     column, level = np.empty_like(columns), np.empty_like(levels)
-    with _side_by_side(len(rows)):
-        _count_keys(bounds, rows, counts)
-        row_start = _cursors(counts)
-        _fill_by_row(bounds, rows, columns, levels, counts, column, level)
-        _sort_rows(_even_stretches(row_start), row_start, column, level, n_columns)
+    _each_chunk(_count_keys, bounds, len(rows), counts, rows)
+    row_start = _cursors(counts)
+    _each_chunk(_fill_by_row, bounds, len(rows), counts, rows, columns, levels, column, level)
+    over_rows(_sort_rows, n_rows, row_start, column, level, n_columns)
     return row_start, column, level
 
 
@@ -665,43 +666,36 @@ def _reordered(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows in this order, columns at these positions (-1: left out) and sorted by them."""
     counts = row_start[rows + 1] - row_start[rows]
-    with _side_by_side(len(column)):
-        if (position < 0).any():
-            stretches = _even_stretches(starts(counts))
-            _count_placed(stretches, rows, row_start, column, position, counts)
-        new_start = starts(counts)
-        stretches = _even_stretches(new_start)
-        new_column = np.empty(new_start[-1], dtype=np.int32)
-        new_level = np.empty(new_start[-1], dtype=level.dtype)
-        _place_rows(stretches, rows, row_start, column, level, position, new_start, new_column, new_level)
-        _sort_rows(stretches, new_start, new_column, new_level, n_columns)
+    if (position < 0).any():
+        over_rows(_count_placed, rows.size, rows, row_start, column, position, counts)
+    new_start = starts(counts)
+    new_column = np.empty(new_start[-1], dtype=np.int32)
+    new_level = np.empty(new_start[-1], dtype=level.dtype)
+    given = rows, row_start, column, level, position, new_start, new_column, new_level
+    over_rows(_place_rows, rows.size, *given)
+    over_rows(_sort_rows, rows.size, new_start, new_column, new_level, n_columns)
     return new_start, new_column, new_level
-
-
-def _even_stretches(row_start: np.ndarray) -> np.ndarray:
-    """Bounds of runs of rows that have about as many answers each, a few for every thread."""
-    n_entries, n_parts = int(row_start[-1]), 1
-    if n_entries >= MANY:
-        n_parts = 8 * numba.get_num_threads()
-    ends = n_entries * np.arange(1, n_parts) // n_parts
-    inner = np.searchsorted(row_start, ends)
-    return np.concatenate([[0], inner, [row_start.size - 1]])
 
 
 # Sorting by counting is shared by threads: each has a stretch of what is sorted, counts it by
 # itself, and then knows where its part of every key begins. The order does not depend on them.
 
 
-def _side_by_side(n_entries: int) -> Any:
-    return single_threaded() if n_entries < MANY else nullcontext()
-
-
 def _chunks(n_entries: int, n_keys: int) -> tuple[np.ndarray, np.ndarray]:
     n_chunks = 1
     if n_entries >= MANY:
-        n_chunks = int(np.clip(n_entries // max(n_keys, 1), 1, numba.get_num_threads()))
+        n_chunks = int(np.clip(n_entries // max(n_keys, 1), 1, thread_count()))
     ends = n_entries * np.arange(1, n_chunks + 1) // n_chunks
     return np.zeros((n_chunks, n_keys), dtype=np.int64), ends
+
+
+def _each_chunk(
+    kernel: Callable, bounds: np.ndarray, n_entries: int, of_chunks: np.ndarray, *arguments: np.ndarray
+) -> None:
+    """Call a kernel for every chunk, with its bounds and what it has for itself."""
+    each(
+        lambda k: kernel(bounds[k], bounds[k + 1], of_chunks[k], *arguments), range(len(of_chunks)), n_entries
+    )
 
 
 def _cursors(counts: np.ndarray) -> np.ndarray:
@@ -715,7 +709,7 @@ def _cursors(counts: np.ndarray) -> np.ndarray:
     return first
 
 
-@compiled()
+@compiled
 def _counts(keys, n_keys):
     counts = np.zeros(n_keys, dtype=np.int64)
     for key in keys:
@@ -723,7 +717,7 @@ def _counts(keys, n_keys):
     return counts
 
 
-@compiled()
+@compiled
 def _count_levels(column_start, entry, level, weight, columns, counts):
     for k in range(columns.size):
         for e in range(column_start[columns[k]], column_start[columns[k] + 1]):
@@ -733,7 +727,7 @@ def _count_levels(column_start, entry, level, weight, columns, counts):
                 counts[k, level[entry[e]]] += 1
 
 
-@compiled()
+@compiled
 def _fill_column(levels, j, cursor, column, level):
     for d in range(len(levels)):
         if levels[d] >= 0:
@@ -742,7 +736,7 @@ def _fill_column(levels, j, cursor, column, level):
             cursor[d] += 1
 
 
-@compiled()
+@compiled
 def _fill_column_view(row_start, column, cursor, row, entry):
     for d in range(len(row_start) - 1):
         for e in range(row_start[d], row_start[d + 1]):
@@ -752,18 +746,17 @@ def _fill_column_view(row_start, column, cursor, row, entry):
             cursor[column[e]] = slot + 1
 
 
-@compiled(parallel=True)
-def _fill_transposed(bounds, row_start, column, level, cursor, new_row, new_level):
-    for chunk in prange(bounds.size - 1):
-        for d in range(bounds[chunk], bounds[chunk + 1]):
-            for e in range(row_start[d], row_start[d + 1]):
-                slot = cursor[chunk, column[e]]
-                new_row[slot] = d
-                new_level[slot] = level[e]
-                cursor[chunk, column[e]] = slot + 1
+@compiled
+def _fill_transposed(start, stop, cursor, row_start, column, level, new_row, new_level):
+    for d in range(start, stop):
+        for e in range(row_start[d], row_start[d + 1]):
+            slot = cursor[column[e]]
+            new_row[slot] = d
+            new_level[slot] = level[e]
+            cursor[column[e]] = slot + 1
 
 
-@compiled()
+@compiled
 def _copy_rows(index, row_start, column, level, new_start, new_column, new_level):
     for d in range(len(index)):
         shift = row_start[index[d]] - new_start[d]
@@ -772,43 +765,66 @@ def _copy_rows(index, row_start, column, level, new_start, new_column, new_level
             new_level[e] = level[e + shift]
 
 
-@compiled(parallel=True)
-def _count_keys(bounds, keys, counts):
-    for chunk in prange(bounds.size - 1):
-        for e in range(bounds[chunk], bounds[chunk + 1]):
-            counts[chunk, keys[e]] += 1
+@compiled
+def _count_keys(start, stop, counts, keys):
+    for e in range(start, stop):
+        counts[keys[e]] += 1
 
 
-@compiled(parallel=True)
-def _fill_by_row(bounds, rows, columns, levels, cursor, column, level):
-    for chunk in prange(bounds.size - 1):
-        for e in range(bounds[chunk], bounds[chunk + 1]):
-            slot = cursor[chunk, rows[e]]
-            column[slot] = columns[e]
-            level[slot] = levels[e]
-            cursor[chunk, rows[e]] = slot + 1
+@compiled
+def _fill_by_row(start, stop, cursor, rows, columns, levels, column, level):
+    for e in range(start, stop):
+        slot = cursor[rows[e]]
+        column[slot] = columns[e]
+        level[slot] = levels[e]
+        cursor[rows[e]] = slot + 1
 
 
-@compiled(parallel=True)
-def _count_placed(stretches, rows, row_start, column, position, counts):
-    for part in prange(stretches.size - 1):
-        for k in range(stretches[part], stretches[part + 1]):
-            counts[k] = 0
-            for e in range(row_start[rows[k]], row_start[rows[k] + 1]):
-                counts[k] += position[column[e]] >= 0
+@compiled
+def _count_placed(start, stop, rows, row_start, column, position, counts):
+    for k in range(start, stop):
+        counts[k] = 0
+        for e in range(row_start[rows[k]], row_start[rows[k] + 1]):
+            counts[k] += position[column[e]] >= 0
 
 
-@compiled(parallel=True)
-def _place_rows(stretches, rows, row_start, column, level, position, new_start, new_column, new_level):
-    for part in prange(stretches.size - 1):
-        for k in range(stretches[part], stretches[part + 1]):
-            slot = new_start[k]
-            for e in range(row_start[rows[k]], row_start[rows[k] + 1]):
-                i = position[column[e]]
-                if i >= 0:
-                    new_column[slot] = i
-                    new_level[slot] = level[e]
-                    slot += 1
+@compiled
+def _place_rows(start, stop, rows, row_start, column, level, position, new_start, new_column, new_level):
+    for k in range(start, stop):
+        slot = new_start[k]
+        for e in range(row_start[rows[k]], row_start[rows[k] + 1]):
+            i = position[column[e]]
+            if i >= 0:
+                new_column[slot] = i
+                new_level[slot] = level[e]
+                slot += 1
+
+
+@kernel_function
+def sort_together(key, value):
+    """Sort keys in place, and values along with them; equal keys stay in their order.
+
+    Sorts that Numba has take seconds to compile.
+    """
+    n, width = key.size, _SORTED_BY_INSERTION
+    for first in range(0, n, width):
+        for e in range(first + 1, min(first + width, n)):
+            new, with_new, place = key[e], value[e], e
+            while place > first and key[place - 1] > new:
+                key[place], value[place] = key[place - 1], value[place - 1]
+                place -= 1
+            key[place], value[place] = new, with_new
+    while width < n:
+        keys, values = key.copy(), value.copy()
+        for first in range(0, n, 2 * width):
+            middle, stop = min(first + width, n), min(first + 2 * width, n)
+            left, right = first, middle
+            for place in range(first, stop):
+                is_left = left < middle and (right == stop or keys[left] <= keys[right])
+                chosen = left if is_left else right
+                key[place], value[place] = keys[chosen], values[chosen]
+                left, right = left + is_left, right + 1 - is_left
+        width *= 2
 
 
 @kernel_function
@@ -829,27 +845,29 @@ def _sorted_by_digits(both, n_columns):
     return both
 
 
-@compiled(parallel=True)
-def _sort_rows(stretches, row_start, column, level, n_columns):
+@compiled
+def _sort_rows(start, stop, row_start, column, level, n_columns):
     """Sort the answers of every row by column, in place."""
-    for part in prange(stretches.size - 1):
-        for d in range(stretches[part], stretches[part + 1]):
-            first, stop = row_start[d], row_start[d + 1]
-            is_sorted = True
-            for e in range(first + 1, stop):
-                is_sorted &= column[e - 1] <= column[e]
-            if not is_sorted:
-                # Both in one number, so that a level goes along with its column.
-                both = np.empty(stop - first, dtype=np.int64)
-                for e in range(first, stop):
-                    both[e - first] = (np.int64(column[e]) << 16) | level[e]
-                both = _sorted_by_digits(both, n_columns) if both.size > 512 else np.sort(both)
-                for e in range(first, stop):
-                    column[e] = both[e - first] >> 16
-                    level[e] = both[e - first] & 0x7FFF
+    for d in range(start, stop):
+        first, last = row_start[d], row_start[d + 1]
+        is_sorted = True
+        for e in range(first + 1, last):
+            is_sorted &= column[e - 1] <= column[e]
+        if not is_sorted:
+            if last - first <= _SORTED_BY_MERGING:
+                sort_together(column[first:last], level[first:last])
+                continue
+            # Both in one number, so that a level goes along with its column.
+            both = np.empty(last - first, dtype=np.int64)
+            for e in range(first, last):
+                both[e - first] = (np.int64(column[e]) << 16) | level[e]
+            both = _sorted_by_digits(both, n_columns)
+            for e in range(first, last):
+                column[e] = both[e - first] >> 16
+                level[e] = both[e - first] & 0x7FFF
 
 
-@compiled()
+@compiled
 def _search(row_start, column, rows, columns, position):
     """Where cells are among those that are there; −1 − p for those that would be at p."""
     for k in range(rows.size):
@@ -865,7 +883,7 @@ def _search(row_start, column, rows, columns, position):
         position[k] = low if is_there else -1 - low
 
 
-@compiled()
+@compiled
 def _first_off_scale(columns, levels, n_levels):
     for e in range(len(levels)):
         if levels[e] < 0 or levels[e] >= n_levels[columns[e]]:
@@ -873,7 +891,7 @@ def _first_off_scale(columns, levels, n_levels):
     return -1
 
 
-@compiled()
+@compiled
 def _first_out_of_order(row_start, column):
     for d in range(len(row_start) - 1):
         for e in range(row_start[d] + 1, row_start[d + 1]):

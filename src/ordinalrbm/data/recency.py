@@ -161,7 +161,7 @@ def ages(row_start: np.ndarray, time: np.ndarray) -> np.ndarray:
     return found
 
 
-@compiled()
+@compiled
 def _count_later(row_start, time, found):
     for d in range(row_start.size - 1):
         first, stop = row_start[d], row_start[d + 1]

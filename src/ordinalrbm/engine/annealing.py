@@ -1,8 +1,6 @@
 """Log probabilities of rows: of their answers given factors, and of all factors by annealing."""
 
-import numba
 import numpy as np
-from numba import prange
 
 from ordinalrbm.engine.gibbs import (
     activations,
@@ -22,6 +20,7 @@ from ordinalrbm.engine.normal import double
 from ordinalrbm.engine.philox import Purpose
 from ordinalrbm.engine.side import NUMBER, ORDINAL, Batch, Side
 from ordinalrbm.engine.thresholds import dot
+from ordinalrbm.runtime.blocks import over_rows
 from ordinalrbm.runtime.jit import compiled, inlined, kernel_function
 
 _LOG_ROOT_TWO_PI = 0.5 * np.log(2.0 * np.pi)
@@ -50,23 +49,21 @@ def _log_known(side, row, mean):
 def log_levels(side: Side, factors: np.ndarray, start: int, stop: int, stretches: np.ndarray) -> np.ndarray:
     """(rows, G) log P(answers | factors) of each row, for each stretch of its thresholds."""
     result = np.zeros((stop - start, stretches.size))
-    scratch = scratch_for(side, start, stop)
-    low, high = np.empty((2, *scratch.mean.shape))
-    _log_levels(side, factors, start, stop, stretches, scratch, low, high, result)
+    given = side, factors, start, stretches, result
+    over_rows(_log_levels, stop - start, *given, scratch=scratch_for(side, start, stop))
     return result
 
 
-@compiled(parallel=True)
-def _log_levels(side, factors, start, stop, stretches, scratch, low, high, result):
-    for row in prange(start, stop):
-        _log_levels_row(side, factors, np.int64(row), stretches, scratch, low, high, result[row - start])
+@compiled
+def _log_levels(start, stop, side, factors, first, stretches, result, scratch):
+    for row in range(start, stop):
+        _log_levels_row(side, factors, first + row, stretches, scratch, result[row])
 
 
 @kernel_function
-def _log_levels_row(side, factors, row, stretches, scratch, all_low, all_high, result):
-    thread = numba.get_thread_id()
-    mean, active = scratch.mean[thread], scratch.activation[thread]
-    low, high, log_mass = all_low[thread], all_high[thread], scratch.warm[thread]
+def _log_levels_row(side, factors, row, stretches, scratch, result):
+    mean, active = scratch.mean, scratch.activation
+    low, high, log_mass = scratch.lower, scratch.upper, scratch.warm
     for k in range(active.size):
         active[k] = np.float32(factors[row, k])
     conditional_means(side, row, active, mean)
@@ -108,21 +105,16 @@ def half_squares(side: Side, factors: np.ndarray) -> np.ndarray:
     Of categories it is the logarithm of their summed exponentials instead.
     """
     result = np.zeros(side.n_rows)
-    _half_squares(side, factors, scratch_for(side, 0, side.n_rows), result)
+    scratch = scratch_for(side, 0, side.n_rows)
+    over_rows(_half_squares, side.n_rows, side, factors, result, scratch=scratch)
     return result
 
 
-@compiled(parallel=True)
-def _half_squares(side, factors, scratch, result):
-    for row in prange(result.size):
-        result[row] = _half_squares_row(side, factors[row], np.int64(row), scratch)
-
-
-@kernel_function
-def _half_squares_row(side, active, row, scratch):
-    mean = scratch.mean[numba.get_thread_id()]
-    conditional_means(side, row, active, mean)
-    return _log_prior(side, row, mean)
+@compiled
+def _half_squares(start, stop, side, factors, result, scratch):
+    for row in range(start, stop):
+        conditional_means(side, row, factors[row], scratch.mean)
+        result[row] = _log_prior(side, row, scratch.mean)
 
 
 @inlined
@@ -149,28 +141,24 @@ def log_importance_weights(
     the factors are independent and their sum is known.
     """
     log_weights = np.zeros((side.n_rows, n_chains))
-    scratch, draws = scratch_for(side, 0, side.n_rows), draws_of(Batch(0, side.n_rows, seed, 0, 1))
-    active = np.empty_like(scratch.activation)
-    _anneal(side, clamped, inverse_temperatures, draws, scratch, active, log_weights)
+    draws = draws_of(Batch(0, side.n_rows, seed, 0, 1))
+    given = side, clamped, inverse_temperatures, draws, log_weights
+    over_rows(_anneal, log_weights.size, *given, scratch=scratch_for(side, 0, side.n_rows))
     return log_weights
 
 
-@compiled(parallel=True)
-def _anneal(side, clamped, betas, draws, scratch, active, log_weights):
+@compiled
+def _anneal(start, stop, side, clamped, betas, draws, log_weights, scratch):
     n_chains = log_weights.shape[1]
-    for task in prange(log_weights.size):
+    for task in range(start, stop):
         row, chain = task // n_chains, task % n_chains
-        log_weights[row, chain] = _anneal_chain(
-            side, clamped, betas, draws, scratch, active, np.int64(row), np.int64(task)
-        )
+        log_weights[row, chain] = _anneal_chain(side, clamped, betas, draws, scratch, row, task)
 
 
 @kernel_function
-def _anneal_chain(side, clamped, betas, draws, scratch, all_active, row, stream):
-    thread = numba.get_thread_id()
-    product, utility = scratch.mean[thread], scratch.utility[thread]
-    activation, uniform = scratch.activation[thread], scratch.uniform[thread]
-    active = all_active[thread]
+def _anneal_chain(side, clamped, betas, draws, scratch, row, stream):
+    product, utility = scratch.mean, scratch.utility
+    activation, uniform, active = scratch.activation, scratch.uniform, scratch.last_step
     first, n = entries_of(side, row)
     for k in range(active.size):
         activation[k] = side.factor_bias[k]
@@ -178,7 +166,7 @@ def _anneal_chain(side, clamped, betas, draws, scratch, all_active, row, stream)
             activation[k] += side.row_bias[row, k]
     fill_uniforms(uniform, active.size, stream, draws, 0, Purpose.INITIAL_FACTOR)
     draw_factors(activation, uniform, side.units, scratch, active)
-    mean, lower, upper = scratch.warm[thread], scratch.lower[thread], scratch.upper[thread]
+    mean, lower, upper = scratch.warm, scratch.lower, scratch.upper
     total = 0.0
     for t in range(1, betas.size):
         for e in range(n):

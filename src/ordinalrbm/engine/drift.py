@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import prange
 
-from ordinalrbm.data.observations import Observations, starts
+from ordinalrbm.data.observations import Observations, sort_together, starts
 from ordinalrbm.engine.side import Array
+from ordinalrbm.runtime.blocks import over_rows
 from ordinalrbm.runtime.jit import compiled, inlined
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group, sums_over_ranks
 
@@ -93,7 +93,7 @@ def bins_of(row_start: np.ndarray, time: np.ndarray) -> Bins:
     start = starts(n_bins)
     of_entry = np.empty(time.size, dtype=np.int32)
     last = np.empty(start[-1], dtype=np.int64)
-    _fill_bins(row_start, time, start, of_entry, last)
+    over_rows(_fill_bins, n_answers.size, row_start, time, start, of_entry, last)
     number = np.arange(last.size) - np.repeat(start[:-1], n_bins)
     stage = np.floor(2.0 * np.log2(1.0 + number)).astype(np.int64)
     return Bins(start, last, np.bincount(of_entry, minlength=last.size), of_entry, stage)
@@ -102,7 +102,8 @@ def bins_of(row_start: np.ndarray, time: np.ndarray) -> Bins:
 def bins_at(start: np.ndarray, last: np.ndarray, rows: np.ndarray, time: np.ndarray) -> np.ndarray:
     """See :meth:`Bins.at`; rows at −1 have none."""
     found = np.empty(rows.size, dtype=np.int64)
-    _search(start, last, rows.astype(np.int64), np.ascontiguousarray(time), found)
+    given = start, last, rows.astype(np.int64), np.ascontiguousarray(time), found
+    over_rows(_search, rows.size, *given)
     return found
 
 
@@ -181,7 +182,8 @@ def _followed(
     level, spread, beside = np.zeros((3, bins.n))
     around = total - bins.n_answers * path.trend[bins.stage]
     process = path.persistence, path.variance
-    _follow(bins.start, bins.n_answers, around, noise, *process, level, spread, beside)
+    given = bins.start, bins.n_answers, around, noise, *process, level, spread, beside
+    over_rows(_follow, bins.start.size - 1, *given)
     return level, spread, beside
 
 
@@ -228,33 +230,32 @@ class _Sums(NamedTuple):
         return -0.5 * (widths + self.n * np.log(self.scatter(PERSISTENCES)))
 
 
-@compiled(parallel=True)
-def _fill_bins(row_start, time, start, of_entry, last):
-    for d in prange(row_start.size - 1):
-        _fill_bins_of_row(row_start[d], row_start[d + 1], time, start[d], start[d + 1], of_entry, last)
+@compiled
+def _fill_bins(start, stop, row_start, time, bin_start, of_entry, last):
+    for d in range(start, stop):
+        first, n, n_bins = row_start[d], row_start[d + 1] - row_start[d], bin_start[d + 1] - bin_start[d]
+        order, in_order = np.empty(n, dtype=np.int64), time[first : first + n].copy()
+        for e in range(n):
+            order[e] = e
+        sort_together(in_order, order)
+        for rank in range(n):
+            place = bin_start[d] + rank * n_bins // n
+            of_entry[first + order[rank]] = place
+            last[place] = in_order[rank]
 
 
-@inlined
-def _fill_bins_of_row(first, stop, time, first_bin, stop_bin, of_entry, last):
-    order = np.argsort(time[first:stop], kind="mergesort")
-    for rank in range(stop - first):
-        place = first_bin + rank * (stop_bin - first_bin) // (stop - first)
-        of_entry[first + order[rank]] = place
-        last[place] = time[first + order[rank]]
-
-
-@compiled(parallel=True)
-def _search(start, last, rows, time, found):
-    for k in prange(rows.size):
+@compiled
+def _search(first, end, start, last, rows, time, found):
+    for k in range(first, end):
         found[k] = -1
         if rows[k] >= 0 and start[rows[k] + 1] > start[rows[k]]:
             first, stop = start[rows[k]], start[rows[k] + 1]
             found[k] = min(first + np.searchsorted(last[first:stop], time[k]), stop - 1)
 
 
-@compiled(parallel=True)
-def _follow(start, count, total, noise, persistence, variance, level, spread, beside):
-    for d in prange(start.size - 1):
+@compiled
+def _follow(first, end, start, count, total, noise, persistence, variance, level, spread, beside):
+    for d in range(first, end):
         _follow_row(start[d], start[d + 1], count, total, noise, persistence, variance, level, spread, beside)
 
 

@@ -1,15 +1,15 @@
-"""Gibbs chains of binary factors on CPU cores: Numba, parallel over rows, then over columns.
+"""Gibbs chains of binary factors on CPU cores, in threads over rows, then over columns.
 
 The row pass of a phase runs the Gibbs chain of each row and leaves a few numbers per answer. The
 column pass sums these into the statistics of each column. Every row and every column belongs to one
 thread and is summed in its own order, so the result does not depend on how many threads there are.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
-import numba
 import numpy as np
-from numba import prange
 from scipy.special import gammaln
 
 from ordinalrbm.engine import philox, thresholds
@@ -17,6 +17,7 @@ from ordinalrbm.engine.normal import double, next_inaccurate, single
 from ordinalrbm.engine.philox import Purpose, split_seed
 from ordinalrbm.engine.side import CATEGORY, NUMBER, Batch, Side, Statistics, empty_statistics
 from ordinalrbm.engine.thresholds import add_scaled, dot
+from ordinalrbm.runtime.blocks import over_rows
 from ordinalrbm.runtime.jit import compiled, inlined, kernel_function
 
 # Beyond this a unit is as good as certain; its odds must stay finite.
@@ -35,7 +36,7 @@ class _Draws(NamedTuple):
 
 
 class _Scratch(NamedTuple):
-    """Working memory of the threads, one row each, made before the loops."""
+    """Working memory of a thread."""
 
     mean: np.ndarray
     warm: np.ndarray
@@ -86,11 +87,11 @@ def free_phase(side: Side, factors: np.ndarray, batch: Batch) -> Statistics:
 
 def clamped_sweep(side: Side, factors: np.ndarray, batch: Batch) -> None:
     """Gibbs steps with the answers given, without expectations."""
-    _row_pass(side, factors, *_prepared(side, batch, True, n_expected=0))
+    _pass_over_rows(side, factors, batch, True, n_expected=0)
 
 
 def free_sweep(side: Side, factors: np.ndarray, batch: Batch) -> None:
-    _row_pass(side, factors, *_prepared(side, batch, False, n_expected=0))
+    _pass_over_rows(side, factors, batch, False, n_expected=0)
 
 
 def _phase(
@@ -98,27 +99,30 @@ def _phase(
 ) -> Statistics:
     statistics = empty_statistics(side)
     n_entries = int(side.row_start[batch.stop] - side.row_start[batch.start])
-    given = _prepared(side, batch, clamped, n_entries, expected, keep)
-    _row_pass(side, factors, *given)
-    _column_pass(side, batch.start, batch.stop, clamped, given[-1], statistics)
+    answers = _pass_over_rows(side, factors, batch, clamped, n_entries, expected, keep)
+    given = side, batch.start, batch.stop, clamped, answers, statistics
+    over_rows(_column_pass, side.bias.size, *given)
     return statistics
 
 
-def _prepared(
+def _pass_over_rows(
     side: Side,
+    factors: np.ndarray,
     batch: Batch,
     clamped: bool,
     n_expected: int,
     expected: np.ndarray = NOT_WANTED,
     keep: float = 0.0,
-) -> tuple[int, int, _Draws, bool, _Scratch, _Answers]:
-    """What the row pass needs, with room for what it leaves of so many answers."""
-    start, stop = batch.start, batch.stop
-    factors = np.empty((stop - start, side.factor_bias.size), dtype=np.float32)
+) -> _Answers:
+    """Move the factors of a batch; what is left of so many answers."""
+    n_rows = batch.stop - batch.start
+    batch_factors = np.empty((n_rows, side.factor_bias.size), dtype=np.float32)
     utility, at_low, at_high = np.empty((3, n_expected), dtype=np.float32)
     beyond = np.empty(n_expected if side.covariates.size else 0, dtype=np.float32)
-    answers = _Answers(utility, at_low, at_high, beyond, factors, expected)
-    return start, stop, draws_of(batch, keep), clamped, scratch_for(side, start, stop), answers
+    answers = _Answers(utility, at_low, at_high, beyond, batch_factors, expected)
+    given = side, factors, batch.start, draws_of(batch, keep), clamped, answers
+    over_rows(_row_pass, n_rows, *given, scratch=scratch_for(side, batch.start, batch.stop))
+    return answers
 
 
 def draws_of(batch: Batch, keep: float = 0.0) -> _Draws:
@@ -127,17 +131,20 @@ def draws_of(batch: Batch, keep: float = 0.0) -> _Draws:
     return _Draws(key0, key1, np.uint64(batch.sweep), batch.gibbs_steps, np.float32(keep))
 
 
-def scratch_for(side: Side, start: int, stop: int) -> _Scratch:
-    """Working memory that is long enough for some rows."""
-    threads, n_factors = numba.get_num_threads(), side.factor_bias.size
+def scratch_for(side: Side, start: int, stop: int) -> Callable[[], _Scratch]:
+    """Makes working memory that is long enough for some rows."""
     longest = int(np.diff(side.row_start[start : stop + 1]).max(initial=0)) + 4
-    in_double, uniform = np.empty((4, threads, longest)), np.empty((threads, max(longest, n_factors + 4)))
-    of_answers = np.empty((3, threads, longest), dtype=np.float32)
-    of_factors = np.empty((3, threads, n_factors), dtype=np.float32)
+    return partial(_scratch, longest, side.factor_bias.size, side.units)
+
+
+def _scratch(longest: int, n_factors: int, units: int) -> _Scratch:
+    in_double, uniform = np.empty((4, longest)), np.empty(max(longest, n_factors + 4))
+    of_answers = np.empty((3, longest), dtype=np.float32)
+    of_factors = np.empty((3, n_factors), dtype=np.float32)
     # In how many ways so many units are on, and by what that grows with one more.
-    on = np.arange(side.units + 1.0)
-    log_ways = gammaln(side.units + 1.0) - gammaln(on + 1.0) - gammaln(side.units - on + 1.0)
-    odds = (side.units - on) / (on + 1.0)
+    on = np.arange(units + 1.0)
+    log_ways = gammaln(units + 1.0) - gammaln(on + 1.0) - gammaln(units - on + 1.0)
+    odds = (units - on) / (on + 1.0)
     return _Scratch._make([*in_double, *of_answers, uniform, *of_factors, log_ways, odds])
 
 
@@ -336,27 +343,23 @@ def activations(side, row, utility, activation):
         add_scaled(activation, utility[e], side.weights[side.column[first + e]])
 
 
-# The bodies of the two passes are functions of their own. Numba's parallel loops remove stores
-# into members of a tuple as dead code; a call is left alone.
+@compiled
+def _row_pass(start, stop, side, factors, first, draws, clamped, answers, scratch):
+    for row in range(first + start, first + stop):
+        _sweep_row(side, factors, row, first, draws, clamped, scratch, answers)
 
 
-@compiled(parallel=True)
-def _row_pass(side, factors, start, stop, draws, clamped, scratch, answers):
-    for row in prange(start, stop):
-        _sweep_row(side, factors, np.int64(row), start, draws, clamped, scratch, answers)
-
-
-@compiled(parallel=True)
-def _column_pass(side, start, stop, clamped, answers, statistics):
-    for column in prange(side.bias.size):
-        _sum_column(side, np.int64(column), start, stop, clamped, answers, statistics)
-    _sum_factors(side, start, stop, answers, statistics)
+@compiled
+def _column_pass(start, stop, side, first_row, last_row, clamped, answers, statistics):
+    for column in range(start, stop):
+        _sum_column(side, column, first_row, last_row, clamped, answers, statistics)
+    if start == 0:  # one thread does this besides
+        _sum_factors(side, first_row, last_row, answers, statistics)
 
 
 @kernel_function
 def _sweep_row(side, factors, row, start, draws, clamped, scratch, answers):
-    thread = numba.get_thread_id()
-    utility, activation = scratch.utility[thread], scratch.activation[thread]
+    utility, activation = scratch.utility, scratch.activation
     active, expected = answers.factors[row - start], answers.expected
     for k in range(active.size):
         active[k] = np.float32(factors[row, k])
@@ -372,15 +375,13 @@ def _sweep_row(side, factors, row, start, draws, clamped, scratch, answers):
 
 @inlined
 def _draw_utilities(side, row, draws, step, clamped, scratch, active):
-    thread = numba.get_thread_id()
-    mean, utility, uniform = scratch.mean[thread], scratch.utility[thread], scratch.uniform[thread]
+    mean, utility, uniform = scratch.mean, scratch.utility, scratch.uniform
     n = entries_of(side, row)[1]
     conditional_means(side, row, active, mean)
     purpose = Purpose.CLAMPED_UTILITY if clamped else Purpose.FREE_UTILITY
     fill_uniforms(uniform, n, row, draws, step, purpose)
     if clamped:
-        lower, upper = scratch.lower[thread], scratch.upper[thread]
-        _draw_clamped(side, row, mean, lower, upper, uniform, utility)
+        _draw_clamped(side, row, mean, scratch.lower, scratch.upper, uniform, utility)
     else:
         for e in range(n):
             utility[e] = np.float32(mean[e]) + single.standard_normal(np.float32(uniform[e]))
@@ -391,7 +392,7 @@ def _draw_utilities(side, row, draws, step, clamped, scratch, active):
 @inlined
 def _move_factors(side, row, draws, step, clamped, scratch, activation, active, expected):
     """Draw a row's factors given their activation, which is overwritten."""
-    uniform = scratch.uniform[numba.get_thread_id()]
+    uniform = scratch.uniform
     purpose = Purpose.CLAMPED_FACTOR if clamped else Purpose.FREE_FACTOR
     fill_uniforms(uniform, active.size, row, draws, step, purpose)
     if expected.size > 0 and step == draws.gibbs_steps - 1:
@@ -454,8 +455,7 @@ def _units_on(activation, uniform, units, log_ways, odds):
 @kernel_function
 def _expect_row(side, row, start, clamped, scratch, answers):
     """Leave the expected utility of each answer of a row, and the densities at its bounds."""
-    thread = numba.get_thread_id()
-    mean, lower, upper = scratch.mean[thread], scratch.lower[thread], scratch.upper[thread]
+    mean, lower, upper = scratch.mean, scratch.lower, scratch.upper
     first, n = entries_of(side, row)
     here = slice(first - side.row_start[start], first - side.row_start[start] + n)
     utility, at_low, at_high = answers.utility[here], answers.at_low[here], answers.at_high[here]
@@ -546,15 +546,16 @@ def add_probabilities(
     counts; without them, they are one. The side's ``shift`` is that of the cells.
     """
     spread, weight = (np.zeros(0) if given is None else given for given in (spread, weight))
-    _add_probabilities(side, factors, row_start, column, total, spread, weight)
+    given = side, factors, row_start, column, total, spread, weight
+    over_rows(_add_probabilities, row_start.size - 1, *given)
 
 
-@compiled(parallel=True)
-def _add_probabilities(side, factors, row_start, column, total, spread, weight):
-    for row in prange(row_start.size - 1):
+@compiled
+def _add_probabilities(start, stop, side, factors, row_start, column, total, spread, weight):
+    for row in range(start, stop):
         share = weight[row] if weight.size > 0 else 1.0
         if share > 0.0:
-            _add_probabilities_row(side, np.int64(row), factors[row], row_start, column, total, spread, share)
+            _add_probabilities_row(side, row, factors[row], row_start, column, total, spread, share)
 
 
 @kernel_function
@@ -576,9 +577,9 @@ def _add_probabilities_row(side, row, active, row_start, column, total, spread, 
                 total[cell, level] += share * double.mass(lower, upper)
 
 
-@compiled(parallel=True)
-def fill_offsets(row_start, column, weights, bias, factors, offset):
+@compiled
+def fill_offsets(start, stop, row_start, column, weights, bias, factors, offset):
     """Fill in what a row's weights and bias and the column's factors add to each answer's mean."""
-    for row in prange(row_start.size - 1):
+    for row in range(start, stop):
         for entry in range(row_start[row], row_start[row + 1]):
             offset[entry] = bias[row] + dot(weights[row], factors[column[entry]])

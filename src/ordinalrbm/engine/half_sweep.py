@@ -15,11 +15,10 @@ logarithms of its gaps. The columns do the same on the transposed table, with th
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
-import numba
 import numpy as np
-from numba import prange
 from scipy.sparse import csr_array
 
 from ordinalrbm.engine import thresholds
@@ -37,6 +36,7 @@ from ordinalrbm.engine.normal import double, next_inaccurate, single
 from ordinalrbm.engine.rated_sets import FeatureTable, add_lines
 from ordinalrbm.engine.side import answers_of, row_view
 from ordinalrbm.engine.thresholds import add_scaled, dot
+from ordinalrbm.runtime.blocks import over_rows
 from ordinalrbm.runtime.jit import compiled, inlined, inlined_sum, kernel_function
 from ordinalrbm.runtime.process_group import Group
 
@@ -45,7 +45,7 @@ _TILE = 64
 
 
 class _Work(NamedTuple):
-    """Working memory of the threads, one line each."""
+    """Working memory of a thread."""
 
     slope: np.ndarray
     ridge: np.ndarray
@@ -76,7 +76,8 @@ class CpuEngine(HalfSweepEngine):
             return self.staged_half_sweep(answers, this, other, prior, spread)
         variance = np.zeros_like(this.cutpoints)
         until = np.float32(settled * settled), most_sweeps
-        _half_sweep(row_view(answers), this, other, prior, spread, values, _work(this), variance, *until)
+        given = row_view(answers), this, other, prior, spread, values, variance, *until
+        over_rows(_half_sweep, answers.n_rows, *given, scratch=partial(_work, this))
         return variance
 
     def settle(self, answers, this, other, prior, settled, most_sweeps, **how):
@@ -84,7 +85,8 @@ class CpuEngine(HalfSweepEngine):
 
     def bin_pulls(self, answers, this, other, bins):
         found = np.zeros(bins.bins.n)
-        _bin_pulls(row_view(answers), bins.of_rows, this, other, _work(this), found)
+        given = row_view(answers), bins.of_rows, this, other, found
+        over_rows(_bin_pulls, answers.n_rows, *given, scratch=partial(_work, this))
         return found
 
     def with_offsets(self, answers, level, bin_of):
@@ -92,7 +94,8 @@ class CpuEngine(HalfSweepEngine):
 
     def squared_error(self, answers, this, other, values):
         total = np.zeros(len(this.mean))
-        _squared_errors(row_view(answers), this, other, values, _work(this), total)
+        given = row_view(answers), this, other, values, total
+        over_rows(_squared_errors, answers.n_rows, *given, scratch=partial(_work, this))
         return float(total.sum())
 
     def array(self, values, like):
@@ -105,18 +108,21 @@ class CpuEngine(HalfSweepEngine):
         n_rows, width = this.mean.shape
         sums = np.empty((n_rows, 2, width), dtype=np.float32)
         ridge, no_prior = np.empty((n_rows, width), dtype=np.float32), np.zeros(width, dtype=np.float32)
-        _gather_rows(row_view(answers), this, other, no_prior, NO_VALUES, _work(this), sums, ridge)
+        given = row_view(answers), this, other, no_prior, NO_VALUES, sums, ridge
+        over_rows(_gather_rows, n_rows, *given, scratch=partial(_work, this))
         return sums, ridge
 
     def apply(self, answers, other, ridge, direction):
         image = np.empty_like(direction)
-        _apply_rows(answers.row_start, answers.column, answers.weight, other.mean, ridge, direction, image)
+        row_start, column, _, _, weight = row_view(answers)
+        over_rows(_apply_rows, answers.n_rows, row_start, column, weight, other.mean, ridge, direction, image)
         return image
 
     def gap_sums(self, answers, this, other, rows):
-        work = _work(this)
-        system = np.zeros((rows.stop - rows.start, *work.system.shape[1:]))
-        _sum_gaps(row_view(answers), this, other, rows.start, work, system)
+        n_rows, n_groups = rows.stop - rows.start, thresholds.moving_gaps(this.cutpoints.shape[1]).size - 1
+        system = np.zeros((n_rows, n_groups, n_groups))
+        given = row_view(answers), this, other, rows.start, system
+        over_rows(_sum_gaps, n_rows, *given, scratch=partial(_work, this))
         return system
 
     def move_gaps(self, this, prior, system, rows):
@@ -126,7 +132,7 @@ class CpuEngine(HalfSweepEngine):
         system[:, 1:, 0] += means_of_groups(pull, first)
         np.einsum("kmm->km", system)[:, 1:] += means_of_groups(precision[1:], first)
         variance, diagonal = np.zeros_like(cutpoints), np.zeros(system.shape[:2])
-        _move_rows(system, diagonal, first, cutpoints, this.gaps[rows], variance)
+        over_rows(_move_rows, len(cutpoints), system, diagonal, first, cutpoints, this.gaps[rows], variance)
         return variance
 
     def rated_sums_here(self, answers, table, weighted):
@@ -134,13 +140,16 @@ class CpuEngine(HalfSweepEngine):
             shape = answers.n_rows, len(table)
             return csr_array((answers.weight, answers.column, answers.row_start), shape=shape) @ table
         found = np.empty((answers.n_rows, table.shape[1]), dtype=np.float32)
-        add_lines(answers.row_start, answers.column, np.ascontiguousarray(table), found)
+        over_rows(
+            add_lines, answers.n_rows, answers.row_start, answers.column, np.ascontiguousarray(table), found
+        )
         return found
 
     def rated_products_here(self, answers, table, of_rows):
         found = np.empty((answers.n_rows, table.shape[1]), dtype=np.float32)
         table, of_rows = np.ascontiguousarray(table), np.ascontiguousarray(of_rows)
-        _add_products(answers.row_start, answers.column, answers.weight, table, of_rows, found)
+        row_start, column, _, _, weight = row_view(answers)
+        over_rows(_add_products, answers.n_rows, row_start, column, weight, table, of_rows, found)
         return found
 
     def feature_table(self, table, like):
@@ -151,36 +160,23 @@ CPU_ENGINE = CpuEngine()
 
 
 def _work(this: FactorPosterior) -> _Work:
-    threads, first = numba.get_num_threads(), thresholds.moving_gaps(this.cutpoints.shape[1])
-    lines = [np.empty((threads, this.mean.shape[1]), dtype=np.float32) for _ in range(7)]
-    tile = np.empty((threads, 6, _TILE), dtype=np.float32)
+    first = thresholds.moving_gaps(this.cutpoints.shape[1])
+    lines = [np.empty(this.mean.shape[1], dtype=np.float32) for _ in range(7)]
+    tile = np.empty((6, _TILE), dtype=np.float32)
     n_groups = first.size - 1  # and one that does not move, in front
-    gaps, system = np.empty((threads, 3, n_groups)), np.empty((threads, n_groups, n_groups))
-    return _Work._make([*lines, tile, gaps, system, first])
+    return _Work._make([*lines, tile, np.empty((3, n_groups)), np.empty((n_groups, n_groups)), first])
 
 
-# Numba's parallel loops remove stores into members of a tuple as dead code; a call is left alone.
-# Their counters are unsigned in one of two passes, and a body would be compiled for each.
-# Slices of rows are made in the loop where time counts: made in the call, it is optimised less.
-
-
-@compiled(parallel=True)
-def _half_sweep(answers, this, other, prior, spread, values, work, found, settled, most_sweeps):
-    row_start, column, level, offset, weight = answers
-    for d in prange(row_start.size - 1):
-        entries = slice(row_start[d], row_start[d + 1])
-        own = column[entries], level[entries], offset[entries], weight[entries]
-        thread = numba.get_thread_id()
-        settle_row(own, this, other, prior, spread, values, work, found, d, thread, settled, most_sweeps)
-
-
-@inlined
-def settle_row(answers, this, other, prior, spread, values, work, found, row, thread, settled, most_sweeps):
-    d = np.int64(row)
-    for _ in range(most_sweeps):
-        _half_sweep_row(answers, this, other, prior, spread, values, work, found, d, thread)
-        if _has_settled(work.move[thread], this.variance[d], settled):
-            break
+@compiled
+def _half_sweep(
+    start, stop, answers, this, other, prior, spread, values, cutpoints_variance, settled, most_sweeps, work
+):
+    for d in range(start, stop):
+        row = answers_of(answers, d)
+        for _ in range(most_sweeps):
+            _half_sweep_row(row, this, other, prior, spread, values, work, cutpoints_variance, d)
+            if _has_settled(work.move, this.variance[d], settled):
+                break
 
 
 @inlined
@@ -191,22 +187,21 @@ def _has_settled(move, variance, settled):
     return n_moving == 0
 
 
-@inlined
-def _half_sweep_row(answers, this, other, prior, spread, values, work, cutpoints_variance, d, thread):
-    slope, ridge, diagonal = work.slope[thread], work.ridge[thread], work.diagonal[thread]
-    move, mean, variance = work.move[thread], this.mean[d], this.variance[d]
+@kernel_function
+def _half_sweep_row(answers, this, other, prior, spread, values, work, cutpoints_variance, d):
+    slope, ridge, diagonal = work.slope, work.ridge, work.diagonal
+    move, mean, variance = work.move, this.mean[d], this.variance[d]
     column, weight = answers[0], answers[3]
-    _gather(answers, this, other, prior.precision, values, slope, ridge, diagonal, work.tile[thread], d)
+    _gather(answers, this, other, prior.precision, values, slope, ridge, diagonal, work.tile, d)
     if prior.mean.size > 0:
         _towards(prior.mean[d], prior.precision, slope)
-    direction, image = work.direction[thread], work.image[thread]
-    _solve(column, weight, other.mean, slope, ridge, diagonal, direction, image, move)
+    _solve(column, weight, other.mean, slope, ridge, diagonal, work.direction, work.image, move)
     add_scaled(mean, np.float32(1.0), move)
     if spread:
         _keep_variances(prior.precision, diagonal, variance)
     if prior.cutpoints_precision.size > 1 and prior.cutpoints_precision[1] < np.inf:
-        _square(mean, work.square[thread])
-        _move_gaps(answers, this, other, prior, work, cutpoints_variance, thread, d)
+        _square(mean, work.square)
+        _move_gaps(answers, this, other, prior, work, cutpoints_variance, d)
 
 
 @inlined
@@ -447,13 +442,13 @@ def cell_variance(square, variance, features, features_variance):
 
 
 @inlined
-def _move_gaps(answers, this, other, prior, work, cutpoints_variance, thread, d):
+def _move_gaps(answers, this, other, prior, work, cutpoints_variance, d):
     """One Newton step on the log gaps; the first threshold is left to the bias.
 
     What is not known about a cell's mean widens the utility here, as it does in predictions.
     """
     cutpoints, centre, precision = this.cutpoints[d], prior.cutpoints[d], prior.cutpoints_precision
-    slope, system, first = work.gaps[thread, 0], work.system[thread], work.first
+    slope, system, first = work.gaps[0], work.system, work.first
     for g in range(1, slope.size):
         slope[g] = 0.0
         for c in range(1, g + 1):
@@ -463,17 +458,17 @@ def _move_gaps(answers, this, other, prior, work, cutpoints_variance, thread, d)
         for m in range(first[g], first[g + 1]):
             slope[g] += share * precision[m] * (centre[m] - cutpoints[m])
             system[g, g] += share * precision[m]
-    _add_to_gaps(answers, this, other, work, thread, d)
-    diagonal = work.gaps[thread, 1]
+    _add_to_gaps(answers, this, other, work, d)
+    diagonal = work.gaps[1]
     _newton(system, slope, diagonal, first, cutpoints, this.gaps[d], cutpoints_variance[d])
 
 
 @inlined
-def _add_to_gaps(answers, this, other, work, thread, d):
+def _add_to_gaps(answers, this, other, work, d):
     column, level, offset, weight = answers
-    tile = work.tile[thread]
+    tile = work.tile
     at, low, high, at_low, at_high, scale = tile[0], tile[1], tile[2], tile[3], tile[4], tile[5]
-    square, variance, others, variances = work.square[thread], this.variance[d], other.mean, other.variance
+    square, variance, others, variances = work.square, this.variance[d], other.mean, other.variance
     for first in range(0, column.size, _TILE):
         some = column[first : first + _TILE]
         _cell_means(some, this.mean[d], other.mean, offset[first : first + _TILE], at)
@@ -487,7 +482,7 @@ def _add_to_gaps(answers, this, other, work, thread, d):
         for e in range(some.size):
             answer, bounds = np.int64(level[first + e]), (low[e], high[e], at_low[e], at_high[e])
             times = weight[first + e] if weight.size > 0 else np.float32(1.0)
-            _add_answer(answer, times, this.gaps[d], other.gaps[some[e]], scale[e], bounds, work, thread)
+            _add_answer(answer, times, this.gaps[d], other.gaps[some[e]], scale[e], bounds, work)
 
 
 @inlined
@@ -503,14 +498,14 @@ def _newton(system, slope, diagonal, first, cutpoints, gaps, variance):
 
 
 @inlined
-def _add_answer(level, times, gaps, other_gaps, scale, bounds, work, thread):
+def _add_answer(level, times, gaps, other_gaps, scale, bounds, work):
     """Add one answer to a row's slope, and to its curvature without that of the exponential.
 
     The mass between the two bounds is log-concave in them, so that the system stays positive.
     """
-    slope, below, above = work.gaps[thread, 0], work.gaps[thread, 1], work.gaps[thread, 2]
+    slope, below, above = work.gaps[0], work.gaps[1], work.gaps[2]
     low, high, at_low, at_high = bounds
-    system, first, last = work.system[thread], work.first, high == np.inf
+    system, first, last = work.system, work.first, high == np.inf
     curved_low = at_low * (at_low - low) if level > 0 else 0.0
     curved_high = 0.0 if last else at_high * (at_high + high)
     # A bound moves with every gap below it.
@@ -571,16 +566,15 @@ def _invert(factor, slope, diagonal):
 # ---- how far levels with known utilities are from their means ------------------------------------
 
 
-@compiled(parallel=True)
-def _squared_errors(answers, this, other, values, work, total):
-    for d in prange(total.size):
-        total[d] = _squared_error(answers, np.int64(d), this, other, values, work)
+@compiled
+def _squared_errors(start, stop, answers, this, other, values, total, work):
+    for d in range(start, stop):
+        total[d] = _squared_error(answers, d, this, other, values, work.square)
 
 
 @inlined
-def _squared_error(answers, d, this, other, values, work):
+def _squared_error(answers, d, this, other, values, square):
     column, level, _, weight = answers_of(answers, d)
-    square = work.square[numba.get_thread_id()]
     _square(this.mean[d], square)
     total = 0.0
     for e in range(column.size):
@@ -595,19 +589,16 @@ def _squared_error(answers, d, this, other, values, work):
 # ---- what is left for a bin of answers --------------------------------------------------------
 
 
-@compiled(parallel=True)
-def _bin_pulls(answers, bin_of, this, other, work, found):
-    row_start, column, level, offset, weight = answers
-    for d in prange(row_start.size - 1):
-        entries = slice(row_start[d], row_start[d + 1])
-        own = column[entries], level[entries], offset[entries], weight[entries]
-        _add_to_bins(own, bin_of[entries], this, other, work, found, np.int64(d))
+@compiled
+def _bin_pulls(start, stop, answers, bin_of, this, other, pulls, work):
+    for d in range(start, stop):
+        entries = slice(answers[0][d], answers[0][d + 1])
+        _add_to_bins(answers_of(answers, d), bin_of[entries], this, other, work.tile, pulls, d)
 
 
 @inlined
-def _add_to_bins(answers, bin_of, this, other, work, found, d):
+def _add_to_bins(answers, bin_of, this, other, tile, pulls, d):
     column, level, offset, weight = answers
-    tile = work.tile[numba.get_thread_id()]
     at, low, high, pull = tile[0], tile[1], tile[2], tile[5]
     for first in range(0, column.size, _TILE):
         some = column[first : first + _TILE]
@@ -615,47 +606,38 @@ def _add_to_bins(answers, bin_of, this, other, work, found, d):
         _set_bounds(some, level[first : first + _TILE], this, other, d, at, low, high)
         _expect(some.size, low, high, tile[3], tile[4], pull)
         for e in range(some.size):
-            found[bin_of[first + e]] += weight[first + e] * pull[e] if weight.size > 0 else pull[e]
+            pulls[bin_of[first + e]] += weight[first + e] * pull[e] if weight.size > 0 else pull[e]
 
 
 # ---- in stages --------------------------------------------------------------------------------
 
 
-@compiled(parallel=True)
-def _gather_rows(answers, this, other, precision, values, work, sums, ridge):
-    for d in prange(ridge.shape[0]):
-        _gather_row(answers, np.int64(d), this, other, precision, values, work, sums, ridge)
+@compiled
+def _gather_rows(start, stop, answers, this, other, precision, values, sums, ridge, work):
+    for d in range(start, stop):
+        row, slope, diagonal = answers_of(answers, d), sums[d, 0], sums[d, 1]
+        _gather(row, this, other, precision, values, slope, ridge[d], diagonal, work.tile, d)
 
 
-@inlined
-def _gather_row(answers, d, this, other, precision, values, work, sums, ridge):
-    slope, diagonal, tile = sums[d, 0], sums[d, 1], work.tile[numba.get_thread_id()]
-    _gather(answers_of(answers, d), this, other, precision, values, slope, ridge[d], diagonal, tile, d)
-
-
-@compiled(parallel=True)
-def _apply_rows(row_start, column, weight, features, ridge, direction, image):
-    for d in prange(row_start.size - 1):
+@compiled
+def _apply_rows(start, stop, row_start, column, weight, features, ridge, direction, image):
+    for d in range(start, stop):
         entries = slice(row_start[d], row_start[d + 1])
         _apply(column[entries], weight[entries], features, ridge[d], direction[d], image[d])
 
 
-@compiled(parallel=True)
-def _sum_gaps(answers, this, other, first, work, system):
-    for k in prange(system.shape[0]):
-        _sum_gaps_of_row(answers, np.int64(first + k), this, other, work, system[k])
-
-
-@inlined
-def _sum_gaps_of_row(answers, d, this, other, work, found):
-    thread = numba.get_thread_id()
-    slope, system = work.gaps[thread, 0], work.system[thread]
-    slope[:] = 0.0
-    system[:] = 0.0
-    _square(this.mean[d], work.square[thread])
-    _add_to_gaps(answers_of(answers, d), this, other, work, thread, d)
-    found[:] = system
-    found[:, 0] = slope
+@compiled
+def _sum_gaps(start, stop, answers, this, other, first, system, work):
+    for k in range(start, stop):
+        d = first + k
+        work.gaps[0] = 0.0
+        work.system[:] = 0.0
+        _square(this.mean[d], work.square)
+        _add_to_gaps(answers_of(answers, d), this, other, work, d)
+        for a in range(work.system.shape[0]):
+            for c in range(1, a + 1):
+                system[k, a, c] = work.system[a, c]
+            system[k, a, 0] = work.gaps[0, a]
 
 
 def means_of_groups(values: np.ndarray, first: np.ndarray) -> np.ndarray:
@@ -663,9 +645,9 @@ def means_of_groups(values: np.ndarray, first: np.ndarray) -> np.ndarray:
     return np.add.reduceat(values, first[1:-1] - 1, axis=-1) / np.diff(first[1:])
 
 
-@compiled(parallel=True)
-def _move_rows(system, diagonal, first, cutpoints, gaps, variance):
-    for d in prange(cutpoints.shape[0]):
+@compiled
+def _move_rows(start, stop, system, diagonal, first, cutpoints, gaps, variance):
+    for d in range(start, stop):
         slope = system[d, :, 0]
         _newton(system[d], slope, diagonal[d], first, cutpoints[d], gaps[d], variance[d])
 
@@ -673,9 +655,9 @@ def _move_rows(system, diagonal, first, cutpoints, gaps, variance):
 # ---- sums over rows or columns, and what is made of them --------------------------------------
 
 
-@compiled(parallel=True)
-def _add_products(row_start, column, weight, table, of_rows, found):
-    for d in prange(row_start.size - 1):
+@compiled
+def _add_products(start, stop, row_start, column, weight, table, of_rows, found):
+    for d in range(start, stop):
         entries = slice(row_start[d], row_start[d + 1])
         _add_products_of_row(column[entries], weight[entries], table, of_rows[d], found[d])
 

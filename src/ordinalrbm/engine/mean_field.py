@@ -1,14 +1,13 @@
 """Mean-field: the fixed point of the factors' expectations given a row's answers."""
 
-import numba
 import numpy as np
-from numba import prange
 
 from ordinalrbm.engine.annealing import log_row
 from ordinalrbm.engine.gibbs import activations, conditional_means, expect_clamped, scratch_for
 from ordinalrbm.engine.normal import single
 from ordinalrbm.engine.side import Side
 from ordinalrbm.engine.thresholds import dot
+from ordinalrbm.runtime.blocks import over_rows
 from ordinalrbm.runtime.jit import compiled, inlined, kernel_function
 
 # How often to extrapolate, and the slowest convergence that is believed.
@@ -33,26 +32,24 @@ def fixed_point(
     """
     rows = np.arange(side.n_rows) if rows is None else rows
     change = np.zeros(side.n_rows, dtype=np.float32)
-    scratch = scratch_for(side, 0, side.n_rows)
-    _fixed_point(side, rows, probabilities, tolerance, max_iterations, scratch, change)
+    given = side, rows, probabilities, tolerance, max_iterations, change
+    over_rows(_fixed_point, rows.size, *given, scratch=scratch_for(side, 0, side.n_rows))
     return change
 
 
-@compiled(parallel=True)
-def _fixed_point(side, rows, probabilities, tolerance, max_iterations, scratch, change):
-    for place in prange(rows.size):
+@compiled
+def _fixed_point(start, stop, side, rows, probabilities, tolerance, max_iterations, change, scratch):
+    for place in range(start, stop):
         row = rows[place]
         change[row] = _fixed_point_row(side, row, probabilities[row], tolerance, max_iterations, scratch)
 
 
 @kernel_function
 def _fixed_point_row(side, row, active, tolerance, max_iterations, scratch):
-    thread = numba.get_thread_id()
-    mean, utility = scratch.mean[thread], scratch.utility[thread]
-    lower, upper = scratch.lower[thread], scratch.upper[thread]
-    at_low, at_high = scratch.at_low[thread], scratch.at_high[thread]
-    activation, last_step = scratch.activation[thread], scratch.last_step[thread]
-    previous = scratch.previous_step[thread]
+    mean, utility = scratch.mean, scratch.utility
+    lower, upper = scratch.lower, scratch.upper
+    at_low, at_high = scratch.at_low, scratch.at_high
+    activation, last_step, previous = scratch.activation, scratch.last_step, scratch.previous_step
     change = np.float32(np.inf)
     iteration = 0
     while change > tolerance and iteration < max_iterations:
@@ -101,8 +98,7 @@ def _extrapolate(side, row, active, last_step, ratio, jumped, scratch):
 @kernel_function
 def _bound(side, row, active, scratch):
     """The bound on the log probability of a row's answers that each round raises."""
-    thread = numba.get_thread_id()
-    mean, lower, upper = scratch.mean[thread], scratch.lower[thread], scratch.upper[thread]
+    mean, lower, upper = scratch.mean, scratch.lower, scratch.upper
     conditional_means(side, row, active, mean)
     total = log_row(side, True, row, mean, lower, upper)
     units = np.float64(side.units)

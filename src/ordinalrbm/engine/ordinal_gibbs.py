@@ -17,11 +17,10 @@ same on any number of threads.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
-from numba import prange
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import philox
@@ -29,8 +28,9 @@ from ordinalrbm.engine.base import Answers
 from ordinalrbm.engine.drift import BinViews
 from ordinalrbm.engine.normal import double, next_inaccurate, single
 from ordinalrbm.engine.philox import Purpose, split_seed, stream
-from ordinalrbm.engine.side import Array, row_view
+from ordinalrbm.engine.side import Array, answers_of, row_view
 from ordinalrbm.engine.thresholds import dot
+from ordinalrbm.runtime.blocks import over_rows
 from ordinalrbm.runtime.jit import compiled, inlined, inlined_sum, kernel_function
 
 # Answers of a row that are looked at together: a multiple of what is summed at a time.
@@ -83,14 +83,14 @@ class _Words(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """Working memory of the threads, one each."""
+    """Working memory of a thread."""
 
-    features: np.ndarray  # (threads, 1 + F, tile); lines are filled up to a multiple of four
-    numbers: np.ndarray  # (threads, 6, tile)
-    uniform: np.ndarray  # (threads, most answers of a row, or coordinates)
-    mean: np.ndarray  # (threads, most answers of a row)
-    system: np.ndarray  # (threads, 1 + F, 1 + F), filled up likewise
-    solution: np.ndarray  # (threads, 1 + F), likewise
+    features: np.ndarray  # (1 + F, tile); lines are filled up to a multiple of four
+    numbers: np.ndarray  # (6, tile)
+    uniform: np.ndarray  # (most answers of a row, or coordinates)
+    mean: np.ndarray  # (most answers of a row)
+    system: np.ndarray  # (1 + F, 1 + F), filled up likewise
+    solution: np.ndarray  # (1 + F,), likewise
 
 
 class ThresholdSums(NamedTuple):
@@ -202,24 +202,27 @@ class CpuGibbs(GibbsEngine):
     """Draws on the cores of this machine."""
 
     def draw_rows(self, answers, this, other, thresholds, prior_mean, precision, sweep):
-        work, words = _work(answers, this), _words(sweep)
-        _draw_rows(row_view(answers), this, other, thresholds, prior_mean, precision, words, work)
+        given = row_view(answers), this, other, thresholds, prior_mean, precision, _words(sweep)
+        over_rows(_draw_rows, answers.n_rows, *given, scratch=partial(_work, answers, this))
 
     def move_widths(self, answers, this, other, thresholds, precision, sweep):
-        work, words, taken = _work(answers, this), _words(sweep), np.zeros(answers.n_rows, dtype=bool)
-        _move_widths(row_view(answers), this, other, thresholds, np.float64(precision), words, work, taken)
+        taken = np.zeros(answers.n_rows, dtype=bool)
+        given = row_view(answers), this, other, thresholds, float(precision), _words(sweep), taken
+        over_rows(_move_widths, answers.n_rows, *given, scratch=partial(_work, answers, this))
         return taken
 
     def threshold_sums(self, answers, this, other, thresholds):
         total, slope = np.zeros(answers.n_rows), np.zeros((answers.n_rows, thresholds.shape[1]))
-        squares, work = np.zeros((*slope.shape, 2)), _work(answers, this)
-        _threshold_sums(row_view(answers), this, other, thresholds, work, total, slope, squares)
+        squares = np.zeros((*slope.shape, 2))
+        given = row_view(answers), this, other, thresholds, total, slope, squares
+        over_rows(_threshold_sums, answers.n_rows, *given, scratch=partial(_work, answers, this))
         return ThresholdSums(total, slope, squares)
 
     def bin_sums(self, answers, this, other, thresholds, bins, sweep):
-        work, words, found = _work(answers, this), _words(sweep), np.zeros(bins.bins.n)
-        _bin_sums(row_view(answers), bins.of_rows, this, other, thresholds, words, work, found)
-        return found
+        sums = np.zeros(bins.bins.n)
+        given = row_view(answers), bins.of_rows, this, other, thresholds, _words(sweep), sums
+        over_rows(_bin_sums, answers.n_rows, *given, scratch=partial(_work, answers, this))
+        return sums
 
     def with_offsets(self, answers, level, bin_of):
         return answers.with_offset(level[bin_of])
@@ -261,30 +264,27 @@ def _words(sweep: Sweep) -> _Words:
 
 
 def _work(answers: Observations, this: DrawnSide) -> _Work:
-    threads, width = numba.get_num_threads(), this.factors.shape[1]
+    width = this.factors.shape[1]
     longest = int(answers.row_counts.max(initial=1))
     room = max(longest, width) + 4  # uniform numbers come four at a time
     padded = -(-width // _LINES) * _LINES
     return _Work(
-        np.zeros((threads, padded, _TILE), dtype=np.float32),
-        np.zeros((threads, 6, _TILE), dtype=np.float32),
-        np.zeros((threads, room)),
-        np.zeros((threads, longest), dtype=np.float32),
-        np.zeros((threads, padded, padded), dtype=np.float32),
-        np.zeros((threads, padded), dtype=np.float32),
+        np.zeros((padded, _TILE), dtype=np.float32),
+        np.zeros((6, _TILE), dtype=np.float32),
+        np.zeros(room),
+        np.zeros(longest, dtype=np.float32),
+        np.zeros((padded, padded), dtype=np.float32),
+        np.zeros(padded, dtype=np.float32),
     )
 
 
 # ---- biases and factors -----------------------------------------------------------------------
 
 
-@compiled(parallel=True)
-def _draw_rows(answers, this, other, thresholds, means, precision, words, work):
-    row_start, column, level, offset, weight = answers
-    for d in prange(row_start.size - 1):
-        entries = slice(row_start[d], row_start[d + 1])
-        own = column[entries], level[entries], offset[entries], weight[entries]
-        _draw_row(own, this, other, thresholds, means, precision, words, work, np.int64(d))
+@compiled
+def _draw_rows(start, stop, answers, this, other, thresholds, means, precision, words, work):
+    for d in range(start, stop):
+        _draw_row(answers_of(answers, d), this, other, thresholds, means, precision, words, work, d)
 
 
 @inlined
@@ -292,12 +292,10 @@ def _fill_uniforms(uniform, n, d, purpose, words):
     philox.fill_uniforms(uniform, n, d * words.row, words.sweep, purpose, words.key0, words.key1)
 
 
-@inlined
+@kernel_function
 def _draw_row(answers, this, other, thresholds, prior_mean, precision, words, work, d):
     column, level, shift, weight = answers
-    thread = numba.get_thread_id()
-    system, right = work.system[thread], work.solution[thread]
-    uniform, features = work.uniform[thread], work.features[thread]
+    system, right, uniform, features = work.system, work.solution, work.uniform, work.features
     own, width = this.factors[d], this.factors.shape[1]
     _fill_uniforms(uniform, column.size, d, words.utility, words)
     system[:] = np.float32(0.0)
@@ -306,7 +304,7 @@ def _draw_row(answers, this, other, thresholds, prior_mean, precision, words, wo
         for b in range(a + 1):
             system[a, b] = precision[a, b]
         right[a] = dot(precision[a], prior_mean[d])
-    numbers = work.numbers[thread]
+    numbers = work.numbers
     for first in range(0, column.size, _TILE):
         some, of_some = column[first : first + _TILE], level[first : first + _TILE]
         n = some.size
@@ -482,20 +480,18 @@ def _draw_gaussian(lower, right, uniform, found):
 # ---- what is left for a bin of answers --------------------------------------------------------
 
 
-@compiled(parallel=True)
-def _bin_sums(answers, bin_of, this, other, thresholds, words, work, found):
-    row_start, column, level, offset, weight = answers
-    for d in prange(row_start.size - 1):
-        entries = slice(row_start[d], row_start[d + 1])
-        own = column[entries], level[entries], offset[entries], weight[entries]
-        _add_to_bins(own, bin_of[entries], this, other, thresholds, words, work, found, np.int64(d))
+@compiled
+def _bin_sums(start, stop, answers, bin_of, this, other, thresholds, words, sums, work):
+    for d in range(start, stop):
+        entries = slice(answers[0][d], answers[0][d + 1])
+        row = answers_of(answers, d)
+        _add_to_bins(row, bin_of[entries], this, other, thresholds, words, sums, work, d)
 
 
 @inlined
-def _add_to_bins(answers, bin_of, this, other, thresholds, words, work, found, d):
+def _add_to_bins(answers, bin_of, this, other, thresholds, words, sums, work, d):
     column, level, shift, weight = answers
-    thread = numba.get_thread_id()
-    uniform, features, numbers = work.uniform[thread], work.features[thread], work.numbers[thread]
+    uniform, features, numbers = work.uniform, work.features, work.numbers
     _fill_uniforms(uniform, column.size, d, words.utility, words)
     offset, mean, drawn = numbers[0], numbers[1], numbers[5]
     for first in range(0, column.size, _TILE):
@@ -509,27 +505,23 @@ def _add_to_bins(answers, bin_of, this, other, thresholds, words, work, found, d
         for e in range(n):
             root = numbers[4, e] if weight.size > 0 else np.float32(1.0)
             left = drawn[e] - root * (mean[e] - offset[e]) + root * shift[first + e]
-            found[bin_of[first + e]] += root * left
+            sums[bin_of[first + e]] += root * left
 
 
 # ---- widths -----------------------------------------------------------------------------------
 
 
-@compiled(parallel=True)
-def _move_widths(answers, this, other, thresholds, precision, words, work, taken):
-    row_start, column, level, offset, weight = answers
-    for d in prange(row_start.size - 1):
-        entries = slice(row_start[d], row_start[d + 1])
-        own = column[entries], level[entries], offset[entries], weight[entries]
-        taken[d] = _move_width(own, this, other, thresholds, precision, words, work, np.int64(d))
+@compiled
+def _move_widths(start, stop, answers, this, other, thresholds, precision, words, taken, work):
+    for d in range(start, stop):
+        taken[d] = _move_width(answers_of(answers, d), this, other, thresholds, precision, words, work, d)
 
 
 @inlined
 def _move_width(answers, this, other, thresholds, precision, words, work, d):
     column, level, shift, weight = answers
-    thread, own = numba.get_thread_id(), (column, level, weight)
-    uniform = work.uniform[thread]
-    _set_means(column, this.factors[d], other.factors, shift, work.mean[thread])
+    own, uniform = (column, level, weight), work.uniform
+    _set_means(column, this.factors[d], other.factors, shift, work.mean)
     _fill_uniforms(uniform, 2, d, words.width, words)
     choice, chance = uniform[0], uniform[1]
     here = np.log(np.float64(this.width[d]))
@@ -556,15 +548,14 @@ def _set_means(column, own, factors, shift, mean):
         mean[e] += shift[e]
 
 
-@inlined
+@kernel_function
 def _of_width(answers, this, other, thresholds, precision, work, d, log_width):
     """Log posterior at a log width, Newton's step from there, and how narrow it is.
 
     For the curvature stand the squared slopes of the answers, which are never negative.
     """
     column, level, weight = answers
-    thread = numba.get_thread_id()
-    numbers, mean = work.numbers[thread], work.mean[thread]
+    numbers, mean = work.numbers, work.mean
     own, own_scale, scales, widths = np.float32(np.exp(log_width)), this.scale[d], other.scale, other.width
     total, slope, squares = 0.0, 0.0, 0.0
     for first in range(0, column.size, _TILE):
@@ -612,21 +603,18 @@ def _measure(n, numbers):
 # ---- thresholds -------------------------------------------------------------------------------
 
 
-@compiled(parallel=True)
-def _threshold_sums(answers, this, other, thresholds, work, total, slope, squares):
-    row_start, column, level, offset, weight = answers
-    for d in prange(row_start.size - 1):
-        entries, sums = slice(row_start[d], row_start[d + 1]), (slope[d], squares[d])
-        own = column[entries], level[entries], offset[entries], weight[entries]
-        total[d] = _add_to_thresholds(own, this, other, thresholds, work, sums, np.int64(d))
+@compiled
+def _threshold_sums(start, stop, answers, this, other, thresholds, total, slope, squares, work):
+    for d in range(start, stop):
+        row, sums = answers_of(answers, d), (slope[d], squares[d])
+        total[d] = _add_to_thresholds(row, this, other, thresholds, work, sums, d)
 
 
 @inlined
 def _add_to_thresholds(answers, this, other, thresholds, work, sums, d):
     column, level, shift, weight = answers
     slope, squares = sums
-    thread = numba.get_thread_id()
-    numbers, mean = work.numbers[thread], work.mean[thread]
+    numbers, mean = work.numbers, work.mean
     _set_means(column, this.factors[d], other.factors, shift, mean)
     total = 0.0
     for first in range(0, column.size, _TILE):

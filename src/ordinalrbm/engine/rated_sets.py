@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numba import prange
 from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Observations
@@ -22,6 +21,7 @@ from ordinalrbm.engine import philox
 from ordinalrbm.engine.normal import double
 from ordinalrbm.engine.philox import Purpose, split_seed, stream
 from ordinalrbm.engine.thresholds import add_scaled
+from ordinalrbm.runtime.blocks import MANY, each, over_rows
 from ordinalrbm.runtime.jit import compiled, inlined, inlined_sum
 
 # Added to the number of ratings (see above).
@@ -51,16 +51,17 @@ def raters_of(
         columns, place = np.unique(columns, return_inverse=True)
     of_columns = np.empty((columns.size, factors.shape[1]), dtype=np.float32)
     view = known.column_view
-    _set_mean_raters(view.column_start, view.row, columns, factors, average.astype(np.float32), of_columns)
+    given = view.column_start, view.row, columns, factors, average.astype(np.float32), of_columns
+    over_rows(_set_mean_raters, columns.size, *given)
     found = np.empty((rows.n_rows, factors.shape[1]), dtype=np.float32)
-    add_lines(rows.row_start, place, of_columns, found)
+    over_rows(add_lines, rows.n_rows, rows.row_start, place, of_columns, found)
     counts = rows.row_counts[:, None]
     return np.where(counts > 0, found / np.maximum(counts, 1), average)
 
 
-@compiled(parallel=True)
-def _set_mean_raters(column_start, rater, columns, factors, average, found):
-    for place in prange(columns.size):
+@compiled
+def _set_mean_raters(start, stop, column_start, rater, columns, factors, average, found):
+    for place in range(start, stop):
         found[place] = 0.0
         add_mean_raters(column_start, rater, columns[place], factors, average, np.float32(1.0), found[place])
 
@@ -102,7 +103,7 @@ class RatedSets:
         """(rows, W): features times the weights of each, (features, W)."""
         found = np.empty((self.answers.n_rows, weights.shape[1]), dtype=np.float32)
         table = np.ascontiguousarray(weights, dtype=np.float32)
-        add_lines(self.answers.row_start, self.answers.column, table, found)
+        over_rows(add_lines, len(found), self.answers.row_start, self.answers.column, table, found)
         return self.lengths[:, None] * found
 
     def draw_weights(
@@ -173,7 +174,11 @@ def _drawn_weights(
     n_parts = -(-width // _TOGETHER)
     parts, of_rows = _in_parts(weights, n_parts), _in_parts(left, n_parts)
     words = (np.uint64(which.sweep), np.uint64(stream(Purpose.WEIGHT, which.kind)), *split_seed(which.seed))
-    _draw_weights(features, np.float32(ridge), parts, of_rows, words)
+
+    def draw(part: int) -> None:
+        _draw_weights(features, np.float32(ridge), parts[part], of_rows[part], words, part)
+
+    each(draw, range(n_parts), MANY)
     return _in_lines(parts, width), _in_lines(of_rows, width)
 
 
@@ -189,14 +194,8 @@ def _in_lines(parts: np.ndarray, width: int) -> np.ndarray:
     return parts.transpose(1, 0, 2).reshape(n_lines, n_parts * together)[:, :width].copy()
 
 
-@compiled(parallel=True)
-def _draw_weights(features, ridge, parts, of_rows, words):
-    for part in prange(len(parts)):
-        _draw_part(features, ridge, parts[part], of_rows[part], words, np.int64(part))
-
-
-@inlined
-def _draw_part(features, ridge, weights, left, words, part):
+@compiled
+def _draw_weights(features, ridge, weights, left, words, part):
     """One feature after the other: what it explains is given back, drawn again, and taken off."""
     noise, along = np.empty(_TOGETHER), np.empty(_TOGETHER, dtype=np.float32)
     sweep, purpose, key0, key1 = words
@@ -230,9 +229,10 @@ def _draw_part(features, ridge, weights, left, words, part):
             add_scaled(left[row], features.value[row if features.is_of_row else e], along)
 
 
-@compiled(parallel=True)
-def add_lines(row_start, column, table, found):
-    for d in prange(row_start.size - 1):
+@compiled
+def add_lines(start, stop, row_start, column, table, found):
+    """Sums of the lines of a table that stand in each row's columns."""
+    for d in range(start, stop):
         _add_lines_of_row(column[row_start[d] : row_start[d + 1]], table, found[d])
 
 

@@ -16,7 +16,6 @@ from ordinalrbm.data.tables import Table
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.factor_analysis import ReadableFactors, factor_names
 from ordinalrbm.estimators.validation import check_whole
-from ordinalrbm.runtime.jit import single_threaded
 from ordinalrbm.stats.rotation import Rotation
 from ordinalrbm.vector import asking
 from ordinalrbm.vector import loadings as reading
@@ -85,9 +84,8 @@ class Interviewing(ReadableFactors):
         is_open = answers.to_dense()[0] < 0
         if among is not None:
             is_open &= np.isin(np.arange(len(names)), _places(among, names, "question"))
-        with single_threaded():  # to hand out the work of one row would take longer
-            reader, inside = self._by_background()
-            model, styles = inside.model, asking.styles_of(inside.model, reader._side(answers))
+        reader, inside = self._by_background()
+        model, styles = inside.model, asking.styles_of(inside.model, reader._side(answers))
         given, own, labels = self._to_be_known(factors, rotation, n_factors, answers)
         targets = given @ inside.turn
         counts = own[:, None] != np.arange(len(names))  # what a question tells of itself does not

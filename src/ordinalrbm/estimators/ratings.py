@@ -80,7 +80,6 @@ from ordinalrbm.training.loop import Callback, Calls
 _ROUNDING = 1e-3
 # Cells that are predicted together for other times than now, where each has a row of its own.
 _CELLS_AT_A_TIME = 20_000
-_CELLS_LIKE_A_USER = 1_000  # whose list takes about as long
 # Users by whom it is seen what models predict for items without ratings.
 _ROWS_FOR_RATIOS = 2_000
 # What is kept for the next call, and follows from the rest; and the lock of those who update.
@@ -990,7 +989,7 @@ class RatingModel(Serving, Carded, BaseEstimator):
             cells = self._at_the_end(cells)
         if self._is_on_gpu():
             return self._on_gpu().probabilities(cells)
-        with self._threads(cells.row.size // _CELLS_LIKE_A_USER):
+        with threads(self.n_jobs):
             return probabilities(self._models_with_unknown() if some_unknown else self.models_, cells)
 
     def _bins_at(self, cells: Cells, time: np.ndarray) -> np.ndarray | None:
@@ -1018,7 +1017,7 @@ class RatingModel(Serving, Carded, BaseEstimator):
 
     def _distribution_at(self, cells: Cells, bins: np.ndarray) -> np.ndarray:
         order, parts = np.argsort(bins, kind="stable"), []
-        with self._threads(cells.row.size // _CELLS_LIKE_A_USER):
+        with threads(self.n_jobs):
             for some in np.array_split(order, -(-order.size // _CELLS_AT_A_TIME)):
                 placed = PlacedCells.of(cells.at(some), bins[some])
                 models = [model for posterior in self._posteriors for model in posterior.at(placed)]

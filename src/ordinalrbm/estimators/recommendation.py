@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
 from functools import partial, wraps
 from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
 
@@ -29,14 +28,12 @@ from ordinalrbm.matrix.implicit_als import Demand
 from ordinalrbm.matrix.item_weights import Past
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.top_n import Vectors
-from ordinalrbm.runtime.jit import single_threaded
 from ordinalrbm.runtime.threads import threads
 
 # Ids and ratings as users give them.
 IdsLike = Any  # an id, or array-like of ids
 RatingsLike = Any  # a frame, three arrays, or a sparse matrix
 Score = Literal["expected", "liked", "rating", "demand"]
-_FEW = 4
 _FEW_RATINGS, _TRIPLE = 64, ["user", "item", "rating"]  # that a service may bring at once; their columns
 _TINY = 1e-12
 _NOBODY = np.full(1, -1)
@@ -362,7 +359,7 @@ class Serving:
         """Lists of users who bring ratings, by rows that are inferred from these."""
         table = self._features.tables.rows
         lines = None if table is None else rows_or_empty(table, new.who)
-        with self._threads(new.who.size):
+        with threads(self.n_jobs):
             models = self._models_with_users(new.observations, lines)
         demand, past = self.demand_.infer_rows(new.observations), Past(new.observations, new.age)
         seen = new.observations if exclude_seen else None
@@ -483,13 +480,9 @@ class Serving:
             raise DataError(f"{type(self).__name__} has no factors of {what}s to compare; use by='demand'.")
         return table
 
-    def _threads(self, n_users: int) -> AbstractContextManager[None]:
-        """To hand out the work of a few users would cost more than to do it."""
-        return single_threaded() if n_users <= _FEW else threads(self.n_jobs)
-
     def _best_of(self, rows: QueryRows, wanted: _Query) -> recommending.Best:
         left_out = recommending.LeftOut(rows.seen, wanted.closed)
-        with self._threads(rows.row.size):
+        with threads(self.n_jobs):
             if wanted.score in ("expected", "demand"):
                 return self._best_wanted(rows, wanted, left_out)
             return recommending.best_items(rows.models, rows.row, wanted.n, wanted.worth, left_out)

@@ -9,13 +9,13 @@ logarithm is concave in ω and β: Newton's method. The gaps follow by damped st
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.normal import double
 from ordinalrbm.engine.thresholds import add_scaled, dot
-from ordinalrbm.runtime.jit import compiled, inlined
+from ordinalrbm.runtime.blocks import over_rows
+from ordinalrbm.runtime.jit import compiled, inlined, kernel_function
 
 # Turns at most, and the change of a mean utility at which to stop before.
 MOST_TURNS = 8
@@ -51,17 +51,17 @@ class NewRows(NamedTuple):
 
 
 def infer_rows(rows: Observations, columns: KnownColumns, new: NewRows, prior: Any) -> None:
-    _infer_rows(rows.row_start, rows.column, rows.level, columns, new, prior)
+    over_rows(_infer_rows, rows.n_rows, rows.row_start, rows.column, rows.level, columns, new, prior)
 
 
-@compiled(parallel=True)
-def _infer_rows(row_start, column, level, columns, new, prior):
-    for row in prange(row_start.size - 1):
+@compiled
+def _infer_rows(start, stop, row_start, column, level, columns, new, prior):
+    for row in range(start, stop):
         entries = slice(row_start[row], row_start[row + 1])
         _infer_row(column[entries], level[entries], columns, new, prior, row)
 
 
-@inlined
+@kernel_function
 def _infer_row(column, level, columns, new, prior, row):
     n, n_own = column.size, prior.factors.size
     if n == 0:

@@ -13,11 +13,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.side import Array, Statistics
 from ordinalrbm.matrix.model import Half, MatrixModel
+from ordinalrbm.runtime.blocks import over_rows
 from ordinalrbm.runtime.jit import compiled, inlined
 
 # What one answer tells, in units of 1/variance: about a utility's mean, about a weight (its factor
@@ -160,15 +160,16 @@ def ascend(
     """
     precisions = (priors.weights, priors.bias, priors.cutpoints, priors.common_bias)
     sizes = tuple(np.float32(number) for number in steps)
-    _move_columns(half, sums, clamped, free, n_answers, priors.common_cutpoints, precisions, sizes)
+    given = half, sums, clamped, free, n_answers, priors.common_cutpoints, precisions, sizes
+    over_rows(_move_columns, half.bias.size, *given)
     gradient = clamped.factor_bias - free.factor_bias
     sums.factor_bias[:] += np.float32(steps.adaptive) * gradient * gradient
     half.factor_bias[:] += np.float32(steps.rate) * gradient / np.sqrt(sums.factor_bias)
 
 
-@compiled(parallel=True)
-def _move_columns(half, sums, clamped, free, n_answers, common, priors, steps):
-    for column in prange(half.bias.size):
+@compiled
+def _move_columns(start, stop, half, sums, clamped, free, n_answers, common, priors, steps):
+    for column in range(start, stop):
         if clamped.answers[column] > 0:
             _move_column(half, sums, clamped, free, n_answers, common, priors, steps, column)
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange
 from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Observations
@@ -22,6 +21,7 @@ from ordinalrbm.engine.base import HalfSweepEngine
 from ordinalrbm.engine.rated_sets import FEW, RatedSets, add_mean_raters, raters_of, usual_count
 from ordinalrbm.engine.side import Array
 from ordinalrbm.engine.thresholds import add_scaled
+from ordinalrbm.runtime.blocks import over_rows
 from ordinalrbm.runtime.jit import compiled, kernel_function
 
 # Precision of the prior of a weight, as a multiple of that of what it explains: of a rated column
@@ -336,7 +336,8 @@ class FactorPrior(NamedTuple):
         if weights.table.shape[1] and others.table_mean.size:
             found -= others.table_mean @ weights.table
         found[:, 0] += others.affinity
-        _add_expected(rows.row_start, rows.column, others.arrays(weights.each), found)
+        given = rows.row_start, rows.column, others.arrays(weights.each), found
+        over_rows(_add_expected, rows.n_rows, *given)
         return found.astype(np.float32)
 
     def without_answers(self, line: csr_array | None, n_columns: int) -> np.ndarray:
@@ -350,9 +351,9 @@ class FactorPrior(NamedTuple):
 # ---- kernels ----------------------------------------------------------------------------------
 
 
-@compiled(parallel=True)
-def _add_expected(row_start, column, others, found):
-    for d in prange(row_start.size - 1):
+@compiled
+def _add_expected(start, stop, row_start, column, others, found):
+    for d in range(start, stop):
         add_expected(column[row_start[d] : row_start[d + 1]], others, found[d])
 
 

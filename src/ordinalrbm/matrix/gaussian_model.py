@@ -23,7 +23,7 @@ from ordinalrbm.matrix.feature_priors import NO_WEIGHTS, FactorPrior, Tables, Tr
 from ordinalrbm.matrix.top_n import Curves, mean_deviation
 from ordinalrbm.matrix.update import infer_rows
 from ordinalrbm.matrix.variational import GaussianState, posterior_of
-from ordinalrbm.runtime.blocks import taken
+from ordinalrbm.runtime.blocks import over_rows, taken
 from ordinalrbm.storage.reader import LARGEST_NUMBER, Stored, wrong
 
 # Of a file; it is divided by.
@@ -162,12 +162,14 @@ class GaussianModel(NamedTuple):
         found = protocol.Utilities(*np.zeros((len(protocol.Utilities._fields), cells.row.size)))
         rows, columns, where = self.rows, self.columns, (cells.row, cells.column)
         if not self.is_draw:
-            predict.set_gaussian(rows, columns, *where, found)
+            over_rows(
+                predict.set_gaussian, cells.row.size, rows, columns, *where, found.base, found.deviation
+            )
             return found
-        predict.set_products(rows.mean, columns.mean, *where, found.base)
+        over_rows(predict.set_products, cells.row.size, rows.mean, columns.mean, *where, found.base)
         found.deviation[:] = 1.0
         if not self.is_exact:
-            predict.set_deviations(rows, columns, *where, found.deviation)
+            over_rows(predict.set_deviations, cells.row.size, rows, columns, *where, found.deviation)
         return found
 
     def moments(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
@@ -178,7 +180,8 @@ class GaussianModel(NamedTuple):
         if not self.is_draw:
             return predict.add_by_utility(self, cells, total)
         gaps, share = (self.rows.gaps, self.columns.gaps), float(self.share)
-        predict.add_drawn(*self.moments(cells), *gaps, self.n_levels, share, cells.row, cells.column, total)
+        given = *self.moments(cells), *gaps, self.n_levels, share, cells.row, cells.column, total
+        over_rows(predict.add_drawn, cells.row.size, *given)
 
     def scorer(self, worth: np.ndarray) -> protocol.AddScores:
         return top_n.scorer_by_utility(self, worth)

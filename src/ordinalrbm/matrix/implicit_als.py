@@ -28,7 +28,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numba import prange
 
 from ordinalrbm.data.observations import Counted, Counts, Observations, rows_of_all
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
@@ -39,8 +38,8 @@ from ordinalrbm.matrix.feature_priors import View
 from ordinalrbm.matrix.item_weights import Past
 from ordinalrbm.matrix.protocol import ChangedRatings
 from ordinalrbm.matrix.variational import Data
-from ordinalrbm.runtime.blocks import MANY, each_block, taken
-from ordinalrbm.runtime.jit import compiled, single_threaded
+from ordinalrbm.runtime.blocks import each_block, over_rows, taken
+from ordinalrbm.runtime.jit import compiled
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group
 from ordinalrbm.runtime.threads import one_blas_thread
 from ordinalrbm.storage.reader import Stored, wrong
@@ -196,7 +195,7 @@ class Demand(NamedTuple):
         Up to a number that is the same for all columns of a row.
         """
         found = np.empty((rows.size, len(self.columns)), dtype=np.float32)
-        _set_scores(factors, past.arrays(), rows, *self.arrays(), found)
+        over_rows(_set_scores, rows.size, factors, past.arrays(), rows, *self.arrays(), found)
         return found if self.blend is None else np.exp(found, out=found)
 
     def arrays(self) -> DemandArrays:
@@ -240,13 +239,8 @@ class Demand(NamedTuple):
                 pull._replace(known=pull.known[block]),
             )
 
-        def refit_single_threaded(block: slice) -> None:
-            with single_threaded():
-                refit(block)
-
-        is_large = which.size * self.n_factors >= MANY
         with one_blas_thread():
-            each_block(refit_single_threaded if is_large else refit, which.size, self.n_factors)
+            each_block(refit, which.size, self.n_factors)
         return Demand.of(rows, self.columns, self.ridge, answers, self.blend)
 
     def with_new(self, answers: Observations) -> Demand:
@@ -431,8 +425,10 @@ def _products(one: Array, other: Array) -> Array:
 # ---- kernels ----------------------------------------------------------------------------------
 
 
-@compiled(parallel=True)
-def _set_scores(factors, past, rows, columns, neighbours, liked, sequence, exponents, least, found):
-    for r in prange(rows.size):
+@compiled
+def _set_scores(
+    start, stop, factors, past, rows, columns, neighbours, liked, sequence, exponents, least, found
+):
+    for r in range(start, stop):
         parts = neighbours, liked, sequence
         set_demand(factors[r], past, rows[r], columns, *parts, exponents, least, found[r])

@@ -15,12 +15,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import prange
 from scipy.linalg import lapack
 from scipy.sparse import csr_array
 
-from ordinalrbm.data.observations import Observations, starts
-from ordinalrbm.runtime.blocks import blocks
+from ordinalrbm.data.observations import Observations, sort_together, starts
+from ordinalrbm.runtime.blocks import blocks, over_rows
 from ordinalrbm.runtime.jit import compiled, inlined
 from ordinalrbm.storage.reader import Stored
 
@@ -120,7 +119,7 @@ class ItemWeights(NamedTuple):
     def scores(self, past: Past, rows: np.ndarray) -> np.ndarray:
         """(rows, columns) float32, of these rows of the past; columns that take no part have zero."""
         found = np.zeros((rows.size, past.answers.n_columns), dtype=np.float32)
-        _add_weights(rows, past.arrays(), self, found)
+        over_rows(_add_weights, rows.size, rows, past.arrays(), self, found)
         return found
 
 
@@ -180,9 +179,9 @@ def between(gram: np.ndarray, ridge: float) -> np.ndarray:
 # ---- kernels ----------------------------------------------------------------------------------
 
 
-@compiled(parallel=True)
-def _add_weights(rows, past, weights, found):
-    for r in prange(rows.size):
+@compiled
+def _add_weights(start, stop, rows, past, weights, found):
+    for r in range(start, stop):
         add_weights_of_row(past, rows[r], weights, found[r])
 
 
@@ -223,4 +222,6 @@ def in_order(column, level, age, place, lowest, is_sorted):
             key[n] = ((65535 - since) << 32) | ((np.int64(i) * 2654435761) & 0xFFFFFFFF)
             found[n] = place[i]
             n += 1
-    return found[:n][np.argsort(key[:n])] if is_sorted else found[:n]
+    if is_sorted:
+        sort_together(key[:n], found[:n])
+    return found[:n]

@@ -29,6 +29,7 @@ from ordinalrbm.matrix import cold_start, predict, protocol, top_n
 from ordinalrbm.matrix.binary_fold_in import KnownColumns, NewRows
 from ordinalrbm.matrix.explain import NEXT_TO, effects_of_copies, repeated
 from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
+from ordinalrbm.runtime.blocks import over_rows
 from ordinalrbm.storage.reader import Stored, wrong
 from ordinalrbm.vector.posterior import MAX_ITERATIONS, TOLERANCE
 
@@ -262,12 +263,13 @@ class MatrixModel(NamedTuple):
 
     def utilities(self, cells: Cells) -> protocol.Utilities:
         found = protocol.Utilities(*np.zeros((len(protocol.Utilities._fields), cells.row.size)))
-        predict.set_binary(self.by_rows, self.by_columns, cells.row, cells.column, found)
+        given = self.by_rows, self.by_columns, cells.row, cells.column, found
+        over_rows(predict.set_binary, cells.row.size, *given)
         return found
 
     def moments(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
         mean = np.empty(cells.row.size)
-        predict.add_gains(self.utilities(cells), self.gains, mean)
+        over_rows(predict.add_gains, mean.size, self.utilities(cells), self.gains, mean)
         return mean, np.full(cells.row.size, self.gains[2])
 
     def add_probabilities(self, cells: Cells, total: np.ndarray) -> None:
@@ -503,7 +505,8 @@ def _side(
     own: Half, other: Half, n_levels: np.ndarray, observations: Observations, offset: np.ndarray
 ) -> Side:
     answers = observations.row_start, observations.column
-    gibbs.fill_offsets(*answers, other.weights, other.bias, other.factors, offset)
+    given = *answers, other.weights, other.bias, other.factors, offset
+    over_rows(gibbs.fill_offsets, observations.n_rows, *given)
     return answers_only(observations)._replace(
         offset=offset,
         row_gaps=_gaps(other.cutpoints),

@@ -29,6 +29,7 @@ from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.predict import log_probability, set_products
 from ordinalrbm.matrix.protocol import AddScores, Backend, ExplainedCell
 from ordinalrbm.matrix.variational_learner import Record
+from ordinalrbm.runtime.blocks import over_rows
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training import state as states
 from ordinalrbm.training.schedule import EarlyStopping
@@ -140,7 +141,8 @@ class MultinomialModel(NamedTuple):
         unit = column[:, None] * np.int32(levels.size) + levels
         each, logits = row.astype(np.int32).repeat(levels.size), np.empty(unit.size)
         units = self.units.reshape(-1, self.units.shape[2])
-        set_products(_facing_units(self.factors, 0.0), units, each, unit.ravel(), logits)
+        given = _facing_units(self.factors, 0.0), units, each, unit.ravel(), logits
+        over_rows(set_products, unit.size, *given)
         exists = levels < self.n_levels[column, None]
         return softmax(np.where(exists, logits.reshape(unit.shape), -np.inf), axis=1)
 

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
-from numba import prange
 
 from ordinalrbm.data.observations import Cells
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.normal import double
 from ordinalrbm.engine.thresholds import dot
 from ordinalrbm.matrix.protocol import Model, Utilities, UtilityModel
+from ordinalrbm.runtime.blocks import over_rows
 from ordinalrbm.runtime.jit import compiled, inlined
 from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY
 
@@ -49,7 +49,8 @@ def utilities(model: UtilityModel, cells: Cells) -> Utilities:
 def bounds(model: UtilityModel, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
     known = _for_cells(model, cells)
     low, high = np.empty((2, cells.row.size))
-    _set_bounds(known.row_cutpoints, known.column_cutpoints, known.n_levels, *cells, low, high)
+    given = known.row_cutpoints, known.column_cutpoints, known.n_levels, *cells, low, high
+    over_rows(_set_bounds, cells.row.size, *given)
     return low, high
 
 
@@ -66,12 +67,15 @@ def add_by_utility(model: UtilityModel, cells: Cells, total: np.ndarray) -> None
     """Add distributions of cells, times the model's share, by the moments of their utilities."""
     where, share = (cells.row, cells.column), float(model.share)
     cutpoints = (model.row_cutpoints, model.column_cutpoints)
-    _add_distributions(*model.moments(cells), *cutpoints, model.n_levels, share, *where, total)
+    given = *model.moments(cells), *cutpoints, model.n_levels, share, *where, total
+    over_rows(_add_distributions, cells.row.size, *given)
 
 
-@compiled(parallel=True)
-def _add_distributions(mean, deviation, row_cutpoints, column_cutpoints, n_levels, share, row, column, total):
-    for cell in prange(row.size):
+@compiled
+def _add_distributions(
+    start, stop, mean, deviation, row_cutpoints, column_cutpoints, n_levels, share, row, column, total
+):
+    for cell in range(start, stop):
         d, i = row[cell], column[cell]
         _add_distribution(
             mean[cell],
@@ -99,10 +103,10 @@ def _add_distribution(mean, deviation, row_cutpoints, column_cutpoints, n_levels
             bound += thresholds.gap(column_cutpoints, row_cutpoints, level + 1)
 
 
-@compiled(parallel=True)
-def add_drawn(mean, deviation, row_gaps, column_gaps, n_levels, share, row, column, total):
+@compiled
+def add_drawn(start, stop, mean, deviation, row_gaps, column_gaps, n_levels, share, row, column, total):
     """The same of a draw, which is one of many and need not be so exact: a Φ for each threshold."""
-    for cell in prange(row.size):
+    for cell in range(start, stop):
         d, i = row[cell], column[cell]
         scale = 1.0 / deviation[cell]
         bound, below = (column_gaps[i, 0] - mean[cell]) * scale, 0.0
@@ -115,24 +119,24 @@ def add_drawn(mean, deviation, row_gaps, column_gaps, n_levels, share, row, colu
         total[cell, n_levels[i] - 1] += share * (1.0 - below)
 
 
-@compiled(parallel=True)
-def _set_bounds(row_cutpoints, column_cutpoints, n_levels, row, column, level, low, high):
-    for cell in prange(row.size):
+@compiled
+def _set_bounds(start, stop, row_cutpoints, column_cutpoints, n_levels, row, column, level, low, high):
+    for cell in range(start, stop):
         d, i = row[cell], column[cell]
         low[cell], upper = thresholds.bounds(column_cutpoints[i], row_cutpoints[d], level[cell])
         high[cell] = np.inf if level[cell] == n_levels[i] - 1 else upper
 
 
-@compiled(parallel=True)
-def set_products(rows, columns, row, column, mean):
-    for cell in prange(row.size):
+@compiled
+def set_products(start, stop, rows, columns, row, column, mean):
+    for cell in range(start, stop):
         p, q = rows[row[cell]], columns[column[cell]]
         mean[cell] = p[0] + q[0] + dot(p[1:], q[1:])
 
 
-@compiled(parallel=True)
-def set_deviations(rows, columns, row, column, deviation):
-    for cell in prange(row.size):
+@compiled
+def set_deviations(start, stop, rows, columns, row, column, deviation):
+    for cell in range(start, stop):
         deviation[cell] = _deviation(rows, columns, row[cell], column[cell])
 
 
@@ -145,15 +149,10 @@ def _deviation(rows, columns, d, i):
     return np.sqrt(variance)
 
 
-@compiled(parallel=True)
-def set_gaussian(rows, columns, row, column, found):
-    for cell in prange(row.size):
-        _set_gaussian_cell(rows, columns, row[cell], column[cell], found, cell)
-
-
-@inlined
-def _set_gaussian_cell(rows, columns, d, i, found, cell):
-    found.base[cell], found.deviation[cell] = gaussian_moments(rows, columns, d, i)
+@compiled
+def set_gaussian(start, stop, rows, columns, row, column, base, deviation):
+    for cell in range(start, stop):
+        base[cell], deviation[cell] = gaussian_moments(rows, columns, row[cell], column[cell])
 
 
 @inlined
@@ -179,9 +178,9 @@ def chance_from(lowest, mean, deviation, row_cutpoints, column_cutpoints, n_leve
     return double.mass(min(max(bound / deviation, -_FAR), _FAR), np.inf)
 
 
-@compiled(parallel=True)
-def set_binary(by_rows, by_columns, row, column, found):
-    for cell in prange(row.size):
+@compiled
+def set_binary(start, stop, by_rows, by_columns, row, column, found):
+    for cell in range(start, stop):
         _set_binary_cell(by_rows, by_columns, row[cell], column[cell], found, cell)
 
 
@@ -199,7 +198,7 @@ def _set_binary_cell(by_rows, by_columns, d, i, found, cell):
     found.deviation[cell] = 1.0
 
 
-@compiled(parallel=True)
-def add_gains(found, gains, mean):
-    for cell in prange(mean.size):
+@compiled
+def add_gains(start, stop, found, gains, mean):
+    for cell in range(start, stop):
         mean[cell] = found.base[cell] + gains[0] * found.by_rows[cell] + gains[1] * found.by_columns[cell]

@@ -86,14 +86,16 @@ def _joint(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return found[0], found[1]
 
 
-@compiled()
+@compiled
 def _fill_in_order(row_start, column, level, age, place, lowest, start, item):
     for d in range(row_start.size - 1):
         own = slice(row_start[d], row_start[d + 1])
-        item[start[d] : start[d + 1]] = in_order(column[own], level[own], age[own], place, lowest, True)
+        chosen = in_order(column[own], level[own], age[own], place, lowest, True)
+        for k in range(chosen.size):
+            item[start[d] + k] = chosen[k]
 
 
-@compiled()
+@compiled
 def _add_cross(start, item, fading, cross):
     for d in range(start.size - 1):
         own = item[start[d] : start[d + 1]]
@@ -102,7 +104,7 @@ def _add_cross(start, item, fading, cross):
                 cross[own[i], own[t]] += fading[t - 1 - i]
 
 
-@compiled()
+@compiled
 def _add_gram(start, item, earlier_first, later_first, gram):
     longest = earlier_first.shape[0]
     for d in range(start.size - 1):

@@ -22,7 +22,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
-from numba import prange
 from scipy.special import ndtr
 
 from ordinalrbm.data.observations import Observations
@@ -33,6 +32,7 @@ from ordinalrbm.matrix.blend import DemandArrays, set_demand
 from ordinalrbm.matrix.item_weights import Past
 from ordinalrbm.matrix.predict import chance_from, gaussian_moments
 from ordinalrbm.matrix.protocol import AddScores, Model, UtilityModel
+from ordinalrbm.runtime.blocks import over_rows
 from ordinalrbm.runtime.jit import compiled, inlined, kernel_function
 
 _BATCH_BYTES = 64 * 2**20
@@ -103,7 +103,7 @@ class LeftOut(NamedTuple):
         if self.closed is not None:
             scores[:, self.closed] = -np.inf
         if self.seen is not None:
-            _leave_out(scores, rows, self.seen.row_start, self.seen.column)
+            over_rows(_leave_out, rows.size, scores, rows, self.seen.row_start, self.seen.column)
 
 
 NOTHING = LeftOut()
@@ -153,7 +153,7 @@ def best_by_scores(
         some = slice(start, start + size)
         block = scores(some)
         left_out.take_from(block, rows[some])
-        _select(block, item[some], score[some])
+        over_rows(_select, len(block), block, item[some], score[some])
     return item, score
 
 
@@ -215,7 +215,8 @@ def scorer_by_utility(model: UtilityModel, worth: np.ndarray) -> AddScores:
         per_deviation = model.inverse_deviations(rows, len(worth))
         mean *= per_deviation
         gaps = np.exp(model.row_cutpoints[rows]).astype(np.float32)
-        _add_worth(mean, per_deviation, gaps, table, np.float32(model.share), scores)
+        given = mean, per_deviation, gaps, table, np.float32(model.share), scores
+        over_rows(_add_worth, len(mean), *given)
 
     return add
 
@@ -281,19 +282,19 @@ def best_liked(
     size = max(1, _BATCH_BYTES // (4 * max(n_columns, 1)))  # between blocks, Ctrl-C is heard
     for start in range(0, row.size, size):
         some = slice(start, start + size)
-        _best_liked(row[some], *what, item[some], score[some])
+        over_rows(_best_liked, row[some].size, row[some], *what, item[some], score[some])
     return to_records(item, score)
 
 
 # ---- kernels ----------------------------------------------------------------------------------
 
 
-@compiled(parallel=True)
+@compiled
 def _best_liked(
-    row, factors, past, columns, neighbours, liked, sequence, exponents, least,
+    start, stop, row, factors, past, columns, neighbours, liked, sequence, exponents, least,
     seen_start, seen, closed, of_rows, of_columns, lowest, item, score,
 ):  # fmt: skip
-    for r in prange(row.size):
+    for r in range(start, stop):
         demand = columns, neighbours, liked, sequence, exponents, least
         left_out, liking = (seen_start, seen, closed), (of_rows, of_columns, lowest)
         _list_row(factors[row[r]], past, row[r], demand, left_out, liking, item[r], score[r])
@@ -311,7 +312,8 @@ def _list_row(factors, past, d, demand, left_out, liking, item, score):
     if 0 <= d < seen_start.size - 1:
         _leave_out_row(scores, seen_start[d], seen_start[d + 1], seen)
     _choose_row(scores, exponents.size > 0, d, liking, item, best)
-    score[:] = best
+    for k in range(best.size):
+        score[k] = best[k]
 
 
 @kernel_function
@@ -345,7 +347,7 @@ def _choose_row(scores, are_logarithms, d, liking, found, best):
     _sort_heap(best, found)
 
 
-@compiled()
+@compiled
 def _records(item, score):
     n = 0
     for r in range(score.shape[0]):
@@ -361,9 +363,9 @@ def _records(item, score):
     return query, place, rank, scores
 
 
-@compiled(parallel=True)
-def _add_worth(mean, per_deviation, gaps, table, share, scores):
-    for row in prange(mean.shape[0]):
+@compiled
+def _add_worth(start, stop, mean, per_deviation, gaps, table, share, scores):
+    for row in range(start, stop):
         _add_worth_row(mean[row], per_deviation[row], gaps[row], table, share, scores[row])
 
 
@@ -393,9 +395,9 @@ def _normal_below(x):
     return tail if x < np.float32(0.0) else np.float32(1.0) - tail
 
 
-@compiled(parallel=True)
-def _leave_out(scores, rows, row_start, column):
-    for place in prange(rows.size):
+@compiled
+def _leave_out(start, stop, scores, rows, row_start, column):
+    for place in range(start, stop):
         row = rows[place]
         if 0 <= row < row_start.size - 1:
             _leave_out_row(scores[place], row_start[row], row_start[row + 1], column)
@@ -407,9 +409,9 @@ def _leave_out_row(scores, start, stop, column):
         scores[column[entry]] = -np.inf
 
 
-@compiled(parallel=True)
-def _select(scores, item, score):
-    for row in prange(scores.shape[0]):
+@compiled
+def _select(start, stop, scores, item, score):
+    for row in range(start, stop):
         _select_row(scores[row], item[row], score[row])
 
 

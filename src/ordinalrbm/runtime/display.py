@@ -1,5 +1,6 @@
 """How results look: as text in a terminal, as HTML in a notebook; names out of files escaped."""
 
+import sys
 from collections.abc import Iterator
 from html import escape
 from typing import Any
@@ -57,3 +58,9 @@ def printable(text: str) -> str:
 def printable_json(text: str) -> str:
     """JSON whose strings, once read, are what `printable` makes of them."""
     return text.translate(_TWICE)
+
+
+def print_to_stderr(text: str) -> None:
+    """Print on standard error, if there is one, so that results stay alone on standard output."""
+    if sys.stderr is not None:
+        print(text, file=sys.stderr, flush=True)

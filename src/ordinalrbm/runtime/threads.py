@@ -1,19 +1,22 @@
 """What all estimators do around their work: seeds, threads, a note when learning was stopped."""
 
+import os
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numba
 from sklearn.utils import check_random_state
 from threadpoolctl import ThreadpoolController
 
-from ordinalrbm.runtime.jit import print_to_stderr
+from ordinalrbm.runtime.display import print_to_stderr
 
-# Asking Numba how many there are would start them, and threads do not survive a fork.
-_MAX_THREADS: int = vars(numba.config)["NUMBA_NUM_THREADS"]
+# What the process may use, or what NUMBA_NUM_THREADS says.
+CORES: int = vars(numba.config)["NUMBA_NUM_THREADS"]
 
 
 def seed_from(random_state: Any, stored: int | None = None) -> int:
@@ -26,16 +29,50 @@ def seed_from(random_state: Any, stored: int | None = None) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
+_local = threading.local()
+
+
+def thread_count() -> int:
+    """How many threads work for the calling one, itself included."""
+    return getattr(_local, "limit", CORES)
+
+
 @contextmanager
 def threads(n_jobs: int | None) -> Iterator[None]:
-    """Run with ``n_jobs`` threads, at most those that Numba was started with."""
-    before = numba.get_num_threads()
+    """Let at most ``n_jobs`` threads work for this one; None and -1 change nothing."""
+    before = thread_count()
     if n_jobs is not None and n_jobs != -1:
-        numba.set_num_threads(max(1, min(n_jobs, _MAX_THREADS)))
+        _local.limit = max(1, min(n_jobs, CORES))
     try:
         yield
     finally:
-        numba.set_num_threads(before)
+        _local.limit = before
+
+
+def _work_alone() -> None:
+    _local.limit = 1
+
+
+@cache
+def _pool(process: int) -> ThreadPoolExecutor:
+    """The threads that help; a forked process has none of its parent's."""
+    return ThreadPoolExecutor(max(CORES - 1, 1), "ordinalrbm", _work_alone)
+
+
+def share(work: Callable[[Iterator[int]], None], numbers: Iterator[int], n_helpers: int) -> None:
+    """Let this thread and helpers take numbers until there are none left.
+
+    A helper that has not started when all are taken never will: nobody waits for a pool that is busy.
+    """
+    helpers = [_pool(os.getpid()).submit(work, numbers) for _ in range(n_helpers)]
+    try:
+        work(numbers)
+    finally:
+        for _ in numbers:  # after an interruption, none for the helpers
+            pass
+        for helper in helpers:
+            if not helper.cancel():
+                helper.result()
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:

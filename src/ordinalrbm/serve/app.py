@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime import __version__
-from ordinalrbm.runtime.jit import single_threaded
+from ordinalrbm.runtime.threads import threads
 from ordinalrbm.serve.forms import form_of
 from ordinalrbm.serve.guard import Guard
 from ordinalrbm.serve.metrics import Metrics
@@ -141,7 +141,7 @@ def _add_model(app: FastAPI, served: ServedModel, settings: Settings, prefix: st
         app.add_api_route(f"{prefix}/{name}", call, methods=["POST"], name=name, **more)
 
     def read(name: str, asked: dict[str, Any]) -> Any:
-        with single_threaded():  # requests are what cores share
+        with threads(1):  # requests are what cores share
             return getattr(served.service, name)(**asked)
 
     def change(name: str, asked: dict[str, Any]) -> Any:

@@ -15,7 +15,7 @@ from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.survey import CumulativeRBM
-from ordinalrbm.runtime.jit import single_threaded
+from ordinalrbm.runtime.threads import threads
 from ordinalrbm.schema.schema import did_you_mean
 from ordinalrbm.serve.forms import Answers, Id, Ids, Label, Name, Number, Positive, Rating, Ratings, Rows
 from ordinalrbm.storage.model_file import plain_number
@@ -26,7 +26,7 @@ _FEW = 10  # ratings that tell a new user apart at once
 
 def service_for(model: Any, titles: Mapping[str, str]) -> Service:
     """What answers requests to a model; warmed up."""
-    with single_threaded():
+    with threads(1):
         service = (SurveyService if isinstance(model, CumulativeRBM) else RatingService)(model, titles)
         service.warm()
     return service

@@ -20,7 +20,7 @@ from typing import Any
 import uvicorn
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.runtime.jit import single_threaded
+from ordinalrbm.runtime.threads import threads
 from ordinalrbm.serve.app import Settings, create_app, refresh
 from ordinalrbm.serve.source import ServedModel
 
@@ -54,7 +54,7 @@ def run(models: Sequence[ServedModel], settings: Settings, where: socket.socket,
         return _serve(create_app(models, settings), where)
     # Workers that are finishing their requests need a line of metrics each, and so does this process.
     app = create_app(models, settings._replace(watch=0.0, n_counting=3 * n_workers + 1))
-    with single_threaded():
+    with threads(1):
         _Parent(app, where, n_workers).run(models, settings.watch or float("inf"))
 
 

@@ -193,13 +193,13 @@ def _direction(g, first, second, j, adaptive):
     return first[j] / (np.sqrt(second[j]) + _EPSILON)
 
 
-@compiled()
+@compiled
 def _move(parameter, gradient, first, second, scale, adaptive):
     for j in range(parameter.size):
         parameter[j] += scale * _direction(gradient[j], first, second, j, adaptive)
 
 
-@compiled()
+@compiled
 def _move_columns(weights, bias, gradient, moments, scale, finer, centre, adaptive):
     first, second = moments.first, moments.second
     for i in range(bias.size):

@@ -14,6 +14,7 @@ from ordinalrbm.engine import gibbs, thresholds
 from ordinalrbm.engine import side as engine
 from ordinalrbm.engine.side import Side
 from ordinalrbm.errors import DataError
+from ordinalrbm.runtime.blocks import over_rows
 from ordinalrbm.storage.reader import Stored
 
 # Arrays that a model of nothing but scales, without background, does not have.
@@ -308,7 +309,8 @@ def follow_covariates(this: Side, model: VectorModel, start: int, stop: int) -> 
     rows = this.rows(start, stop)
     rows.row_bias[:] = rows.covariates @ model.factor_slopes.T
     nothing = np.zeros(stop - start, dtype=np.float32)
-    gibbs.fill_offsets(rows.row_start, rows.column, rows.covariates, nothing, model.slopes, this.shift)
+    given = rows.row_start, rows.column, rows.covariates, nothing, model.slopes, this.shift
+    over_rows(gibbs.fill_offsets, stop - start, *given)
     if this.offset.size:
         here = slice(int(rows.row_start[0]), int(rows.row_start[-1]))
         is_category = model.layout.is_category[this.column[here]]
