@@ -30,7 +30,6 @@ FUSED = {"contract", "nsz"}
 REORDERED = {"reassoc", "contract", "nsz"}
 # Division by zero gives infinity, as in NumPy: a check for it would be a branch in vector code.
 _COMMON: dict[str, Any] = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
-kernels: set[Any] = set()  # not the functions that become part of them
 
 
 def _renumber_functions() -> None:
@@ -99,9 +98,8 @@ def inlined_sum(function: Callable) -> Any:
 def compiled(function: Callable) -> Any:
     """Compile a kernel, which Python calls, and keep its machine code on disk if that can be."""
     kernel: Any = numba.njit(**_COMMON, fastmath=FUSED)(function)
-    if isinstance(kernel, Dispatcher):  # not where NUMBA_DISABLE_JIT is set
-        kernels.add(kernel)
-        kernel._cache = _KernelCache(function)
+    if not getattr(numba.config, "DISABLE_JIT", False):
+        kernel._cache = _Cache(function)
     return kernel
 
 
@@ -123,49 +121,35 @@ class _Folders(caching.CompileResultCacheImpl):
         return f"{fullname}.py{sys.version_info[0]}{sys.version_info[1]}{abiflags}"
 
 
-class _FolderBesideSource(_Folders):
-    _locator_classes = [_BesideSource]  # noqa: RUF012
-
-
 class _Cache(caching.FunctionCache):
-    """Numba's files, known by a fingerprint; those of a folder that is only read count, too.
+    """Numba's files of a kernel, known by a fingerprint, also in a folder that is only read.
 
     With a full disk or a damaged file, code is compiled in memory.
     """
 
     _impl_class = _Folders
 
-    def load_overload(self, *arguments: Any) -> Any:
-        self._cache_file._source_stamp = _fingerprint(self._py_func)
-        try:
-            code = super().load_overload(*arguments)
-        except Exception:  # whatever a damaged file leads to
-            with suppress(OSError):
-                self.flush()
-            code = None
-        return code
-
-    def save_overload(self, *arguments: Any) -> None:
-        with suppress(Exception):
-            super().save_overload(*arguments)
-
-
-class _KernelCache(_Cache):
-    """What can be written to, then the folder beside the source; what is in neither will be compiled."""
-
-    def load_overload(self, *arguments: Any) -> Any:
-        code = super().load_overload(*arguments) or _ReadOnlyCache(self._py_func).load_overload(*arguments)
-        if code is None:
-            note.begin(self._py_func.__module__, cache_folder(self))
-        return code
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        target.refresh()
+        beside_source = Path(self._py_func.__code__.co_filename).parent / "__pycache__"
+        places = dict.fromkeys([self.cache_path, str(beside_source)])
+        for place in places:
+            stamp = _fingerprint(self._py_func)
+            file = caching.IndexDataCacheFile(place, self._impl.filename_base, stamp)
+            try:
+                code = file.load(self._index_key(signature, target.codegen()))
+                if code is not None:
+                    return self._impl.rebuild(target, code)
+            except Exception:  # whatever a damaged file leads to
+                with suppress(OSError):
+                    file.flush()
+        note.begin(self._py_func.__module__, cache_folder(self))
 
     def save_overload(self, *arguments: Any) -> None:
         note.end(self._py_func.__module__, self._py_func.__name__)
-        super().save_overload(*arguments)
-
-
-class _ReadOnlyCache(_Cache):
-    _impl_class = _FolderBesideSource
+        self._cache_file._source_stamp = _fingerprint(self._py_func)
+        with suppress(Exception):
+            super().save_overload(*arguments)
 
 
 def cache_folder(cache: Any) -> str | None:

@@ -10,7 +10,6 @@ from functools import cache, lru_cache
 from typing import Any
 
 import numba
-from sklearn.utils import check_random_state
 from threadpoolctl import ThreadpoolController
 
 from ordinalrbm.runtime.display import print_to_stderr
@@ -24,6 +23,8 @@ def seed_from(random_state: Any, stored: int | None = None) -> int:
 
     ``stored`` is the seed when ``random_state`` is None.
     """
+    from sklearn.utils import check_random_state  # kernels need threads, but nothing of this
+
     if random_state is None and stored is not None:
         return stored
     return int(check_random_state(random_state).randint(2**31 - 1))
