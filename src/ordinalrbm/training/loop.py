@@ -14,6 +14,7 @@ from tqdm.auto import tqdm
 
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime import process_group
+from ordinalrbm.runtime.threads import one_blas_thread
 from ordinalrbm.training.checkpoint import CheckpointWriter
 from ordinalrbm.training.schedule import DivergenceError, NothingLearntError, warn_of_divergence
 from ordinalrbm.training.state import Learner, State
@@ -111,8 +112,9 @@ def _good_epochs(learner: Learner) -> Iterator[State | None]:
     state = None if schedule is None else learner.state()
     while learner.goes_on():
         try:
-            # What overflows is noticed at the end of the epoch.
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            # What overflows is noticed at the end of the epoch. Sums of matrix products must not depend on
+            # the number of threads, and those of the BLAS would spin in the way of the kernels' own.
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"), one_blas_thread():
                 learner.epoch()
         except DivergenceError:
             assert schedule is not None and state is not None, "others do not diverge"
