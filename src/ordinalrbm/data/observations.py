@@ -20,7 +20,7 @@ import numpy as np
 
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.blocks import MANY, each, each_block, over_rows
-from ordinalrbm.runtime.jit import compiled, kernel_function
+from ordinalrbm.runtime.jit import allocating_function, allocating_kernel, compiled
 from ordinalrbm.runtime.process_group import Alone, Group
 from ordinalrbm.runtime.threads import thread_count
 from ordinalrbm.storage.reader import Stored
@@ -414,7 +414,7 @@ def rows_of_all(
     return Observations(starts(counts if column.size else 0 * counts), column, level, own.n_levels)
 
 
-@compiled
+@allocating_kernel
 def first_of_each(row, column):
     """Which rows there are, where each begins, and the first entry of each pair; none of column −1."""
     order, key = np.empty_like(row), np.empty_like(row)
@@ -709,7 +709,7 @@ def _cursors(counts: np.ndarray) -> np.ndarray:
     return first
 
 
-@compiled
+@allocating_kernel
 def _counts(keys, n_keys):
     counts = np.zeros(n_keys, dtype=np.int64)
     for key in keys:
@@ -800,7 +800,7 @@ def _place_rows(start, stop, rows, row_start, column, level, position, new_start
                 slot += 1
 
 
-@kernel_function
+@allocating_function
 def sort_together(key, value):
     """Sort keys in place, and values along with them; equal keys stay in their order.
 
@@ -827,7 +827,7 @@ def sort_together(key, value):
         width *= 2
 
 
-@kernel_function
+@allocating_function
 def _sorted_by_digits(both, n_columns):
     """Numbers sorted by what is above their lowest 16 bits; in time that does not depend on it."""
     other, shift = np.empty_like(both), 16
@@ -845,7 +845,7 @@ def _sorted_by_digits(both, n_columns):
     return both
 
 
-@compiled
+@allocating_kernel
 def _sort_rows(start, stop, row_start, column, level, n_columns):
     """Sort the answers of every row by column, in place."""
     for d in range(start, stop):

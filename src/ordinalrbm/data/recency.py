@@ -12,7 +12,7 @@ from ordinalrbm.data.columns import shown
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 from ordinalrbm.runtime.blocks import each_block
-from ordinalrbm.runtime.jit import compiled
+from ordinalrbm.runtime.jit import allocating_kernel
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group
 from ordinalrbm.storage.reader import Stored, wrong
 
@@ -161,7 +161,7 @@ def ages(row_start: np.ndarray, time: np.ndarray) -> np.ndarray:
     return found
 
 
-@compiled
+@allocating_kernel
 def _count_later(row_start, time, found):
     for d in range(row_start.size - 1):
         first, stop = row_start[d], row_start[d + 1]

@@ -16,7 +16,7 @@ import numpy as np
 from ordinalrbm.data.observations import Observations, sort_together, starts
 from ordinalrbm.engine.side import Array
 from ordinalrbm.runtime.blocks import over_rows
-from ordinalrbm.runtime.jit import compiled, inlined
+from ordinalrbm.runtime.jit import allocating_kernel, compiled, inlined
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group, sums_over_ranks
 
 # Answers of a bin. Fewer would follow a user's mood more closely, and know less of each.
@@ -230,7 +230,7 @@ class _Sums(NamedTuple):
         return -0.5 * (widths + self.n * np.log(self.scatter(PERSISTENCES)))
 
 
-@compiled
+@allocating_kernel
 def _fill_bins(start, stop, row_start, time, bin_start, of_entry, last):
     for d in range(start, stop):
         first, n, n_bins = row_start[d], row_start[d + 1] - row_start[d], bin_start[d + 1] - bin_start[d]

@@ -134,17 +134,17 @@ def draws_of(batch: Batch, keep: float = 0.0) -> _Draws:
 def scratch_for(side: Side, start: int, stop: int) -> Callable[[], _Scratch]:
     """Makes working memory that is long enough for some rows."""
     longest = int(np.diff(side.row_start[start : stop + 1]).max(initial=0)) + 4
-    return partial(_scratch, longest, side.factor_bias.size, side.units)
+    # In how many ways so many units are on, and by what that grows with one more.
+    on = np.arange(side.units + 1.0)
+    log_ways = gammaln(side.units + 1.0) - gammaln(on + 1.0) - gammaln(side.units - on + 1.0)
+    odds = (side.units - on) / (on + 1.0)
+    return partial(_scratch, longest, side.factor_bias.size, log_ways, odds)
 
 
-def _scratch(longest: int, n_factors: int, units: int) -> _Scratch:
+def _scratch(longest: int, n_factors: int, log_ways: np.ndarray, odds: np.ndarray) -> _Scratch:
     in_double, uniform = np.empty((4, longest)), np.empty(max(longest, n_factors + 4))
     of_answers = np.empty((3, longest), dtype=np.float32)
     of_factors = np.empty((3, n_factors), dtype=np.float32)
-    # In how many ways so many units are on, and by what that grows with one more.
-    on = np.arange(units + 1.0)
-    log_ways = gammaln(units + 1.0) - gammaln(on + 1.0) - gammaln(units - on + 1.0)
-    odds = (units - on) / (on + 1.0)
     return _Scratch._make([*in_double, *of_answers, uniform, *of_factors, log_ways, odds])
 
 

@@ -22,7 +22,7 @@ from ordinalrbm.engine.normal import double
 from ordinalrbm.engine.philox import Purpose, split_seed, stream
 from ordinalrbm.engine.thresholds import add_scaled
 from ordinalrbm.runtime.blocks import MANY, each, over_rows
-from ordinalrbm.runtime.jit import compiled, inlined, inlined_sum
+from ordinalrbm.runtime.jit import allocating_kernel, compiled, inlined, inlined_sum
 
 # Added to the number of ratings (see above).
 FEW = 10.0
@@ -194,7 +194,7 @@ def _in_lines(parts: np.ndarray, width: int) -> np.ndarray:
     return parts.transpose(1, 0, 2).reshape(n_lines, n_parts * together)[:, :width].copy()
 
 
-@compiled
+@allocating_kernel
 def _draw_weights(features, ridge, weights, left, words, part):
     """One feature after the other: what it explains is given back, drawn again, and taken off."""
     noise, along = np.empty(_TOGETHER), np.empty(_TOGETHER, dtype=np.float32)

@@ -15,7 +15,7 @@ from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.normal import double
 from ordinalrbm.engine.thresholds import add_scaled, dot
 from ordinalrbm.runtime.blocks import over_rows
-from ordinalrbm.runtime.jit import compiled, inlined, kernel_function
+from ordinalrbm.runtime.jit import allocating_function, compiled, inlined
 
 # Turns at most, and the change of a mean utility at which to stop before.
 MOST_TURNS = 8
@@ -61,7 +61,7 @@ def _infer_rows(start, stop, row_start, column, level, columns, new, prior):
         _infer_row(column[entries], level[entries], columns, new, prior, row)
 
 
-@kernel_function
+@allocating_function
 def _infer_row(column, level, columns, new, prior, row):
     n, n_own = column.size, prior.factors.size
     if n == 0:
@@ -118,7 +118,7 @@ def _write(new, row, factors, own, cutpoints, prior):
         new.cutpoints[row, m] = cutpoints[m]
 
 
-@inlined
+@allocating_function
 def _centred_factors(column, columns, prior):
     """(answers, S + 1): the columns' factors around their means, and a one for the bias."""
     design = np.ones((column.size, prior.factors.size + 1))
@@ -177,7 +177,7 @@ def _curvature(design, low, high, prior, lower):
             lower[k, j] = np.sqrt(rest) if j == k else rest / lower[j, j]
 
 
-@inlined
+@allocating_function
 def _newton(design, by_factors, by_own, utility, prior, lower, own):
     """One step of Newton's method for the weights and the bias of a row."""
     n, size = design.shape
@@ -196,7 +196,7 @@ def _newton(design, by_factors, by_own, utility, prior, lower, own):
         own[k] += slope[k]
 
 
-@inlined
+@allocating_function
 def _move_cutpoints(column, level, columns, low, high, precision, common, cutpoints):
     """One damped step for the logarithms of the gaps; the first threshold stays."""
     slope, curvature = np.zeros(cutpoints.size), np.full(cutpoints.size, precision)

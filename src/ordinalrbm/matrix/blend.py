@@ -29,7 +29,7 @@ from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.normal import single
 from ordinalrbm.engine.thresholds import dot
 from ordinalrbm.matrix.item_weights import NO_WEIGHTS, ItemWeights, add_weights_of_row
-from ordinalrbm.runtime.jit import inlined, kernel_function
+from ordinalrbm.runtime.jit import allocating_function, inlined, kernel_function
 from ordinalrbm.storage.reader import Stored
 
 # ε_k as a share of the mean, and what the first exponents, 1 and 0, count beside held-out choices.
@@ -227,7 +227,7 @@ def set_demand(own, past, d, columns, neighbours, liked, sequence, exponents, le
         total[i] = min(max(total[i], np.float32(-_FURTHEST)), np.float32(_FURTHEST))
 
 
-@inlined
+@allocating_function
 def _add_part(past, d, weights, exponent, least, total):
     if weights.target.size and exponent > 0.0:
         sums = np.zeros_like(total)

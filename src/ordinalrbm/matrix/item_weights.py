@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Observations, sort_together, starts
 from ordinalrbm.runtime.blocks import blocks, over_rows
-from ordinalrbm.runtime.jit import compiled, inlined
+from ordinalrbm.runtime.jit import allocating_function, compiled, inlined
 from ordinalrbm.storage.reader import Stored
 
 MOST_COLUMNS = 4096
@@ -185,7 +185,7 @@ def _add_weights(start, stop, rows, past, weights, found):
         add_weights_of_row(past, rows[r], weights, found[r])
 
 
-@inlined
+@allocating_function
 def add_weights_of_row(past, d, weights, found):
     row_start, column, level, age = past
     if not 0 <= d < row_start.size - 1:
@@ -207,7 +207,7 @@ def _add_line(share, target, weight, found):
         found[np.uint32(target[w])] += share * weight[w]  # an index without a sign is quicker
 
 
-@inlined
+@allocating_function
 def in_order(column, level, age, place, lowest, is_sorted):
     """Places of the columns that take part and count, from the first that was chosen to the last.
 

@@ -18,7 +18,7 @@ from scipy.linalg import cho_factor, cho_solve
 from ordinalrbm.data.observations import starts
 from ordinalrbm.matrix.item_weights import ItemWeights, Past, in_order, places
 from ordinalrbm.runtime.blocks import MANY, each
-from ordinalrbm.runtime.jit import compiled
+from ordinalrbm.runtime.jit import allocating_kernel, compiled
 
 _MOST_WEIGHTS = 1000  # of a line: small ones count, since a history is short
 _LENGTHS, _DECAYS, _SHARES = (30, 60), (2.0, 25.0), (1.0, 0.5)
@@ -86,7 +86,7 @@ def _joint(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return found[0], found[1]
 
 
-@compiled
+@allocating_kernel
 def _fill_in_order(row_start, column, level, age, place, lowest, start, item):
     for d in range(row_start.size - 1):
         own = slice(row_start[d], row_start[d + 1])

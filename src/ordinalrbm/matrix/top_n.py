@@ -33,7 +33,7 @@ from ordinalrbm.matrix.item_weights import Past
 from ordinalrbm.matrix.predict import chance_from, gaussian_moments
 from ordinalrbm.matrix.protocol import AddScores, Model, UtilityModel
 from ordinalrbm.runtime.blocks import over_rows
-from ordinalrbm.runtime.jit import compiled, inlined, kernel_function
+from ordinalrbm.runtime.jit import allocating_function, allocating_kernel, compiled, inlined
 
 _BATCH_BYTES = 64 * 2**20
 # The eighth root of 1 − Φ(x) for 0 ≤ x ≤ _FAR as a polynomial of 2x/_FAR − 1, from the constant
@@ -300,7 +300,7 @@ def _best_liked(
         _list_row(factors[row[r]], past, row[r], demand, left_out, liking, item[r], score[r])
 
 
-@kernel_function
+@allocating_function
 def _list_row(factors, past, d, demand, left_out, liking, item, score):
     columns, neighbours, liked, sequence, exponents, least = demand
     seen_start, seen, closed = left_out
@@ -316,7 +316,7 @@ def _list_row(factors, past, d, demand, left_out, liking, item, score):
         score[k] = best[k]
 
 
-@kernel_function
+@allocating_function
 def _choose_row(scores, are_logarithms, d, liking, found, best):
     rows, columns, lowest = liking
     n, m = best.size, max(_FIRST_LOOK * best.size, _AT_LEAST)
@@ -347,7 +347,7 @@ def _choose_row(scores, are_logarithms, d, liking, found, best):
     _sort_heap(best, found)
 
 
-@compiled
+@allocating_kernel
 def _records(item, score):
     n = 0
     for r in range(score.shape[0]):

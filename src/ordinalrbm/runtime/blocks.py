@@ -18,10 +18,10 @@ Result = TypeVar("Result")
 
 MANY = 2**19  # numbers; for less, starting threads costs more than they save
 BLOCK = 1 << 18  # rows worked on at a time
-# Seconds of work for which a thread is worth waking, and blocks that each thread takes.
+# Seconds of work for which a thread is worth waking.
 _WORTH_A_THREAD = 2e-4
-_BLOCKS_PER_THREAD = 16
-_FIRST_BLOCK, _GROWTH = 512, 8
+# Rows of the first block, its largest share of all, and how blocks grow.
+_FIRST_ROWS, _FIRST_SHARE, _GROWTH = 8, 16, 8
 
 
 def over_rows(
@@ -37,7 +37,7 @@ def over_rows(
     """
     memory = () if scratch is None else (scratch(),)
     limit, start, seconds = thread_count(), 0, 0.0
-    size = max(1, n_rows // _FIRST_BLOCK) if limit > 1 else n_rows
+    size = max(1, min(_FIRST_ROWS, n_rows // _FIRST_SHARE)) if limit > 1 else n_rows
     begun = time.perf_counter()
     while start < n_rows and seconds < _WORTH_A_THREAD:
         stop = min(start + size, n_rows)
@@ -50,15 +50,24 @@ def over_rows(
     if n_helpers < 1:
         kernel(start, n_rows, *arguments, *memory)
         return
-    size = -(-left // (_BLOCKS_PER_THREAD * (n_helpers + 1)))
     caller = threading.get_ident()
 
-    def work(starts: Iterator[int]) -> None:
+    def work(parts: Iterator[tuple[int, int]]) -> None:
         mine = memory if scratch is None or threading.get_ident() == caller else (scratch(),)
-        for first in starts:
-            kernel(first, min(first + size, n_rows), *arguments, *mine)
+        for first, last in parts:
+            kernel(first, last, *arguments, *mine)
 
-    share(work, iter(range(start, n_rows, size)), n_helpers)
+    share(work, iter(_smaller_and_smaller(start, n_rows, n_helpers + 1)), n_helpers)
+
+
+def _smaller_and_smaller(start: int, stop: int, n_threads: int) -> list[tuple[int, int]]:
+    """Blocks of rows, each a part of what is left: few in all, and small ones in the end."""
+    parts, least = [], max(1, (stop - start) // (16 * n_threads))
+    while start < stop:
+        size = min(max(least, (stop - start) // (2 * n_threads)), stop - start)
+        parts.append((start, start + size))
+        start += size
+    return parts
 
 
 def blocks(n: int, width: int = 1) -> Iterator[slice]:

@@ -28,7 +28,9 @@ from ordinalrbm.runtime.compiling import note
 # NaN and infinity always keep their meaning, because the outermost thresholds are infinite.
 FUSED = {"contract", "nsz"}
 REORDERED = {"reassoc", "contract", "nsz"}
-# Division by zero gives infinity, as in NumPy: a check for it would be a branch in vector code.
+# Division by zero gives infinity, as in NumPy: a check for it would be a branch in vector code. Where no
+# arrays are made, none are counted (_nrt): counting the references to all arrays of a tuple in a loop over
+# answers costs more than the answers.
 _COMMON: dict[str, Any] = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
 
 
@@ -81,25 +83,38 @@ def _part(function: Callable, **options: Any) -> Any:
 
 
 def kernel_function(function: Callable) -> Any:
-    """Compile a function that kernels call, such as the work on one row."""
-    return _part(function, fastmath=FUSED)
+    """Compile a function that kernels call, such as the work on one row; it makes no arrays."""
+    return _part(function, fastmath=FUSED, _nrt=False)
+
+
+def allocating_function(function: Callable) -> Any:
+    """Compile a function that kernels call and that makes arrays; those that it gives an array to do, too."""
+    return _part(function, fastmath=FUSED, _nrt=True)
 
 
 def inlined(function: Callable) -> Any:
-    """Compile a small function whose code is put where kernels call it."""
-    return _part(function, fastmath=FUSED, forceinline=True)
+    """Compile a small function whose code is put where kernels call it; it makes no arrays."""
+    return _part(function, fastmath=FUSED, forceinline=True, _nrt=False)
 
 
 def inlined_sum(function: Callable) -> Any:
     """Compile a sum over factors whose code is put where kernels call it."""
-    return _part(function, fastmath=REORDERED, forceinline=True)
+    return _part(function, fastmath=REORDERED, forceinline=True, _nrt=False)
 
 
 def compiled(function: Callable) -> Any:
-    """Compile a kernel, which Python calls, and keep its machine code on disk if that can be."""
-    kernel: Any = numba.njit(**_COMMON, fastmath=FUSED)(function)
+    """Compile a kernel, which Python calls, and keep its machine code on disk; it makes no arrays."""
+    return _kept(numba.njit(**_COMMON, fastmath=FUSED, _nrt=False)(function))  # type: ignore[call-overload]
+
+
+def allocating_kernel(function: Callable) -> Any:
+    """Compile a kernel that makes arrays."""
+    return _kept(numba.njit(**_COMMON, fastmath=FUSED)(function))
+
+
+def _kept(kernel: Any) -> Any:
     if not getattr(numba.config, "DISABLE_JIT", False):
-        kernel._cache = _Cache(function)
+        kernel._cache = _Cache(kernel.py_func)
     return kernel
 
 
@@ -131,9 +146,10 @@ class _Cache(caching.FunctionCache):
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         target.refresh()
-        beside_source = Path(self._py_func.__code__.co_filename).parent / "__pycache__"
-        places = dict.fromkeys([self.cache_path, str(beside_source)])
-        for place in places:
+        source = self._py_func.__code__.co_filename
+        locator = caching.UserProvidedCacheLocator if vars(numba.config)["CACHE_DIR"] else _BesideSource
+        read_only = locator(self._py_func, source).get_cache_path()
+        for place in dict.fromkeys([self.cache_path, read_only]):
             stamp = _fingerprint(self._py_func)
             file = caching.IndexDataCacheFile(place, self._impl.filename_base, stamp)
             try:

@@ -60,16 +60,16 @@ def _pool(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max(CORES - 1, 1), "ordinalrbm", _work_alone)
 
 
-def share(work: Callable[[Iterator[int]], None], numbers: Iterator[int], n_helpers: int) -> None:
-    """Let this thread and helpers take numbers until there are none left.
+def share(work: Callable[[Iterator[Any]], None], parts: Iterator[Any], n_helpers: int) -> None:
+    """Let this thread and helpers take parts until there are none left.
 
     A helper that has not started when all are taken never will: nobody waits for a pool that is busy.
     """
-    helpers = [_pool(os.getpid()).submit(work, numbers) for _ in range(n_helpers)]
+    helpers = [_pool(os.getpid()).submit(work, parts) for _ in range(n_helpers)]
     try:
-        work(numbers)
+        work(parts)
     finally:
-        for _ in numbers:  # after an interruption, none for the helpers
+        for _ in parts:  # after an interruption, none for the helpers
             pass
         for helper in helpers:
             if not helper.cancel():
