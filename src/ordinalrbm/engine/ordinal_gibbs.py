@@ -313,8 +313,9 @@ def _draw_row(answers, this, other, thresholds, prior_mean, precision, words, wo
         _draw_utilities(n, uniform[first : first + n], numbers)
         if weight.size > 0:
             _weigh(weight[first : first + n], numbers)
-            for e in range(n):
-                features[:, e] *= numbers[4, e]
+            for a in range(width):
+                for e in range(n):
+                    features[a, e] *= numbers[4, e]
         _add_answers(features, numbers[5], n, system, right)
     _factorise(system, width)
     _fill_uniforms(uniform, width, d, words.factor, words)
