@@ -97,8 +97,9 @@ class RatingService:
         lists: list[Answer] = [{"users": [user]}, {"users": [user, self._nobody()] * _FEW}]
         lists += [{"ratings": ratings} for ratings in self._example_ratings()]
         closed: Answer = {"exclude": [item], "exclude_seen": False, "liked": self._labels_of(item)[-1]}
-        for who, score, more in product(lists, get_args(_Score), ({}, closed)):
-            _try(self.recommend, **who, score=score, **more)
+        for who, score in product(lists, get_args(_Score)):
+            _try(self.recommend, **who, score=score)
+            _try(self.recommend, **who, score=score, **closed)
         for users, rule in product(([user], [user, self._nobody()]), get_args(_Rule)):
             for one in (item, unknown):
                 self.predict(users, [one] * len(users), rule, proba=True)
@@ -111,22 +112,17 @@ class RatingService:
 
     def warm_changes(self) -> None:
         """Change a copy, which shares all arrays with the model, and ask it again."""
-        model, trial = self.model, RatingService(copy.copy(self.model), self.titles)
+        trial = RatingService(copy.copy(self.model), self.titles)
         for ratings in self._example_ratings():
-            _try(trial.expected, ratings=ratings)
-            _try(trial.ratings, ratings=ratings)
+            if any(one.user is not None for one in ratings):
+                _try(trial.expected, ratings=ratings)
+                _try(trial.ratings, ratings=ratings)
+        # The only item on the longest scale cannot be forgotten, but another can.
+        for label in self.model.items_.labels[:2]:
+            _try(trial.forget, items=[plain_number(label)])
+        _try(trial.forget, users=[plain_number(self.model.users_.labels[0])])
         with single_threaded():
             trial.warm()
-        # The only item on the longest scale cannot be forgotten, but others can.
-        one_or_other = (
-            [plain_number(label) for label in ids.labels[:2]] for ids in (model.users_, model.items_)
-        )
-        for name, labels in zip(("users", "items"), one_or_other, strict=True):
-            for label in labels:
-                trial.model = copy.copy(model)
-                _try(trial.forget, **{name: [label]})
-                with single_threaded():
-                    trial.warm()
 
     def _examples(self) -> tuple[Any, Any, Any, Any]:
         """A user, an item, its best label, and an item that is not known."""
@@ -136,7 +132,7 @@ class RatingService:
     def _example_ratings(self) -> Iterator[list[Rating]]:
         """Ratings of a person without an id and of users, with and without times."""
         user, item, label, unknown = self._examples()
-        for users, time in product(([None], [user], [user, self._nobody()]), (None, 1)):
+        for users, time in product(([None], [user, self._nobody()]), (None, 1)):
             given = {"item": item, "rating": label, "timestamp": time}
             # Ids of a file may be what no request may have.
             yield [Rating.model_construct(**given, user=one) for one in users]
