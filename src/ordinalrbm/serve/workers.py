@@ -95,11 +95,13 @@ class _Parent:
         for number in _STOPPING:
             signal.signal(number, self._stop)
         self._start_all()
-        on_ready()
-        looked = time.monotonic()
+        looked, is_said = time.monotonic(), False
         while not self.is_stopped:
             time.sleep(_PAUSE)
             self._replace_dead()
+            if not is_said and self.workers >= set(self.lines):  # those that were not ready have left
+                on_ready()
+                is_said = True
             if time.monotonic() - looked > watch:
                 if refresh(models, self.app.state.metrics) and not self.is_stopped:
                     self._start_all()  # after a refused file, too, which they have to tell
