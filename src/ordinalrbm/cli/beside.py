@@ -19,7 +19,6 @@ import sys
 work, *sys.path[:] = sys.argv[1:]
 import os, threading
 threading.Thread(target=lambda: (os.read(0, 1), os._exit(1)), daemon=True).start()
-from ordinalrbm.cli import demo_run, warm_up
 from ordinalrbm.runtime.jit import compile_silently
 compile_silently()
 exec(work)

@@ -180,7 +180,7 @@ def _learn(
 ) -> tuple[CumulativeRBM, orbm.OrdinalMF]:
     n_factors, n_answers = settings["n_factors"], shown.observations.n_entries
     # Where something has to be compiled: both kinds side by side, and before a bar estimates the time.
-    with Beside("demo_run.warm_up('ratings')") as beside:
+    with Beside("from ordinalrbm.cli.demo_run import warm_up; warm_up('ratings')") as beside:
         with event.install_listener("numba:compile", beside):
             warm_up("surveys")
         _say(console, f"Learning {n_factors} factors from the other {n_answers:,} answers ...")

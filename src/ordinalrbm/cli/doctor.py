@@ -18,6 +18,11 @@ from ordinalrbm.runtime import __version__
 
 _NEEDED = ("numpy", "scipy", "numba", "scikit-learn", "pandas", "pyarrow", "pyreadstat")
 _OPTIONAL = ("polars", "arviz", "torch")
+_SURVEYS = """\
+from ordinalrbm.cli.warm_up import compile_kernels
+for line in compile_kernels(ratings=False):
+    print(*line, sep="\t")
+"""
 _EXAMPLES = """\b
 Examples:
   ordinalrbm doctor
@@ -75,7 +80,7 @@ def _compiled(device: str) -> Iterator[tuple[str, float, float]]:
     from ordinalrbm.cli.beside import Beside
     from ordinalrbm.cli.warm_up import compile_kernels
 
-    with Beside("for line in warm_up.compile_kernels(ratings=False): print(*line, sep='\\t')") as beside:
+    with Beside(_SURVEYS) as beside:
         is_alone = device != "cpu" or not beside.start()
         yield from compile_kernels(device, surveys=is_alone)
         printed = "" if is_alone else beside.output()
