@@ -1,9 +1,14 @@
-# Everything runs inside .venv, which is made on first use and again when pyproject.toml changes.
+# Everything runs inside .venv, which is made on first use and again when pyproject.toml changes. Users'
+# dependencies come first; those of tests and documentation are added when they are needed.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-DEMO_READY := .venv/.demo-ready
+TEST_READY := .venv/.test-ready
 DOCS_READY := .venv/.docs-ready
+INSTALL := -m pip install --quiet --no-compile --disable-pip-version-check
+# The pip that a new environment has may be too old to know groups.
+NEW_PIP := $(INSTALL) 'pip>=25.1'
+
 # torch has an environment of its own: all else must work where it is not installed.
 TORCH := .venv-torch/bin
 TORCH_READY := .venv-torch/.ready
@@ -20,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-long test-torch test-clusters test-lowest bench-gpu lint docs pictures clean
 
-demo: $(DEMO_READY)
+demo: $(READY)
 	$(BIN)/ordinalrbm demo
 
 # Several processes share the cores: a thread that waits must not keep one busy, and products of
@@ -30,12 +35,12 @@ test test-long test-torch test-clusters: export OPENBLAS_NUM_THREADS = 1
 test-torch: export OMP_NUM_THREADS = 1
 
 # Each process of pytest-xdist would compile the kernels for itself: they are compiled before.
-test: $(READY) lint
+test: $(TEST_READY) lint
 	$(BIN)/python tests/warm_up.py
 	$(BIN)/pytest -q -n auto --dist worksteal --durations=40
 
 # Before a release: more random cases, more kills, full sizes; takes an hour or two.
-test-long: $(READY)
+test-long: $(TEST_READY)
 	$(BIN)/python tests/warm_up.py
 	ORDINALRBM_LONG=1 $(BIN)/pytest -q -n auto --dist loadfile --durations=30
 	$(MAKE) test-clusters
@@ -66,7 +71,7 @@ test-lowest: $(LOWEST_READY)
 	cd .venv-lowest && bin/ordinalrbm demo
 	ORDINALRBM_LOWEST=1 $(LOWEST)/pytest -q -W ignore::DeprecationWarning tests/cli/test_survey_commands.py tests/cli/test_rating_commands.py tests/files/test_file_formats.py tests/files/test_writing_files.py tests/matrix/test_rating_estimators.py
 
-lint: $(READY)
+lint: $(TEST_READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -79,39 +84,39 @@ docs: $(DOCS_READY)
 pictures: $(READY)
 	$(BIN)/python docs/pictures.py
 
-$(DOCS_READY): $(READY)
-	$(BIN)/python -m pip install --quiet --no-compile --editable '.[docs]'
-	touch $(DOCS_READY)
-
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --no-compile --editable '.[test]'
+	$(BIN)/python $(INSTALL) --editable .
 	touch $(READY)
 
-# Kernels are compiled before the demo, which tells how long it takes.
-$(DEMO_READY): $(READY)
-	$(BIN)/python -c 'from ordinalrbm.cli.demo_run import warm_up; warm_up()'
-	touch $(DEMO_READY)
+$(TEST_READY): $(READY)
+	$(BIN)/python $(NEW_PIP)
+	$(BIN)/python $(INSTALL) --group test
+	touch $(TEST_READY)
+
+$(DOCS_READY): $(READY)
+	$(BIN)/python $(NEW_PIP)
+	$(BIN)/python $(INSTALL) --group docs
+	touch $(DOCS_READY)
 
 $(LOWEST_READY): pyproject.toml
 	$(PYTHON) -m venv .venv-lowest
-	$(LOWEST)/python -m pip install --quiet --upgrade pip
+	$(LOWEST)/python $(NEW_PIP)
 	$(LOWEST)/python tests/lowest_versions.py > .venv-lowest/versions.txt
-	$(LOWEST)/python -m pip install --quiet --no-compile --constraint .venv-lowest/versions.txt . pytest
+	$(LOWEST)/python $(INSTALL) --constraint .venv-lowest/versions.txt . --group lowest
 	touch $(LOWEST_READY)
 
 # These versions are builds without CUDA on machines without a GPU.
 $(TORCH_READY): pyproject.toml
 	$(PYTHON) -m venv .venv-torch
-	$(TORCH)/python -m pip install --quiet --upgrade pip
-	$(TORCH)/python -m pip install --quiet --no-compile --editable '.[test]' torch==2.13.0 triton==3.9.0
+	$(TORCH)/python $(NEW_PIP)
+	$(TORCH)/python $(INSTALL) --editable . --group test torch==2.13.0 triton==3.9.0
 	touch $(TORCH_READY)
 
 $(CLUSTERS_READY): pyproject.toml
 	$(PYTHON) -m venv .venv-clusters
-	$(CLUSTERS)/python -m pip install --quiet --upgrade pip
-	$(CLUSTERS)/python -m pip install --quiet --no-compile --editable '.[test,spark,ray,mlflow]' torch==2.13.0
+	$(CLUSTERS)/python $(NEW_PIP)
+	$(CLUSTERS)/python $(INSTALL) --editable '.[spark,ray,mlflow]' --group test torch==2.13.0
 	touch $(CLUSTERS_READY)
 
 clean:

@@ -12,7 +12,7 @@ as clusters. Every method runs in a process of its own. Seconds and memory are t
 arrays of positions and ratings, settings known, what had to be compiled compiled before. Memory is
 the peak above what the process had before the fit. Items without training ratings are predicted
 from the user's other ratings, in the same way for every method. The peers come with
-``pip install '.[peers]'``.
+``pip install --group peers``.
 """
 
 from __future__ import annotations

@@ -91,7 +91,6 @@ def test_demo_from_end_to_end(demo):
 def test_demo_without_unicode(demo, tmp_path, monkeypatch):
     """Again with what was learnt before, and without the report."""
     model, rater, *_ = demo
-    monkeypatch.setattr(demo_run, "warm_up", lambda: None)
     monkeypatch.setattr(demo_run, "_learn", lambda *_: (model, rater))
     monkeypatch.setattr(reporting, "survey_page", lambda *_, **__: "a page")
     console, stream = printed("ascii")

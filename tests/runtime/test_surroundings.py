@@ -28,7 +28,7 @@ scores = np.zeros((2, 3), np.float32)
 rows, start, column = np.array([0, 1]), np.array([0, 1, 1]), np.array([2], np.int32)
 over_rows(top_n._leave_out, 2, scores, rows, start, column)
 assert scores[0, 2] == -np.inf and np.isfinite(scores[1]).all()
-print(cache_folder(top_n._leave_out._cache), sum(top_n._leave_out.stats.cache_hits.values()))
+print(cache_folder(top_n._leave_out), sum(top_n._leave_out.stats.cache_hits.values()))
 """
 
 

@@ -227,6 +227,7 @@ def test_the_page_needs_nothing_from_elsewhere(films):
 
 
 def test_what_is_unforeseen_is_one_sentence_for_clients(films, caplog, monkeypatch):
+    client = client_of(films)
     monkeypatch.setattr(films.service, "model", None)
-    assert "unforeseen" in refused(client_of(films), "/recommend", status=500, users=["u0"])
+    assert "unforeseen" in refused(client, "/recommend", status=500, users=["u0"])
     assert "AttributeError" in caplog.text

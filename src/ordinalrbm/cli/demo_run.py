@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numba.core import event
 from rich.console import Console
 from rich.text import Text
 
 import ordinalrbm as orbm
+from ordinalrbm.cli.beside import Beside
 from ordinalrbm.cli.output import results_table
 from ordinalrbm.data.datasets import load_food_world_cup
 from ordinalrbm.data.tables import Encoded, read_table
@@ -66,19 +68,19 @@ def run(
     console, started = console or Console(highlight=False), time.perf_counter()
     check_writable(out)
     answers, background = load_food_world_cup(background=True)
-    survey = _survey(answers, background)
-    shown, hidden = hide_answers(survey.encoded, HIDDEN_SHARE, HIDING_SEED)
-    n_hidden, (n_rows, n_columns) = hidden.level.size, answers.shape
+    n_rows, n_columns = answers.shape
     _say(console, "\nFood World Cup", "bold")
     _say(
         console,
         f"In 2014 FiveThirtyEight asked {n_rows:,} Americans how they like {n_columns} national cuisines, "
         f"from 1 (hate) to 5 (love), and got {answers.notna().to_numpy().mean():.0%} of the answers: many "
         f"cuisines are unfamiliar (data: FiveThirtyEight, CC BY 4.0). This demo hides {HIDDEN_SHARE:.0%} of "
-        f"the given answers, learns from the others which tastes go together, predicts the {n_hidden:,} "
-        "hidden ones, recommends, and writes a report.\n",
+        "the given answers, learns from the others which tastes go together, predicts the hidden ones, "
+        "recommends, and writes a report.\n",
     )
-    warm_up()
+    survey = _survey(answers, background)
+    shown, hidden = hide_answers(survey.encoded, HIDDEN_SHARE, HIDING_SEED)
+    n_hidden = hidden.level.size
     model, rater = _learn(console, shown, {**SETTINGS, **settings})
     predicted = {
         "survey model (CumulativeRBM)": distributions(model, shown, hidden),
@@ -151,12 +153,16 @@ def _print_recommendations(console: Console, rater: orbm.OrdinalMF) -> None:
     )
 
 
-def warm_up() -> None:
-    """Compile what the demo needs, before a progress bar starts to estimate; takes a minute, once."""
+def warm_up(kind: str) -> None:
+    """Compile what the demo needs of surveys or of ratings; takes a minute, once."""
     answers = load_food_world_cup().head(100)
-    few = read_table(answers, _LEVELS)
-    CumulativeRBM(**{**SETTINGS, "n_factors": 1, "n_epochs": 1}).fit(few).predict_proba(few)
-    example_of(orbm.OrdinalMF(**RATING_SETTINGS, n_epochs=1).fit(as_ratings(answers)), n_items=1)
+    if kind == "surveys":
+        few = read_table(answers, _LEVELS)
+        CumulativeRBM(**{**SETTINGS, "n_factors": 1, "n_epochs": 1}).fit(few).predict_proba(few)
+        return
+    rater = orbm.OrdinalMF(**RATING_SETTINGS, n_epochs=1).fit(as_ratings(answers))
+    rater.predict_proba([0], answers.columns[:1])
+    example_of(rater, n_items=1)
 
 
 def _survey(answers: pd.DataFrame, background: pd.DataFrame) -> Survey:
@@ -173,10 +179,15 @@ def _learn(
     console: Console, shown: Encoded, settings: dict[str, Any]
 ) -> tuple[CumulativeRBM, orbm.OrdinalMF]:
     n_factors, n_answers = settings["n_factors"], shown.observations.n_entries
-    _say(console, f"Learning {n_factors} factors from the other {n_answers:,} answers ...")
-    # In a log, a bar that redraws itself is only noise.
-    model = CumulativeRBM(**settings, verbose=sys.stderr.isatty()).fit(shown)
-    _say(console, "Learning the same answers as ratings of cuisines by users ...")
+    # Where something has to be compiled: both kinds side by side, and before a bar estimates the time.
+    with Beside("from ordinalrbm.cli.demo_run import warm_up; warm_up('ratings')") as beside:
+        with event.install_listener("numba:compile", beside):
+            warm_up("surveys")
+        _say(console, f"Learning {n_factors} factors from the other {n_answers:,} answers ...")
+        # In a log, a bar that redraws itself is only noise.
+        model = CumulativeRBM(**settings, verbose=sys.stderr.isatty()).fit(shown)
+        _say(console, "Learning the same answers as ratings of cuisines by users ...")
+        beside.output()
     return model, orbm.OrdinalMF(**RATING_SETTINGS).fit(as_ratings(shown.to_frame()))
 
 

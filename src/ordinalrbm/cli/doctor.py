@@ -6,6 +6,7 @@ import shutil
 import stat
 import sys
 import time
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -17,6 +18,11 @@ from ordinalrbm.runtime import __version__
 
 _NEEDED = ("numpy", "scipy", "numba", "scikit-learn", "pandas", "pyarrow", "pyreadstat")
 _OPTIONAL = ("polars", "arviz", "torch")
+_SURVEYS = """\
+from ordinalrbm.cli.warm_up import compile_kernels
+for line in compile_kernels(ratings=False):
+    print(*line, sep="\t")
+"""
 _EXAMPLES = """\b
 Examples:
   ordinalrbm doctor
@@ -60,13 +66,28 @@ def doctor(
     verdict = "right" if good else "WRONG"
     found["factors by Gibbs sampling"] = f"{difference:.2g} (at most {bound:.2g}): {verdict}"
     found["checked in"] = f"{time.perf_counter() - begun:.1f} s"
-    for name, first, again in warm_up.compile_kernels(device) if compile_all and good else ():
+    for name, first, again in _compiled(device) if compile_all and good else ():
         found[name] = f"{first:.1f} s, then {again:.2f} s"
         output.say(f"Compiled for {name}: {found[name]}")
     text = "All is well." if good else "The kernels are wrong on this machine; please report this."
     output.result({**found, "well": good}, listing(found), text=text)
     if not good:
         raise typer.Exit(FAILED)
+
+
+def _compiled(device: str) -> Iterator[tuple[str, float, float]]:
+    """Every model and the seconds of its first and second use; those of surveys in a second process."""
+    from ordinalrbm.cli.beside import Beside
+    from ordinalrbm.cli.warm_up import compile_kernels
+
+    with Beside(_SURVEYS) as beside:
+        is_alone = device != "cpu" or not beside.start()
+        yield from compile_kernels(device, surveys=is_alone)
+        printed = "" if is_alone else beside.output()
+    if printed is None:  # it has come to grief
+        yield from compile_kernels(device, ratings=False)
+    for name, first, again in (line.split("\t") for line in (printed or "").splitlines()):
+        yield name, float(first), float(again)
 
 
 def _version(package: str) -> str:
@@ -97,7 +118,7 @@ def _cache() -> str:
     from ordinalrbm.engine import mean_field
     from ordinalrbm.runtime.jit import cache_folder
 
-    folder = cache_folder(mean_field._fixed_point._cache)
+    folder = cache_folder(mean_field._fixed_point)
     if folder is None:
         return "compiled anew each time: no folder can be written to; set NUMBA_CACHE_DIR to one"
     is_open = os.stat(folder).st_mode & stat.S_IWOTH

@@ -26,7 +26,7 @@ _NO_MEMORY = ("failed to map segment", "annot allocate memory", "CUDA out of mem
 _NO_THREAD = ("can't start new thread", "Failed to launch worker thread")
 
 
-def _cores() -> int:
+def cores() -> int:
     return (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()) or 1
 
 
@@ -58,7 +58,7 @@ def _set_limits() -> list[_Limit]:
 def _library_threads() -> int:
     """How many threads each of the libraries starts."""
     setting = os.environ.get("OMP_NUM_THREADS", "")
-    return int(setting) if setting.isdigit() and int(setting) > 0 else _cores()
+    return int(setting) if setting.isdigit() and int(setting) > 0 else cores()
 
 
 def refuse_low_limits() -> None:
@@ -182,7 +182,7 @@ def _variable(name: str) -> int:
 
 
 def own_threads() -> int:
-    return max(1, _cores() // _variable("LOCAL_WORLD_SIZE"))
+    return max(1, cores() // _variable("LOCAL_WORLD_SIZE"))
 
 
 def read_timeout(text: str) -> timedelta:

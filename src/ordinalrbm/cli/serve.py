@@ -6,6 +6,7 @@ import logging
 import os
 import re
 from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -77,10 +78,17 @@ def serve(
         served = _served(models, titles or [])
     with running.listen(host, port) as where:
         address = f"http://{f'[{host}]' if ':' in host else host}:{where.getsockname()[1]}"
-        output.say(f"Serving {', '.join(one.name for one in served)} at {address} (Ctrl-C ends it).")
+        names, settings = (
+            ", ".join(one.name for one in served),
+            Settings(token, hosts, allow_origin or (), watch),
+        )
+        output.say(f"Preparing {names}: {address}/health says when requests are answered.")
+        ready = partial(output.say, f"Serving {names} at {address} (Ctrl-C ends it).")
         with suppress(Stopped):  # after all requests were answered
-            running.run(served, Settings(token, hosts, allow_origin or (), watch), where, workers)
+            running.run(served, settings, where, workers, ready)
     output.say("Stopped.")
+    if not all(one.is_ready for one in served):
+        os._exit(0)  # what is being compiled can neither be stopped nor outlive the interpreter
 
 
 def _served(models: list[str], titles: list[str]) -> list[ServedModel]:
@@ -97,7 +105,7 @@ def _served(models: list[str], titles: list[str]) -> list[ServedModel]:
         assert found is not None, "a file is given"
         tables[name or next(iter(files))] = dict(found.astype(str).itertuples(index=False, name=None))
     inputs.check_files(*files.values())
-    return [ServedModel(name, path, tables.get(name)) for name, path in files.items()]
+    return [ServedModel(name, path, tables.get(name), warm=False) for name, path in files.items()]
 
 
 def _named(given: str) -> tuple[str, Path]:

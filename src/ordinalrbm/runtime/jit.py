@@ -144,6 +144,11 @@ class _Cache(caching.FunctionCache):
 
     _impl_class = _Folders
 
+    @property
+    def folder(self) -> str | None:
+        """Where code is written to; None if no folder can be."""
+        return None if isinstance(self._impl.locator, _BesideSource) else self.cache_path
+
     def load_overload(self, signature: Any, target: Any) -> Any:
         target.refresh()
         source = self._py_func.__code__.co_filename
@@ -159,7 +164,7 @@ class _Cache(caching.FunctionCache):
             except Exception:  # whatever a damaged file leads to
                 with suppress(OSError):
                     file.flush()
-        note.begin(self._py_func.__module__, cache_folder(self))
+        note.begin(self._py_func.__module__, self.folder)
 
     def save_overload(self, *arguments: Any) -> None:
         note.end(self._py_func.__module__, self._py_func.__name__)
@@ -168,9 +173,9 @@ class _Cache(caching.FunctionCache):
             super().save_overload(*arguments)
 
 
-def cache_folder(cache: Any) -> str | None:
-    """The folder that machine code is written to, given a kernel's ``_cache``; None if there is none."""
-    return None if isinstance(cache._impl.locator, _BesideSource) else cache.cache_path
+def cache_folder(kernel: Any) -> str | None:
+    """The folder that a kernel's machine code is written to; None if there is none."""
+    return kernel._cache.folder
 
 
 @cache

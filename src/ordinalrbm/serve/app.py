@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime import __version__
-from ordinalrbm.runtime.threads import threads
+from ordinalrbm.runtime.threads import one_blas_thread, threads
 from ordinalrbm.serve.forms import form_of
 from ordinalrbm.serve.guard import Guard
 from ordinalrbm.serve.metrics import Metrics
@@ -77,8 +77,12 @@ def create_app(models: Sequence[ServedModel], settings: Settings | None = None) 
         docs_url=None,  # its page would come from elsewhere
         redoc_url=None,
         default_response_class=JSONResponse,
-        lifespan=lambda app: _watching(models, chosen.watch, app.state.metrics),
+        lifespan=lambda app: _working(app, models, chosen),
     )
+    app.state.on_ready = lambda: None
+    if chosen.token is not None:
+        for served in models:
+            served.take_changes()
     if len(models) == 1:
         _add_model(app, models[0], chosen, "")
     for served in models:
@@ -98,17 +102,26 @@ def create_app(models: Sequence[ServedModel], settings: Settings | None = None) 
 
 
 @asynccontextmanager
-async def _watching(models: Sequence[ServedModel], seconds: float, metrics: Metrics) -> AsyncIterator[None]:
-    """Look at the files now and then while the application runs."""
+async def _working(app: FastAPI, models: Sequence[ServedModel], settings: Settings) -> AsyncIterator[None]:
+    """Warm the models up while the application says that it is not ready; then look at their files."""
     stopped = threading.Event()
 
-    def watch() -> None:
-        while not stopped.wait(seconds):
-            refresh(models, metrics)
+    def work() -> None:
+        try:
+            for served in models:
+                served.warm()
+        except Exception as error:  # /health says so
+            served.error = " ".join(str(error).split())
+            log.exception("%s: requests cannot be answered.", served.name)
+            return
+        app.state.on_ready()
+        while settings.watch and not stopped.wait(settings.watch):
+            refresh(models, app.state.metrics)
 
-    if seconds:
-        threading.Thread(target=watch, daemon=True).start()
-    yield
+    with one_blas_thread():  # requests are what cores share
+        if settings.n_counting == 1:  # else the process that workers are forked from does both
+            threading.Thread(target=work, daemon=True).start()
+        yield
     stopped.set()
 
 
@@ -128,10 +141,15 @@ def _add_model(app: FastAPI, served: ServedModel, settings: Settings, prefix: st
     """Register the addresses of one model; an included router would match each request twice."""
     kind = type(served.service)
 
+    def check_ready() -> None:
+        if not served.is_ready:
+            raise HTTPException(503, "The server is starting; ask again when /health says ok.")
+
     def add(name: str, do: Callable[[str, dict[str, Any]], Any], **more: Any) -> None:
         method = getattr(kind, name)
 
         async def call(asked: Any) -> JSONResponse:
+            check_ready()
             given = vars(asked)
             # What takes less time than handing it to a thread is answered at once.
             is_quick = do is read and kind.is_quick(name, given)
@@ -168,6 +186,7 @@ def _add_model(app: FastAPI, served: ServedModel, settings: Settings, prefix: st
         @app.post(f"{prefix}/save", dependencies=allowed)
         def save() -> JSONResponse:
             """Write the model, with what it has learnt since, to its file."""
+            check_ready()
             change_file(lambda now: None)
             return JSONResponse({"saved": served.name})
 
@@ -188,10 +207,12 @@ def _token_check(token: str | None) -> Callable[..., Any]:
 def _add_common(app: FastAPI, models: Sequence[ServedModel]) -> None:
     @app.get("/health")
     def health() -> JSONResponse:
-        """Whether all models are those of their files."""
+        """Whether all models are ready, and those of their files."""
         found = {served.name: served.health() for served in models}
+        is_ready = all(one["ready"] for one in found.values())
         status = "stale" if any(one["error"] for one in found.values()) else "ok"
-        return JSONResponse({"status": status, "version": __version__, "models": found})
+        said = {"status": status if is_ready else "starting", "version": __version__, "models": found}
+        return JSONResponse(said, 200 if is_ready else 503)
 
     @app.get("/metrics", response_class=PlainTextResponse)
     def metrics() -> PlainTextResponse:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 _LIMITS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, np.inf)
-_STATUSES = (200, 400, 401, 403, 404, 405, 408, 413, 415, 422, 500)
+_STATUSES = (200, 400, 401, 403, 404, 405, 408, 413, 415, 422, 500, 503)
 _OTHER = "other"
 _SMALLEST = 1e-12
 _LOSS, _ENTROPY = "rating_log_loss_sum", "rating_entropy_sum"

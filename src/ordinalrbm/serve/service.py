@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from itertools import count, islice
-from typing import Any, ClassVar, Literal
+from itertools import count, islice, product
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -22,14 +23,29 @@ from ordinalrbm.storage.model_file import plain_number
 
 Answer = dict[str, Any]
 _FEW = 10  # ratings that tell a new user apart at once
+_Score = Literal["expected", "liked", "rating", "demand"]
+_By = Literal["demand", "taste"]
+_Rule = Literal["mean", "mode", "median"]
 
 
 def service_for(model: Any, titles: Mapping[str, str]) -> Service:
-    """What answers requests to a model; warmed up."""
+    """What answers requests to a model."""
     with threads(1):
-        service = (SurveyService if isinstance(model, CumulativeRBM) else RatingService)(model, titles)
+        return (SurveyService if isinstance(model, CumulativeRBM) else RatingService)(model, titles)
+
+
+def warm(service: Service, *, changes: bool) -> None:
+    """Ask all that requests can ask, so that kernels are compiled and tables made; also for changes."""
+    with threads(1):
         service.warm()
-    return service
+    if changes:
+        service.warm_changes()
+
+
+def _try(do: Callable[..., Any], **asked: Any) -> None:
+    """Ask something that some models refuse: they have no reasons, no times, no background."""
+    with suppress(DataError):
+        do(**asked)
 
 
 def _records(found: pd.DataFrame) -> list[Answer]:
@@ -41,6 +57,12 @@ def _records(found: pd.DataFrame) -> list[Answer]:
 def _plain(value: Any) -> Any:
     """A value as JSON has it; None where it is missing."""
     return None if pd.isna(value) else plain_number(value)
+
+
+def _unknown(ids: Any) -> Any:
+    """An id that is none of these."""
+    candidates = ("_" * k if ids.is_text else -k for k in count(1))
+    return next(one for one in candidates if ids.lookup([one])[0] < 0)
 
 
 def _labels(scale: Scale | None) -> list[Any]:
@@ -70,17 +92,52 @@ class RatingService:
         return {"kind": "ratings", **sizes, "scales": scales, "nobody": self._nobody()}
 
     def warm(self) -> None:
-        """Call what requests will call, so that kernels are compiled and tables made."""
-        user, item = self.model.users_.labels[0], self.model.items_.labels[0]
-        self.recommend([user, self._nobody()])
-        best = self._labels_of(item)[-1]
-        # Ids of a file may be what no request may have.
-        given = {"item": plain_number(item), "rating": best, "user": None, "timestamp": None}
-        self.recommend(ratings=[Rating.model_construct(**given)])
-        self.predict([user], [item], proba=True)
-        with suppress(DataError):  # some models have no reasons, or no factors
-            self.explain(item, user)
-            self.similar(item)
+        """Call what requests will call."""
+        user, item, _, unknown = self._examples()
+        lists: list[Answer] = [{"users": [user]}, {"users": [user, self._nobody()] * _FEW}]
+        lists += [{"ratings": ratings} for ratings in self._example_ratings()]
+        closed: Answer = {"exclude": [item], "exclude_seen": False, "liked": self._labels_of(item)[-1]}
+        for who, score in product(lists, get_args(_Score)):
+            _try(self.recommend, **who, score=score)
+            _try(self.recommend, **who, score=score, **closed)
+        for users, rule in product(([user], [user, self._nobody()]), get_args(_Rule)):
+            for one in (item, unknown):
+                self.predict(users, [one] * len(users), rule, proba=True)
+        for by in get_args(_By):
+            _try(self.similar, item=item, by=by)
+            _try(self.similar, user=user, by=by)
+        _try(self.explain, item=item, user=user)
+        for ratings in self._example_ratings():
+            _try(self.explain, item=item, ratings=ratings)
+
+    def warm_changes(self) -> None:
+        """Change a copy, which shares all arrays with the model, and ask it again."""
+        trial = RatingService(copy.copy(self.model), self.titles)
+        for ratings in self._example_ratings():
+            if any(one.user is not None for one in ratings):
+                _try(trial.expected, ratings=ratings)
+                _try(trial.ratings, ratings=ratings)
+        # The only item on the longest scale cannot be forgotten, but another can.
+        for label in self.model.items_.labels[:2]:
+            _try(trial.forget, items=[plain_number(label)])
+        _try(trial.forget, users=[plain_number(self.model.users_.labels[0])])
+        with threads(1):
+            trial.warm()
+
+    def _examples(self) -> tuple[Any, Any, Any, Any]:
+        """A user, an item, its best label, and an item that is not known."""
+        user, item = (plain_number(ids.labels[0]) for ids in (self.model.users_, self.model.items_))
+        return user, item, self._labels_of(item)[-1], _unknown(self.model.items_)
+
+    def _example_ratings(self) -> Iterator[list[Rating]]:
+        """Ratings of a person without an id and of users, with and without times."""
+        user, item, label, unknown = self._examples()
+        for users, time in product(([None], [user, self._nobody()]), (None, 1)):
+            given = {"item": item, "rating": label, "timestamp": time}
+            # Ids of a file may be what no request may have.
+            yield [Rating.model_construct(**given, user=one) for one in users]
+        given = {"item": unknown, "rating": label, "timestamp": None}
+        yield [Rating.model_construct(**given, user=user)]
 
     def recommend(
         self,
@@ -89,7 +146,7 @@ class RatingService:
         ratings: Ratings | None = None,
         items: Ids | None = None,
         exclude: Ids | None = None,
-        score: Literal["expected", "liked", "rating", "demand"] = "expected",
+        score: _Score = "expected",
         liked: Label | None = None,
         exclude_seen: bool = True,
         where: dict[Name, Label | list[Name]] | None = None,
@@ -114,9 +171,7 @@ class RatingService:
         lines = [dict(zip(names, line, strict=True)) for line in zip(*lists, strict=True)]
         return {"recommendations": self._titled(lines)}
 
-    def predict(
-        self, users: Ids, items: Ids, rule: Literal["mean", "mode", "median"] = "mean", proba: bool = False
-    ) -> Answer:
+    def predict(self, users: Ids, items: Ids, rule: _Rule = "mean", proba: bool = False) -> Answer:
         """Ratings of pairs of users and items; with ``proba`` all labels and their probabilities."""
         pairs = self._typed(users, "user"), self._typed(items, "item")
         found = zip(*pairs, self.model.predict(*pairs, rule).tolist(), strict=True)
@@ -128,11 +183,7 @@ class RatingService:
         return {"predictions": lines}
 
     def similar(
-        self,
-        item: Id | None = None,
-        user: Id | None = None,
-        n: Number = 10,
-        by: Literal["demand", "taste"] = "demand",
+        self, item: Id | None = None, user: Id | None = None, n: Number = 10, by: _By = "demand"
     ) -> Answer:
         """What is most like an item or a user."""
         if (item is None) == (user is None):
@@ -220,9 +271,7 @@ class RatingService:
 
     def _nobody(self) -> Any:
         """An id that no user has, for a person without one."""
-        ids = self.model.users_
-        candidates = ("_" * k if ids.is_text else -k for k in count(1))
-        return next(one for one in candidates if ids.lookup([one])[0] < 0)
+        return _unknown(self.model.users_)
 
     def _labels_of(self, item: Any) -> list[Any]:
         known = self.model.ratings_
@@ -258,10 +307,20 @@ class SurveyService:
         return {"kind": "survey", "questions": self._questions}
 
     def warm(self) -> None:
-        """Call what requests will call, so that kernels are compiled and tables made."""
-        self.impute([{}], proba=True)
-        self.scores([{}])
-        self.ask()
+        """Call what requests will call."""
+        labels = {one["question"]: one["labels"] or [1] for one in self._questions}
+        whole = {name: own[-1] for name, own in labels.items()}
+        several: tuple[list[Answer], ...] = ([{}], [whole], [{}, whole])
+        for rows in several:
+            self.impute(rows, proba=True)
+            self.scores(rows)
+        first = next(iter(whole))
+        wishes = product(({}, {first: whole[first]}), (None, list(whole)), (None, "all"), (None, 0.5))
+        for answers, among, factors, until in wishes:
+            _try(self.ask, answers=answers, among=among, k=2, factors=factors, until=until)
+
+    def warm_changes(self) -> None:
+        """There are none."""
 
     def impute(self, rows: Rows, proba: bool = False) -> Answer:
         """All answers of some people, those that are left out or null as the model expects them."""

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.places import place
-from ordinalrbm.serve.service import Service, service_for
+from ordinalrbm.serve.service import Service, service_for, warm
 from ordinalrbm.storage import model_file
 
 log = logging.getLogger("ordinalrbm.serve")
@@ -28,14 +28,40 @@ class ServedModel:
         The model file. When it is replaced, :meth:`refresh` loads the new one.
     titles : mapping from id to title, optional
         Of items, with ids as text.
+    warm : bool, default=True
+        Whether to compile and compute all that requests need here and now. Else the application does
+        so when it starts, and says until then that it is not ready.
     """
 
-    def __init__(self, name: str, path: str | os.PathLike, titles: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        path: str | os.PathLike,
+        titles: Mapping[str, str] | None = None,
+        *,
+        warm: bool = True,
+    ) -> None:
         self.name, self.path, self.titles = name, place(path), titles or {}
         self._lock = threading.Lock()
         self.error: str | None = None  # why the file as it is now was not loaded
         self._stamp = self._stamp_now()
         self.service, self.loaded = self._load(), time.gmtime()
+        self.is_ready = self.takes_changes = False
+        if warm:
+            self.warm()
+
+    def warm(self) -> None:
+        """Compile and compute whatever a request may need."""
+        if not self.is_ready:
+            warm(self.service, changes=self.takes_changes)
+            self.is_ready = True
+
+    def take_changes(self) -> None:
+        """Be ready for requests that change the model, too."""
+        self.takes_changes, was_ready = True, self.is_ready
+        self.is_ready = False
+        if was_ready:
+            self.warm()
 
     def _stamp_now(self) -> tuple[int, ...]:
         """What changes when the file does."""
@@ -60,6 +86,7 @@ class ServedModel:
             service = self._load()
             if type(service) is not type(self.service):
                 raise DataError(f"File '{self.path}' holds a model of another kind; serve it anew.")
+            warm(service, changes=self.takes_changes)
         except Exception as error:
             said = " ".join(str(error).split())
             self._stamp, self.error = stamp, said.replace(str(self.path), self.path.name)
@@ -94,4 +121,5 @@ class ServedModel:
 
     def health(self) -> dict[str, Any]:
         when = time.strftime("%Y-%m-%dT%H:%M:%SZ", self.loaded)
-        return {"model": type(self.service.model).__name__, "loaded": when, "error": self.error}
+        kind = type(self.service.model).__name__
+        return {"model": kind, "loaded": when, "ready": self.is_ready, "error": self.error}

@@ -13,7 +13,7 @@ import signal
 import socket
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -45,17 +45,27 @@ def listen(host: str, port: int) -> socket.socket:
     return where
 
 
-def run(models: Sequence[ServedModel], settings: Settings, where: socket.socket, n_workers: int) -> None:
+def run(
+    models: Sequence[ServedModel],
+    settings: Settings,
+    where: socket.socket,
+    n_workers: int,
+    on_ready: Callable[[], None],
+) -> None:
     """Answer until SIGTERM or Ctrl-C; in forked workers, if there are to be several.
 
     Models of these must have been loaded by a single thread, since others do not survive a fork.
     """
     if n_workers == 1:
-        return _serve(create_app(models, settings), where)
+        app = create_app(models, settings)
+        app.state.on_ready = on_ready
+        return _serve(app, where)
     # Workers that are finishing their requests need a line of metrics each, and so does this process.
     app = create_app(models, settings._replace(watch=0.0, n_counting=3 * n_workers + 1))
     with threads(1):
-        _Parent(app, where, n_workers).run(models, settings.watch or float("inf"))
+        parent = _Parent(app, where, n_workers)
+        parent.warm(models)
+        parent.run(models, settings.watch or float("inf"), on_ready)
 
 
 def _serve(app: Any, where: socket.socket) -> None:
@@ -71,14 +81,27 @@ class _Parent:
         self.workers: set[int] = set()  # those that do not leave
         app.state.metrics.worker = 3 * n_workers
 
-    def run(self, models: Sequence[ServedModel], watch: float) -> None:
+    def warm(self, models: Sequence[ServedModel]) -> None:
+        """Let first workers say that models are not ready until they are."""
+        self._start_all()
+        try:
+            for served in models:
+                served.warm()
+        except BaseException:
+            self._end(set(self.lines))
+            raise
+
+    def run(self, models: Sequence[ServedModel], watch: float, on_ready: Callable[[], None]) -> None:
         for number in _STOPPING:
             signal.signal(number, self._stop)
         self._start_all()
-        looked = time.monotonic()
+        looked, is_said = time.monotonic(), False
         while not self.is_stopped:
             time.sleep(_PAUSE)
             self._replace_dead()
+            if not is_said and self.workers >= set(self.lines):  # those that were not ready have left
+                on_ready()
+                is_said = True
             if time.monotonic() - looked > watch:
                 if refresh(models, self.app.state.metrics) and not self.is_stopped:
                     self._start_all()  # after a refused file, too, which they have to tell
