@@ -221,6 +221,7 @@ def test_a_model_tested_on_its_own_data_is_told(files):
     assert re.fullmatch(r"Warning: .*learnt from.*\n", done.stderr)
 
 
+@pytest.mark.usefixtures("a_true_map")
 def test_report(files):
     arguments = ["report", "survey.sav", "--group", "country", "--epochs", 2]
     about = found(*arguments, "--out", "a.html", cwd=files)
