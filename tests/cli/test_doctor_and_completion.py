@@ -56,8 +56,11 @@ def test_completion_of_commands_and_options(tmp_path):
 def test_a_terminal_without_unicode(files):
     done = succeed("info", "survey.orbm", cwd=files, PYTHONIOENCODING="ascii")
     assert "gar nicht" in done.stdout
-    done = succeed("info", "survey.orbm", "--json", cwd=files, PYTHONIOENCODING="ascii")
-    assert json.loads(done.stdout)["scales"]["q4"][0] == "gar nicht"
+
+
+def test_json_is_ascii_everywhere(files):
+    shown = succeed_here("info", "survey.orbm", "--json", cwd=files).stdout
+    assert shown.isascii() and json.loads(shown)["scales"]["q4"][0] == "gar nicht"
 
 
 def test_all_that_is_compiled_for_a_device_is_learnt_there():

@@ -1,0 +1,12 @@
+"""What tests of pages share."""
+
+import numpy as np
+import pytest
+
+from ordinalrbm.pages import points
+
+
+@pytest.fixture(autouse=True)
+def _a_quick_map(monkeypatch):
+    """Maps by two of the factors: t-SNE is tested with the other figures, and slow."""
+    monkeypatch.setattr(points, "row_positions", lambda factors, **_: np.asarray(factors)[:, [0, -1]])
