@@ -205,9 +205,9 @@ def posteriors(name):
     """Expected factors: {case: (rows, K)}.
 
     An interpreter takes minutes for so many rounds with many factors. Their kernels are those of the
-    phases, and so there only few factors are done in the short form.
+    phases, and so there only few factors, of short rows, are done in the short form.
     """
-    engine, most = ENGINES[name](), 10 if is_interpreted(name) and not LONG else np.inf
+    engine, most = ENGINES[name](), 5 if is_interpreted(name) and not LONG else np.inf
     return {
         case: engine.posteriors(*cases.side(ratings(), n_factors))
         for case, (ratings, n_factors) in cases_of(name).items()
