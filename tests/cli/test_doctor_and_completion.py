@@ -56,7 +56,11 @@ def test_completion_of_commands_and_options(tmp_path):
 def test_a_terminal_without_unicode(files):
     done = succeed("info", "survey.orbm", cwd=files, PYTHONIOENCODING="ascii")
     assert "gar nicht" in done.stdout
-    done = succeed("info", "survey.orbm", "--json", cwd=files, PYTHONIOENCODING="ascii")
+
+
+def test_json_on_a_terminal_without_unicode(files):
+    done = CliRunner(charset="ascii").invoke(cli.app, ["info", str(files / "survey.orbm"), "--json"])
+    assert done.exit_code == 0 and done.stdout_bytes.isascii()
     assert json.loads(done.stdout)["scales"]["q4"][0] == "gar nicht"
 
 

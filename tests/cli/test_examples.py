@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -37,6 +38,7 @@ COMMANDS = [
 ]
 
 
+@cache
 def _help(*command: str) -> str:
     return succeed_here(*command, "--help", cwd=Path.cwd()).stdout
 

@@ -151,8 +151,8 @@ def _wait_for(process: subprocess.Popen[str], words: str) -> str:
 
 
 def _write_big_survey(path: Path) -> None:
-    """Enough to learn from for a while, on whatever machine."""
-    answers = np.random.default_rng(0).integers(1, 6, (20_000, 20))
+    """So many epochs take a while, on whatever machine."""
+    answers = np.random.default_rng(0).integers(1, 6, (2_000, 12))
     pd.DataFrame(answers).add_prefix("q").to_csv(path, index=False)
 
 

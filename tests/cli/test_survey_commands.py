@@ -221,7 +221,9 @@ def test_a_model_tested_on_its_own_data_is_told(files):
     assert re.fullmatch(r"Warning: .*learnt from.*\n", done.stderr)
 
 
+@pytest.mark.usefixtures("a_true_map")
 def test_report(files):
+    write_spss(files / "survey.sav", survey_frame()[:90])  # t-SNE of few is quick
     arguments = ["report", "survey.sav", "--group", "country", "--epochs", 2]
     about = found(*arguments, "--out", "a.html", cwd=files)
     page = (files / "a.html").read_text(encoding="utf-8")

@@ -69,13 +69,15 @@ def few_moving(ratings):
 CASES = {
     **{f"ragged, {n} factors": (ragged, n) for n in (1, 50, 100, 200)},
     "one long row, 50 factors": (one_long_row, 50),
+    "one long row, 6 factors": (one_long_row, 6),
     "long scale, 3 factors": (long_scale, 3),
 }
 # Triton's interpreter takes seconds for what takes a GPU microseconds.
 FOR_INTERPRETER = (
     "ragged, 1 factors",
+    "ragged, 50 factors",
     "ragged, 200 factors",
-    "one long row, 50 factors",
+    "one long row, 6 factors",
     "long scale, 3 factors",
 )
 

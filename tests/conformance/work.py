@@ -186,9 +186,14 @@ class OnDevice:
 
 
 def phases(name):
-    """Chains and statistics of both phases: {case: (factors, statistics)}."""
-    found, engine = {}, ENGINES[name]()
+    """Chains and statistics of both phases: {case: (factors, statistics)}.
+
+    An interpreter draws one factor after the other, and so hundreds only in the long form.
+    """
+    found, engine, most = {}, ENGINES[name](), 100 if is_interpreted(name) and not LONG else np.inf
     for case, (ratings, n_factors) in cases_of(name).items():
+        if n_factors > most:
+            continue
         side, factors = cases.side(ratings(), n_factors)
         batch = Batch(0, side.n_rows, SEED, sweep=3, gibbs_steps=2)
         for phase, moved in zip(PHASES, engine.run(side, factors, batch), strict=True):
@@ -200,9 +205,9 @@ def posteriors(name):
     """Expected factors: {case: (rows, K)}.
 
     An interpreter takes minutes for so many rounds with many factors. Their kernels are those of the
-    phases, and so there only few factors are done in the short form.
+    phases, and so there only few factors, of short rows, are done in the short form.
     """
-    engine, most = ENGINES[name](), 10 if is_interpreted(name) and not LONG else np.inf
+    engine, most = ENGINES[name](), 5 if is_interpreted(name) and not LONG else np.inf
     return {
         case: engine.posteriors(*cases.side(ratings(), n_factors))
         for case, (ratings, n_factors) in cases_of(name).items()

@@ -40,7 +40,7 @@ def test_ages_are_the_numbers_of_later_ratings():
 
 def test_many_ratings_are_shared_by_threads():
     rng = np.random.default_rng(0)
-    cell = rng.permutation(3_000_000)[:1_200_000]
+    cell = rng.permutation(1_500_000)[:600_000]
     frame = pd.DataFrame({"user": cell // 1500, "item": cell % 1500, "rating": 1})
     frame["timestamp"] = rng.integers(0, 1000, cell.size)
     by_time = frame.sort_values(["user", "timestamp"])

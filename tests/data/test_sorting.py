@@ -14,7 +14,7 @@ SHAPES = {"ordinary": (4_000, 9_000), "long rows": (9, 400_000), "short rows": (
 def triples(request):
     rng = np.random.default_rng(0)
     n_rows, n_columns = SHAPES[request.param]
-    key = rng.permutation(np.unique(rng.integers(0, n_rows * n_columns, MANY + 400_000)))
+    key = rng.permutation(np.unique(rng.integers(0, n_rows * n_columns, MANY + 100_000)))
     row, column = np.divmod(key, n_columns)
     assert key.size > MANY
     return row, column, rng.integers(0, 5, key.size).astype(np.int8), n_rows, n_columns

@@ -217,7 +217,7 @@ def test_score_is_the_mean_over_answers_not_rows(model, table):
 def papers():
     """Answers, the paper's procedure fitted to them, and its settings."""
     X = frame(400, missing=0.0, seed=3)
-    settings = {"n_epochs": 40, "batch_size": 32, "random_state": 0}
+    settings = {"n_epochs": 25, "batch_size": 32, "random_state": 0}
     return X, orbm.CumulativeRBM.paper(2, **settings).fit(X), settings
 
 

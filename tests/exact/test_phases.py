@@ -9,13 +9,14 @@ from typing import NamedTuple
 import enumeration as exact
 import numpy as np
 import pytest
+from long_form import LONG
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import gibbs
 from ordinalrbm.engine.side import Batch, Side
 
 PHASES = ("clamped_phase", "free_phase")
-N_CHAINS = 12_000
+N_CHAINS = 12_000 if LONG else 8_000
 STANDARD_ERRORS = 4
 # Statistics are sums in float32; sums of more rows than this would lose what is measured here.
 BATCH_ROWS = 2_000

@@ -128,7 +128,7 @@ def some_ratings():
     return pd.DataFrame({"user": cells // 5, "item": cells % 5, "rating": cells % 3})
 
 
-@pytest.mark.parametrize("options", [{}, POINTS])
+@pytest.mark.parametrize("options", [{"refit": AT_THE_END}, POINTS])
 def test_a_whole_fit(options):
     """Learnt on the GPU, the model is that of the cores but for rounding."""
     one, other = (

@@ -64,7 +64,7 @@ def test_predicted_ratings(both):
 
 
 def test_new_users_and_items(both, monkeypatch):
-    monkeypatch.setattr(update, "MOST_SWEEPS", 3)  # or points go on until nothing moves
+    monkeypatch.setattr(update, "MOST_SWEEPS", 2)  # or points go on until nothing moves
     new_ratings = pd.DataFrame(
         {
             "user": ["x", "x", "x", "y", "u1", "u2"],

@@ -92,7 +92,11 @@ def test_weights_of_rated_sets_are_a_ridge_regression(device, n_rows):
     assert np.abs(away).max() < 5.0
 
 
-@pytest.mark.parametrize(("has_table", "drifts"), [(False, False), (True, True)])
+# The second does all that the first does, for which an interpreter takes a while.
+SWEEPS = [(False, False), (True, True)] if LONG or torch.cuda.is_available() else [(True, True)]
+
+
+@pytest.mark.parametrize(("has_table", "drifts"), SWEEPS)
 def test_a_sweep_is_that_of_the_cores(has_table, drifts, monkeypatch):
     """But for weights of features, whose draws are others.
 

@@ -29,9 +29,19 @@ def matrix_of(level, backend=CPU):
     return data._replace(scales=Scales(CENTRE, np.array([3]), np.zeros(3, dtype=np.int32)))
 
 
+def bins_in_time():
+    """Those of the data, whatever the levels are."""
+    return _bins_of(drift.SIZE)
+
+
+@cache
+def _bins_of(size):
+    return matrix_of(np.zeros(RATED.shape, dtype=int)).bins
+
+
 def prior_path(rng):
     """A drift from the priors that the module states; with bins of two answers, rows have two at most."""
-    bins = matrix_of(np.zeros(RATED.shape, dtype=int)).bins.bins
+    bins = bins_in_time().bins
     trend = rng.normal(size=bins.stage.max() + 1) / np.sqrt(drift._TREND_PRECISION)
     variance, rho = 0.0, rng.choice(drift.PERSISTENCES)
     while variance < drift._LEAST_VARIANCE:
@@ -64,14 +74,14 @@ def prior_side(rng, features, scale, n_factors=1):
     scatter = np.array([prior_scatter(rng) for _ in range(2)])
     precision = gibbs_sampler._wishart(np.diag(scatter[[0, 1]]), width - 1 + gibbs_sampler._DEGREES, rng)
     covariance = np.linalg.inv(precision)
-    mean = rng.multivariate_normal(np.zeros(width), covariance / gibbs_sampler._PRIOR_ROWS)
+    mean = rng.multivariate_normal(np.zeros(width), covariance / gibbs_sampler._PRIOR_ROWS, method="cholesky")
     ridges = [half_normal_precision(rng, gibbs_sampler._RIDGE_SCALE) for _ in features]
     weights = [
-        rng.multivariate_normal(np.zeros(width), covariance / ridge, kind.shape[1])
+        rng.multivariate_normal(np.zeros(width), covariance / ridge, kind.shape[1], method="cholesky")
         for kind, ridge in zip(features, ridges, strict=True)
     ]
     width_precision = half_normal_precision(rng, gibbs_sampler._WIDTH_SCALE)
-    factors = mean + rng.multivariate_normal(np.zeros(width), covariance, n)
+    factors = mean + rng.multivariate_normal(np.zeros(width), covariance, n, method="cholesky")
     factors += sum(kind @ own for kind, own in zip(features, weights, strict=True))
     widths = np.exp(rng.normal(size=n) / np.sqrt(width_precision))
     single = [own.astype(np.float32) for own in weights]
@@ -96,7 +106,7 @@ def made_up(rng, state):
     """Levels given everything else."""
     rows, columns = state.rows, state.columns
     mean = rows.factors[:, :1] + columns.factors[:, 0] + rows.factors[:, 1:] @ columns.factors[:, 1:].T
-    mean[RATED] += state.drift.level[matrix_of(np.zeros(RATED.shape, dtype=int)).bins.of_rows]
+    mean[RATED] += state.drift.level[bins_in_time().of_rows]
     utility = mean + rng.normal(size=mean.shape)
     own = own_cutpoints(state.cutpoints, state.gaps, np.zeros(3, dtype=int), np.array([3]))
     bounds = bounds_of(own, np.full(3, 3))[:, 1:3].astype(float)
@@ -144,7 +154,7 @@ def numbers_of(state):
 @cache
 def numbers_by_the_prior():
     rng = np.random.default_rng(7)
-    return np.array([numbers_of(prior_state(rng)) for _ in range(10_000 if LONG else 3_000)])
+    return np.array([numbers_of(prior_state(rng)) for _ in range(10_000 if LONG else 1_200)])
 
 
 def z_scores(found):

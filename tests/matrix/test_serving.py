@@ -1,5 +1,6 @@
 """The calls of a service: candidates, new ratings, vectors, neighbours, several threads."""
 
+import copy
 import threading
 
 import numpy as np
@@ -50,19 +51,30 @@ def ndcg(lists, hidden):
     return np.mean(scores)
 
 
-@pytest.mark.parametrize("how", ["call", "fold_in", "fit", "update"])
-def test_a_few_ratings_do_not_make_lists_worse_than_none(how):
-    """Whichever way newcomers come in; popularity is what those without a rating get."""
+def learnt_from_crowd(*ratings):
+    return orbm.OrdinalMF(2, n_epochs=3, random_state=0).fit(pd.concat(ratings))
+
+
+@pytest.fixture(scope="module")
+def of_some():
+    """The first 750 of a crowd of 1,000, and what was learnt from them."""
     frame = crowd(1000)
+    return frame, learnt_from_crowd(frame[frame["user"] < 750])
+
+
+@pytest.mark.parametrize("how", ["call", "fold_in", "fit", "update"])
+def test_a_few_ratings_do_not_make_lists_worse_than_none(how, of_some):
+    """Whichever way newcomers come in; popularity is what those without a rating get."""
+    frame, learnt = of_some
     rest = frame[frame["user"] > 749].sample(frac=1.0, random_state=0)
     rest["number"] = rest.groupby("user").cumcount()
     hidden, users = rest[rest["number"] >= 5], rest["user"].unique()
-    train = frame[frame["user"] < 750]
 
     def lists(n):
         new = rest.loc[rest["number"] < n, ["user", "item", "rating"]]
-        model = orbm.OrdinalMF(2, n_epochs=3, random_state=0)
-        model.fit(pd.concat([train, new]) if how == "fit" else train)
+        model = copy.copy(learnt)
+        if how == "fit" and n:
+            model = learnt_from_crowd(frame[frame["user"] < 750], new)
         if how == "fold_in" and n:
             model = model.fold_in(new)
         if how == "update" and n:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from long_form import LONG
 from served import TOKEN, file_of
 from typer.testing import CliRunner
 
@@ -187,7 +188,7 @@ def test_forget_changes_the_file_or_writes_another(tmp_path):
         assert done.exit_code == 2 and said in done.stderr and path.read_bytes() == kept
 
 
-@pytest.mark.parametrize("pause", [0.0, 0.2])
+@pytest.mark.parametrize("pause", [0.0, 0.2] if LONG else [0.2])
 def test_a_server_ends_while_it_puts_new_workers_in_place(tmp_path, pause):
     path = file_of("ordinal_mf", tmp_path)
     with serving(path, "--workers", "2", "--watch", "0.05") as (server, port):

@@ -4,11 +4,9 @@ ORDINALRBM_LONG=1 runs thirty times as many.
 """
 
 import gzip
-import multiprocessing
 import os
 import re
 import zipfile
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
@@ -27,14 +25,12 @@ every_kind = pytest.mark.parametrize("kind", MAKERS)
 
 
 @pytest.fixture(scope="module")
-def elsewhere():
-    """Another process, so that a crash is seen; it has loaded a file of every kind before."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        for kind in MAKERS:
-            refusal, *_ = pool.submit(attempt, file_of(kind)).result()
-            assert refusal is None
-        yield pool
+def elsewhere(another_process):
+    """It has loaded a file of every kind before."""
+    for kind in MAKERS:
+        refusal, *_ = another_process.submit(attempt, file_of(kind)).result()
+        assert refusal is None
+    return another_process
 
 
 def assert_is_a_sentence(refusal, path):

@@ -3,8 +3,6 @@
 A few dozens of each kind; `make test-long` tries 5,000.
 """
 
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 
@@ -21,18 +19,11 @@ import ordinalrbm as orbm
 every_kind = pytest.mark.parametrize("kind", [*MAKERS, *MORE_MAKERS])
 
 
-@pytest.fixture(scope="module")
-def elsewhere():
-    """Another process, so that a crash is seen."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield pool
-
-
 @every_kind
-def test_files_are_refused_or_say_what_can_be(kind, elsewhere, tmp_path):
+def test_files_are_refused_or_say_what_can_be(kind, another_process, tmp_path):
     chosen = cases(kind, 5000) if LONG else some_cases(kind, 18)
     ask = partial(outcome, all_questions=not LONG)
-    futures = [elsewhere.submit(ask, file_of(kind), case, tmp_path) for case in chosen]
+    futures = [another_process.submit(ask, file_of(kind), case, tmp_path) for case in chosen]
     n_refused = 0
     for case, future in zip(chosen, futures, strict=True):
         try:

@@ -284,7 +284,7 @@ def test_linear_response_is_closer_to_exact_than_mean_field(j):
 def test_made_up_rows_have_the_exact_frequencies():
     model = mixed_model(9, scale=0.5)
     judge, nobody = as_oracle(model), np.zeros(2)
-    drawn = sample.rows(model, 20_000, seed=1, gibbs_steps=60)
+    drawn = sample.rows(model, 20_000, seed=1, gibbs_steps=25)
     prior = np.exp(oracle.log_weight(judge, EVERYTHING, nobody))
     prior /= prior.sum()
     for j in EVERYTHING:
