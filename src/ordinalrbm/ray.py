@@ -60,7 +60,6 @@ def recommend(model: Any, users: Any, n: int = 10, **options: Any) -> Any:
 
 
 def _asked(method: str, model: Any, dataset: Any, options: dict[str, Any]) -> Any:
-    """The model's answer for each part of a dataset."""
     ray, model = cluster.package("ray", "ray"), cluster.seen_by_all(model)
     question = cluster.question(
         method, model, dataset.columns(), options, lambda work: ray.get(ray.remote(lambda: work()).remote())

@@ -76,7 +76,6 @@ def recommend(model: Any, users: Any, n: int = 10, **options: Any) -> Any:
 
 
 def _asked(method: str, model: Any, dataframe: Any, options: dict[str, Any]) -> Any:
-    """The model's answer for each part of a frame."""
     context, model = dataframe.sparkSession.sparkContext, cluster.seen_by_all(model)
     question = cluster.question(
         method,

@@ -155,6 +155,5 @@ def _save(model: Any, path: Path, checkpoint: Path | None) -> None:
 
 
 def summary(history: Any, n_epochs: int, best_epoch: int) -> dict[str, float]:
-    """Numbers of epochs, and the best held-out log-likelihood."""
     held_out = float(history["validation"].max()) if len(history) else float("nan")
     return {"epochs": n_epochs, "best_epoch": best_epoch, "held_out_log_likelihood": round(held_out, 4)}

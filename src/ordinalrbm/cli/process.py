@@ -56,7 +56,6 @@ def _set_limits() -> list[_Limit]:
 
 
 def _library_threads() -> int:
-    """How many threads each of the libraries starts."""
     setting = os.environ.get("OMP_NUM_THREADS", "")
     return int(setting) if setting.isdigit() and int(setting) > 0 else cores()
 
@@ -86,7 +85,6 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def out_of_memory() -> str:
-    """The error message when memory has run out."""
     limits = [f"`{one.command}`: {one.allowed // _MB:,} MB" for one in _set_limits()]
     if not limits:
         return "The memory of this machine is not enough; use fewer rows."

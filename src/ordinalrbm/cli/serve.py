@@ -109,7 +109,6 @@ def _served(models: list[str], titles: list[str]) -> list[ServedModel]:
 
 
 def _named(given: str) -> tuple[str, Path]:
-    """The name of a model and its file."""
     name, equals, rest = given.partition("=")
     if "://" in name:  # of an address it is a part
         equals = ""

@@ -173,7 +173,6 @@ def _read_objects(array: np.ndarray, name: Name) -> Column:
 
 
 def location(column: Name, row: int | None = None) -> str:
-    """Where something is, to begin an error message with."""
     return f"Column {column!r}" if row is None else f"Column {column!r}, row {row} (counted from 0)"
 
 
@@ -295,7 +294,6 @@ class Ids:
         return len(self.labels)
 
     def __contains__(self, label: Any) -> bool:
-        """Whether this is one of the ids."""
         try:
             return bool(self._index.get_indexer([label])[0] >= 0)
         except (TypeError, ValueError):  # of another kind
@@ -307,7 +305,6 @@ class Ids:
 
     @property
     def plain_type(self) -> type:
-        """That of a single label in plain Python."""
         return str if self.is_text else int
 
     def lookup(self, labels: Any, what: str = "id") -> np.ndarray:
@@ -404,7 +401,6 @@ class Ids:
 
 
 def read_text(stored: Stored) -> np.ndarray:
-    """Texts that are stored one after the other, by their ends."""
     text = stored.checked_array("text", np.uint8, (None,)).tobytes()
     end = stored.checked_array("end", np.int64, (None,), 0, len(text))
     if not end.size or end[-1] != len(text) or (np.diff(end) < 0).any():

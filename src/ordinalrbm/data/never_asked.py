@@ -103,7 +103,6 @@ def cells_to_leave(table: Table, groups: TableLike, questions: list[int]) -> np.
 
 
 def in_words(found: pd.DataFrame) -> str:
-    """One sentence that says which groups were never asked what."""
     lines = [
         f"{line.question!r} where {line.column} is {line.group} ({line.people:,} people)"
         for line in found.head(_MOST_TOLD).itertuples(index=False)

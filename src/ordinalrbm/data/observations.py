@@ -39,7 +39,6 @@ class Cells(NamedTuple):
     level: np.ndarray
 
     def at(self, which: Any) -> Cells:
-        """Some of them, by positions or a mask."""
         return Cells(*(part[which] for part in self))
 
 
@@ -107,7 +106,6 @@ class Observations:
 
     @property
     def total_weight(self) -> float:
-        """How many answers these are, each counted by its weight."""
         return float(self.weight.sum(dtype=np.float64)) if self.weight.size else self.n_entries
 
     def entry_numbers(self) -> np.ndarray:
@@ -166,7 +164,6 @@ class Observations:
 
     @cached_property
     def column_view(self) -> ColumnView:
-        """The answers by columns; built on first use, then kept."""
         if self._transposed is not None:  # whose arrays need not be there twice
             column_start, row = self._transposed.row_start, self._transposed.column
         else:
@@ -181,7 +178,6 @@ class Observations:
         return self._changed(offset=offset)
 
     def with_weight(self, weight: np.ndarray) -> Observations:
-        """The same answers, each of which counts so many times."""
         return self._changed(weight=weight.astype(np.float32, copy=False))
 
     def _changed(self, **numbers: np.ndarray) -> Observations:
@@ -372,7 +368,6 @@ class Observations:
         return cls(row_start, column, level, n_levels)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """For a model file, columns as short as they may be."""
         is_short = self.n_columns <= np.iinfo(np.uint16).max + 1
         column = self.column.astype(np.uint16) if is_short else self.column
         arrays = {"row_start": self.row_start, "column": column, "level": self.level}

@@ -181,7 +181,6 @@ class Questionnaire:
     # Files
 
     def to_json(self) -> dict[str, Any]:
-        """Plain lists, dictionaries and numbers, for the header of a model file."""
         return {
             "kinds": list(self.kinds),
             "numbers": [number.to_json() for number in self.numbers.values()],

@@ -119,7 +119,6 @@ class Catalogue:
         return longest if common is None or common.n_levels > longest.n_levels else common
 
     def level_counts(self) -> np.ndarray:
-        """(items,) number of levels of each item."""
         distinct, of_item = self.distinct()
         return np.array([scale.n_levels for scale in distinct], dtype=np.int32)[of_item]
 
@@ -150,7 +149,6 @@ class Catalogue:
 
 
 def is_single(labels: Any) -> bool:
-    """Whether this is one id rather than a list of them."""
     return isinstance(labels, str | bytes | Set | Mapping) or not np.iterable(labels)
 
 
@@ -185,7 +183,6 @@ class Ratings(Catalogue):
 
     @classmethod
     def of(cls, known: Catalogue, observations: Observations, times: Times | None = None) -> Ratings:
-        """Ratings on the users, items and scales of a catalogue."""
         return cls(known.users, known.items, known.scales, known.default_scale, observations, times)
 
     @property
@@ -416,7 +413,6 @@ def _weighted(known: Ratings, weight: np.ndarray) -> Ratings:
 
 
 def _own_table(data: Any, among: Alone | Group, sample_weight: Any = None) -> Triples:
-    """What this process brings; rows are counted through the tables of all."""
     with among.raise_on_all_ranks():
         table = as_triples(data, sample_weight)
         if table.is_sparse and among.size > 1:
@@ -787,7 +783,6 @@ def _of_own_users(known: Catalogue, cells: Cells, times: Times | None, group: Gr
 
 
 def between(known: Ratings, rows: np.ndarray, columns: np.ndarray) -> Ratings:
-    """Ratings by some users of some items (positions); all ids stay."""
     by, of = np.zeros(known.n_users, dtype=bool), np.zeros(known.n_items, dtype=bool)
     by[rows], of[columns] = True, True
     row, column, _ = known.observations.cells()

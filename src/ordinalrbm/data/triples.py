@@ -55,7 +55,6 @@ def candidates(names: Iterable[Any], role: str) -> list[str]:
 
 
 def found_columns(names: list[Any], roles: Sequence[str] = COLUMNS) -> list[str]:
-    """The columns that are user, item and rating, by their names."""
     found = {role: candidates(names, role) for role in roles}
     for role, those in found.items():
         if not those:
@@ -103,7 +102,6 @@ class Triples:
         return self.shape is not None
 
     def location(self, row: int) -> str:
-        """Where a row is, to begin an error message with."""
         user, item, rating = (shown(c.value(row)) for c in (self.user, self.item, self.rating))
         what = "Stored entry" if self.is_sparse else "Row"
         number = self.first_row + row
@@ -195,7 +193,6 @@ def _no_weights(name: str, why: str) -> DataError:
 
 
 def _no_ratings(n: int) -> Column:
-    """A column of ones, for who chose what."""
     return read_column(np.ones(n, dtype=np.int8), "rating")
 
 

@@ -199,7 +199,6 @@ class HalfSweepEngine(ABC):
     def squared_error(
         self, answers: Answers, this: FactorPosterior, other: FactorPosterior, values: np.ndarray
     ) -> float:
-        """Expected squared distance of the answers' values from their means, summed."""
         raise NotImplementedError("Levels with known utilities are learnt on cores only.")
 
     # ---- sums over the rows or answers of all ranks ----------------------------------------------
@@ -231,7 +230,6 @@ class HalfSweepEngine(ABC):
         return _all_reduced(self.answers_among, self.rated_products_here(answers, table, of_rows))
 
     def moments(self, posterior: FactorPosterior) -> Moments:
-        """Sums over all rows, in float64."""
         mean = posterior.mean
         products = self.host(mean.T @ mean).astype(np.float64)
         return Moments(
@@ -386,6 +384,5 @@ def _with_levels(posterior: FactorPosterior, n_levels: int | None) -> Array:
 
 
 def _all_reduced(group: Alone | Group, part: Array) -> Array:
-    """The sum of an array over the ranks, in its place."""
     group.all_reduce(part)
     return part

@@ -132,7 +132,6 @@ def draws_of(batch: Batch, keep: float = 0.0) -> _Draws:
 
 
 def scratch_for(side: Side, start: int, stop: int) -> Callable[[], _Scratch]:
-    """Makes working memory that is long enough for some rows."""
     longest = int(np.diff(side.row_start[start : stop + 1]).max(initial=0)) + 4
     # In how many ways so many units are on, and by what that grows with one more.
     on = np.arange(side.units + 1.0)

@@ -37,5 +37,4 @@ def check(data: Observations, numbers: int, free: int | None) -> None:
 
 
 def format_bytes(n_bytes: int) -> str:
-    """A number of bytes in a unit of its size."""
     return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:.0f} MB"

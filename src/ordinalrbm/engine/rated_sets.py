@@ -34,7 +34,6 @@ _TOGETHER = 8
 
 
 def usual_count(counts: np.ndarray) -> float:
-    """The median number of ratings, of rows that have any."""
     return float(np.median(counts[counts > 0])) if counts.any() else 0.0
 
 
@@ -109,7 +108,6 @@ class RatedSets:
     def draw_weights(
         self, weights: np.ndarray, left: np.ndarray, ridge: float, which: WeightDraws
     ) -> tuple[np.ndarray, np.ndarray]:
-        """New draws of the weights, and what they leave; see :func:`_drawn_weights`."""
         by_features = _ByFeatures(self.transposed.row_start, self.transposed.column, self.lengths, True)
         return _drawn_weights(by_features, weights, left, ridge, which)
 
@@ -131,7 +129,6 @@ class FeatureTable(NamedTuple):
     def draw_weights(
         self, weights: np.ndarray, left: np.ndarray, ridge: float, which: WeightDraws
     ) -> tuple[np.ndarray, np.ndarray]:
-        """New draws of the weights, and what they leave; see :func:`_drawn_weights`."""
         table = self.by_features
         by_features = _ByFeatures(
             table.indptr.astype(np.int64), table.indices.astype(np.int32), table.data, False

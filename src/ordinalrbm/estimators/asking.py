@@ -126,7 +126,6 @@ class Interviewing(ReadableFactors):
         return list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
 
     def _so_far(self, row: Any) -> Any:
-        """One person's answers as a table."""
         if row is not None and not isinstance(row, Mapping | pd.Series):
             raise DataError(
                 "The answers of one person are a dict or a Series; of a table give table.iloc[0]."

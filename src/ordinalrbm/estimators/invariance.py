@@ -271,7 +271,6 @@ def _question_lines(batteries: list[_Battery]) -> pd.DataFrame:
 
 
 def _named_lines(one: _Battery) -> pd.DataFrame:
-    """Groups and their questions, with the number of people who have answered."""
     given = (one.answers.level >= 0).astype(np.int64)
     people = [given[one.answers.code == g].sum(axis=0) for g in range(len(one.groups))]
     group, question = np.repeat(np.array(one.groups, object), len(one.names)), one.names * len(one.groups)

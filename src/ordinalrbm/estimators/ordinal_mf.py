@@ -288,7 +288,6 @@ class OrdinalMF(_FactorModel):
         return gibbs_learner.fit(observations, validation, settings, checkpoints, data.tables, times, weight)
 
     def _drifts(self, data: TrainingData) -> bool:
-        """Whether to learn how biases drift."""
         return self.drift == "auto" and data.times.ratings is not None and self.posterior != "point"
 
     def _drift(self) -> RowDrift | None:

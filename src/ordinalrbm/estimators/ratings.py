@@ -391,7 +391,6 @@ class RatingModel(Serving, Carded, BaseEstimator):
         return _Trained(data, fitted._replace(loaded=None), wanted)
 
     def _finish(self, read: ReadRatings, trained: _Trained) -> None:
-        """Keep what was learnt, in the order of the ids."""
         known, among = read.known, read.among
         with stage("in the order of the ids"):
             kept = SharedRatings(known, among) if isinstance(among, process_group.Group) else known
@@ -713,7 +712,6 @@ class RatingModel(Serving, Carded, BaseEstimator):
         return self._after(lambda model: model._learn_more(ratings, sample_weight))
 
     def _after(self, change: Callable[[Self], None]) -> Self:
-        """The model, changed, while others read it."""
         with self.__dict__.setdefault("_updating", threading.Lock()):
             renewed = copy.copy(self)  # which shares all arrays, and changes none
             change(renewed)
@@ -1004,11 +1002,9 @@ class RatingModel(Serving, Carded, BaseEstimator):
         return bins
 
     def _drift(self) -> RowDrift | None:
-        """How biases of users drift, where they do."""
         return None
 
     def _with_drift(self, ratings: Ratings) -> Observations:
-        """Ratings with what the drift of their users adds to each."""
         drift, times = self._drift(), ratings.times
         if drift is None or times is None:
             return ratings.observations
@@ -1072,7 +1068,6 @@ class RatingModel(Serving, Carded, BaseEstimator):
         return self._cached(("level ratios", min(column, 0), n_levels), compute)
 
     def _unknown_users(self, rows: np.ndarray) -> np.ndarray:
-        """Whether nothing is known of each user: no rating, and no feature."""
         known, lines = self.ratings_.have_rated(rows), self._features.tables.rows
         if lines is not None and self._takes_features():
             known |= (rows >= 0) & (lines.indptr[rows + 1] > lines.indptr[rows])

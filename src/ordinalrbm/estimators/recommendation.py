@@ -532,7 +532,6 @@ class Serving:
     # ---- what models have --------------------------------------------------------------------
 
     def _models_with_users(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
-        """The models with other rows: those with these ratings and features."""
         inferred = (
             posterior.infer_rows(ratings, lines, others, CPU)
             for posterior, others in zip(self._posteriors, self._others(), strict=True)

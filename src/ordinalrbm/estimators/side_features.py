@@ -102,7 +102,6 @@ def _extended(known: Features | None, frame: Any, what: What) -> Features:
 def _joined(
     ratings: Ratings, features: SideFeatures, *, is_learnt: bool = False
 ) -> tuple[Ratings, SideFeatures]:
-    """Ratings and features of the same users and items."""
     users, items = (None if part is None else part.ids for part in features)
     ratings = with_ids(ratings, users, items, is_learnt=is_learnt)
     ids = {"user": ratings.users, "item": ratings.items}

@@ -47,7 +47,6 @@ class Layout:
 
     @property
     def names_columns(self) -> bool:
-        """Whether a column is named that only ratings have."""
         return any(name in self.columns for name in COLUMNS)
 
     def saying(self, argument: str, value: str) -> str:

@@ -213,7 +213,6 @@ class Survey(Readable):
 
     @property
     def asked(self) -> Encoded:
-        """All questions: the table without its background."""
         return self._with_extra(self.chosen.asked)
 
     def _with_extra(self, names: list[str]) -> Encoded:
@@ -661,7 +660,6 @@ def _named(
 
 
 def _matched(schema: Schema, among: Sequence[str], entry: str, how: str) -> list[str]:
-    """The columns that a name or a pattern means."""
     names = [entry] if entry in among else [name for name in among if fnmatchcase(name, entry)]
     if names:
         return names

@@ -192,7 +192,6 @@ def _cell(sheet: Any, value: Any, how: str) -> Any:
 
 
 def _sheet_name(title: str, used: set[str]) -> str:
-    """A name that Excel takes and no other sheet has."""
     plain = re.sub(r"[\[\]:*?/\\]", " ", printable(title)).strip(" '")[:_MOST_NAME] or "Table"
     name = plain
     while name.casefold() in used:

@@ -73,7 +73,6 @@ class Blend(NamedTuple):
         )
 
     def taken(self, columns: np.ndarray) -> Blend:
-        """Of some columns."""
         near, liked, following = (part and part.taken(columns) for part in self[:3])
         return self._replace(neighbours=near, liked=liked, sequence=following)
 

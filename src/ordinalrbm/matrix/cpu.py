@@ -100,7 +100,6 @@ class Cpu:
         return with_cells(observations, cells, weight)
 
     def own_rows(self, tables: Tables) -> Tables:
-        """Features of the rows that this process has."""
         return tables
 
     def own_cells(self, cells: Cells) -> Cells:
@@ -110,7 +109,6 @@ class Cpu:
     def own_ratings(
         self, observations: Any, time: np.ndarray | None
     ) -> tuple[Observations, np.ndarray | None]:
-        """The ratings of the rows that this process has, and their times."""
         return observations, time
 
     def infer_binary_rows(

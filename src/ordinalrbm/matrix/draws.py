@@ -136,7 +136,6 @@ class DrawnSides(NamedTuple):
         )
 
     def _among_others(self, which: np.ndarray) -> np.ndarray:
-        """Positions among rows that were not learnt."""
         return np.cumsum(self.is_known != 1)[which] - 1
 
     def prior(self, k: int) -> FactorPrior:
@@ -187,7 +186,6 @@ class DrawnSides(NamedTuple):
 
     @classmethod
     def joined(cls, sides: list[DrawnSides]) -> DrawnSides:
-        """Those of several chains, one after the other."""
         before = np.cumsum([0, *(len(side.weights) for side in sides[:-1])])
         blocks = [side.block + np.int32(first) for side, first in zip(sides, before, strict=True)]
         found = cls(*map(np.concatenate, zip(*sides, strict=True)))
@@ -244,7 +242,6 @@ class Draws:
         return replace(found, drift=RowDrift(bins.start, bins.last, level, nothing))
 
     def at(self, placed: PlacedCells) -> list[GaussianModel]:
-        """Models with some rows alone, each in one of its bins."""
         place = self.drift.placed
         return [
             model._replace(rows=place(model.rows, k, placed.rows, placed.bins))
@@ -253,7 +250,6 @@ class Draws:
 
     @classmethod
     def joined(cls, chains: list[Draws]) -> Draws:
-        """The draws of several chains, one after the other."""
         return replace(
             chains[0],
             rows=DrawnSides.joined([chain.rows for chain in chains]),
@@ -268,7 +264,6 @@ class Draws:
         return len(self.cutpoints)
 
     def gathered(self, group: Group) -> Draws:
-        """With the draws of all processes of a group, which all get."""
         return replace(
             self,
             rows=self.rows.gathered(group),
@@ -435,7 +430,6 @@ class Draws:
         own.is_known[which] = 2
 
     def _sides(self, turn: int) -> tuple[DrawnSides, DrawnSides]:
-        """Those that are drawn in this turn, and those that they face."""
         return (self.columns, self.rows) if turn == 1 else (self.rows, self.columns)
 
     def _redraw(self, rows: _Drawn, table: csr_array | None) -> None:

@@ -55,7 +55,6 @@ class RowDrift(NamedTuple):
         return rows._replace(mean=mean, variance=variance)
 
     def placed(self, rows: FactorPosterior, k: int, which: np.ndarray, bins: np.ndarray) -> FactorPosterior:
-        """Some rows of a model, each in one of its bins."""
         is_last = self._last_bins(which)
         found = FactorPosterior(*(part[which] for part in rows))
         found.mean[:, 0] += _like(_away(self.level[k].astype(np.float32), is_last, bins), rows.mean)
@@ -69,7 +68,6 @@ class RowDrift(NamedTuple):
 
     @classmethod
     def joined(cls, parts: list[RowDrift]) -> RowDrift:
-        """That of several chains, one after the other."""
         level, variance = (np.concatenate([part[which] for part in parts]) for which in (2, 3))
         return parts[0]._replace(level=level, variance=variance)
 

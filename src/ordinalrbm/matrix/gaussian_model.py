@@ -105,7 +105,6 @@ class GaussianModel(NamedTuple):
         return [self]
 
     def at(self, placed: PlacedCells) -> list[GaussianModel]:
-        """The model with some rows alone, each in one of its bins."""
         return [self._replace(rows=self.drift.placed(self.rows, 0, *placed[:2]), drift=NO_DRIFT)]
 
     @property
@@ -445,7 +444,6 @@ def _longer(
 
 
 def _with_features(prior: FactorPrior, n_features: int) -> FactorPrior:
-    """With new features of rated sets, of which nothing is known."""
     weights = prior.weights
     if not weights.each.shape[1]:
         return prior

@@ -309,7 +309,6 @@ class _Learner:
         self.kept, self.blocks = [*self.kept, draw], blocks
 
     def draws(self) -> Draws:
-        """All that were kept, or the last one if none was."""
         kept, blocks = self.kept, self.blocks
         if not kept:
             kept, blocks = [self._as_kept(self.last)], [self._weights(self.last)]

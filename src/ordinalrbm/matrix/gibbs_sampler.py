@@ -331,7 +331,6 @@ def own_cutpoints(
 
 
 def _middle(cutpoints: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
-    """Mean threshold of each line."""
     above = np.maximum(n_levels[:, None] - 1 - np.arange(1, cutpoints.shape[1]), 0)
     return cutpoints[:, 0] + (np.exp(cutpoints[:, 1:]) * above).sum(axis=1) / np.maximum(n_levels - 1, 1)
 

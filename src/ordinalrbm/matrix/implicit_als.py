@@ -258,7 +258,6 @@ class Demand(NamedTuple):
         return Demand.of(rows, columns, self.ridge, answers, self.blend)
 
     def updated(self, changed: ChangedRatings) -> Demand:
-        """After new ratings."""
         answers, columns = changed.ratings, changed.columns
         wider = self.with_new(answers)
         if not self.n_factors:
@@ -270,7 +269,6 @@ class Demand(NamedTuple):
         return Demand.of(found.rows, facing, self.ridge, answers, self.blend)
 
     def taken(self, rows: np.ndarray, columns: np.ndarray, answers: Observations) -> Demand:
-        """Of some rows and columns, between which these are the answers."""
         facing = self.columns[columns] * (answers.column_counts > 0)[:, None]
         blend = self.blend and self.blend.taken(columns)
         return Demand.of(self.rows[rows], facing, self.ridge, answers, blend)

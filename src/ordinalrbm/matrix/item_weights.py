@@ -38,7 +38,6 @@ class Past(NamedTuple):
     age: np.ndarray | None
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """As kernels see it."""
         age = _NO_AGES if self.age is None else self.age
         return self.answers.row_start, self.answers.column, self.answers.level, age
 

@@ -38,7 +38,6 @@ def log_probability(models: Sequence[Model], cells: Cells) -> np.ndarray:
 
 
 def expected_utility(model: UtilityModel, cells: Cells) -> np.ndarray:
-    """(cells,) mean utility."""
     return _for_cells(model, cells).moments(cells)[0]
 
 

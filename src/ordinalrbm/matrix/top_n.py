@@ -95,7 +95,6 @@ class LeftOut(NamedTuple):
     closed: np.ndarray | None = None
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """As kernels see it."""
         seen = _NO_SEEN if self.seen is None else (self.seen.row_start, self.seen.column)
         return *seen, _NONE_CLOSED if self.closed is None else self.closed
 

@@ -181,7 +181,6 @@ def _infer_touched(
 
 
 def _without_drift(model: GaussianModel) -> GaussianModel:
-    """Without the drift of biases until now."""
     twice = model.drift.as_of_now(model.rows)
     mean, variance = (2.0 * model.rows[part] - twice[part] for part in (0, 1))
     rows = model.rows._replace(mean=mean, variance=variance.clip(0.0))

@@ -129,7 +129,6 @@ def _titles(known: Ratings, names: Mapping[Any, Any] | pd.Series | None = None) 
 
 
 def _long_tail(known: Ratings) -> dict[str, object]:
-    """How unequally ratings are spread over items."""
     counts = np.sort(known.observations.column_counts)[::-1]
     heads = [(share, max(1, round(share * counts.size))) for share in _LONG_TAIL]
     rows = [(share, n, counts[:n].sum() / counts.sum()) for share, n in heads]

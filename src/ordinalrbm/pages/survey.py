@@ -406,7 +406,6 @@ def _hidden_table(lines: pd.DataFrame, labels: dict[str, Label]) -> Table:
 
 
 def _left_out(survey: Survey) -> list[tuple[str, Table]]:
-    """Tables of what is not used, each with a heading."""
     found = left_out_table(survey.left_out)
     ignored = [c for c in survey.schema.columns if c.role == "ignored"]
     if ignored:

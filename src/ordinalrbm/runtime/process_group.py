@@ -166,7 +166,6 @@ class Group:
                 part.copy_(found)
 
     def summed(self, part: np.ndarray) -> np.ndarray:
-        """The sum of an array over the ranks, as a new one."""
         found = part.copy()
         self.all_reduce(found)
         return found
@@ -177,7 +176,6 @@ class Group:
         return np.searchsorted(others_begin, position, side="right")
 
     def counts(self, n: int) -> np.ndarray:
-        """How many things each rank has, when this one has n."""
         counts = np.zeros(self.size, dtype=np.int64)
         counts[self.rank] = n
         return self.summed(counts)
@@ -261,7 +259,6 @@ class Group:
         return self.torch.from_numpy(plain).to(self.device)
 
     def agree(self, what: Any) -> bool:
-        """Whether all ranks have the same."""
         return len(set(self.all_gather_object(what))) == 1
 
     def all_gather_object(self, what: Any) -> list[Any]:

@@ -36,7 +36,6 @@ _LONG = 6  # words of a label
 
 
 def _with_strength(strength: str, poles: Sequence[str]) -> str:
-    """All ways to say it: "strongly agree", "agree strongly"."""
     return "|".join(
         f"{word} {pole}|{pole} {word}" if word else pole for pole in poles for word in strength.split("|")
     )
@@ -91,7 +90,6 @@ def _orders() -> list[_Order]:
 
 @cache
 def _orders_with() -> dict[str, list[int]]:
-    """Which orders know a phrase."""
     found: dict[str, list[int]] = {}
     for number, order in enumerate(_orders()):
         for phrase in order.positions:

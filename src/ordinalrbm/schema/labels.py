@@ -434,7 +434,6 @@ ORDER: Table = (
 
 
 def are_levels(look: ColumnProfile, levels: Sequence[Code]) -> Verdict:
-    """Whether answers are levels, rather than categories."""
     answers = Answers(look, levels)
     verdict = weigh(ORDER, answers)
     if verdict.is_so or not answers.may_be_unread:

@@ -150,6 +150,5 @@ def _is_short_code(code: Code) -> bool:
 
 
 def usually_missing(looks: Iterable[ColumnProfile]) -> frozenset[Code]:
-    """Codes that are no answer in several columns."""
     times = Counter(code for look in looks for code in look.missing)
     return frozenset(code for code, n in times.items() if n >= _ENOUGH_COLUMNS)

@@ -71,7 +71,6 @@ class Column:
 
     @property
     def sorts(self) -> dict[Code, Sort]:
-        """The sort of non-answer of each missing code."""
         return dict(zip(self.missing, self.missing_sorts, strict=True))
 
     @property

@@ -127,7 +127,6 @@ def override(proposal: Schema, text: str, where: str = "The schema") -> Schema:
 
 
 def _parse(text: str, where: str) -> dict[str, dict[str, Any]]:
-    """What is said of each column, with what its scale says."""
     try:
         return _checked(tomllib.loads(text), where)
     except tomllib.TOMLDecodeError as error:

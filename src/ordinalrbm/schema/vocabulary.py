@@ -33,7 +33,6 @@ _CODE_IN_FRONT = re.compile(r"^\s*(?:[\[(<]\s*-?\d+\s*[\])>]|-?\d+\s*[.:=)]|-\d+
 
 @remembered
 def without_code(label: str) -> str:
-    """A label without the code in front of it."""
     if re.match(r"\s*-?\d+[.:]\d", label):  # a number or a time of day
         return label
     return _CODE_IN_FRONT.sub("", label)

@@ -60,7 +60,6 @@ class Metrics:
         self._add(_ENTROPY, own, float(-(expected * np.log(chance)).sum()))
 
     def render(self) -> str:
-        """All figures that are not zero, as text."""
         total, lines = dict(zip(self._place, self._table.sum(axis=0).tolist(), strict=True)), []
         for name, text in _HELP.items():
             is_histogram = f"{name}_sum" in {own for own, _ in total}

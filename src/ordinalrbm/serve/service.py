@@ -85,7 +85,6 @@ class RatingService:
         return name in ("recommend", "predict") and size <= 1
 
     def about(self) -> Answer:
-        """What the page needs to know."""
         model, known = self.model, self.model.ratings_
         scales = list(map(_labels, known.distinct()[0]))
         sizes = {"users": len(model.users_), "items": len(model.items_)}
@@ -185,7 +184,6 @@ class RatingService:
     def similar(
         self, item: Id | None = None, user: Id | None = None, n: Number = 10, by: _By = "demand"
     ) -> Answer:
-        """What is most like an item or a user."""
         if (item is None) == (user is None):
             raise DataError("Nothing says what to compare with; give either an item or a user.")
         if item is None:
@@ -237,7 +235,6 @@ class RatingService:
         return {"users": len(self.model.users_), "items": len(self.model.items_)}
 
     def forget(self, users: Ids | None = None, items: Ids | None = None) -> Answer:
-        """Forget users and items, here and in the file."""
         self.model.forget(self._typed(users, "user"), self._typed(items, "item"))
         return {"users": len(self.model.users_), "items": len(self.model.items_)}
 
@@ -337,7 +334,6 @@ class SurveyService:
         return {"rows": found, "probabilities": of_rows}
 
     def scores(self, rows: Rows) -> Answer:
-        """Scores on the factors, and their standard errors."""
         scores, errors = self.model.scores(self._table(rows), return_std=True)
         return {"scores": _records(scores), "standard_errors": _records(errors)}
 
@@ -349,7 +345,6 @@ class SurveyService:
         factors: Literal["all"] | Ids | None = None,
         until: Positive | None = None,
     ) -> Answer:
-        """The questions to ask a person next."""
         row = {self._key(name): answer for name, answer in (answers or {}).items()}
         candidates = None if among is None else [self._key(str(name)) for name in among]
         found = self.model.ask(row, candidates, k, factors, until=until)

@@ -355,7 +355,6 @@ def checked_weights(what: str, given: Any, shape: tuple[int, ...], least: float 
 
 
 def _codes(what: str, given: Any, usual: np.ndarray) -> tuple[np.ndarray, Sequence[Hashable]]:
-    """Place of the value of each row, and all values."""
     values = usual if given is None else np.asarray(given)
     if values.shape != usual.shape:
         raise DataError(

@@ -138,7 +138,6 @@ class LatentNormal:
         self.root = linalg.cholesky((self.design * weight) @ self.design.T + prior, lower=True)
 
     def sweep(self) -> None:
-        """Draw all utilities, column by column, then the parameters."""
         for question, columns in zip(self.questions, self.columns, strict=True):
             for k in range(columns.start, columns.stop):
                 self._draw_utilities(question, columns, k)

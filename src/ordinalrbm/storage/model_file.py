@@ -133,7 +133,6 @@ class Glance(NamedTuple):
 
     @property
     def is_checkpoint(self) -> bool:
-        """Whether it is no model, but the state of a learner."""
         return self.header.get("model") == CHECKPOINT
 
 
@@ -149,7 +148,6 @@ def plain_number(value: Any) -> Any:
 
 
 def estimator_of(path: str | os.PathLike, header: Header) -> tuple[str, str]:
-    """Module and name of the estimator that a file is of."""
     kind = header.get("model")
     if kind == CHECKPOINT:
         raise DataError(

@@ -35,7 +35,6 @@ class Stored:
     prefix: str = ""
 
     def under(self, prefix: str) -> Self:
-        """The arrays whose names begin so, with the same header."""
         return replace(self, prefix=self.prefix + prefix)
 
     def __contains__(self, name: str) -> bool:
@@ -113,7 +112,6 @@ class Stored:
         return float(value)
 
     def notes(self) -> dict[str, Any]:
-        """Return the notes that were saved with the model."""
         return self.entry("about", dict) if "about" in self.header else {}
 
     def estimator(self, kind: Callable[..., Estimator], check: Callable[[Any], None]) -> Estimator:

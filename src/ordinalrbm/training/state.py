@@ -170,7 +170,6 @@ def packed(factors: np.ndarray, units: int = 1) -> np.ndarray:
 
 
 def unpack_into(factors: np.ndarray, name: str, state: State, units: int = 1) -> None:
-    """Fill chains with what :func:`packed` has made of them."""
     are_bits = units == 1
     shape = (-(-factors.size // 8),) if are_bits else factors.shape
     most = np.iinfo(np.uint8).max if are_bits else units

@@ -198,7 +198,6 @@ def _with_slopes(
 def _structure(
     columns: _Scales, plan: Layout, bounds: np.ndarray, between: np.ndarray, n_factors: int, units: int
 ) -> _Structure:
-    """At most ``n_factors`` directions in which utilities vary together."""
     n_columns = columns.levels.n_columns
     found = polychoric.polychoric(_enough_rows(columns.levels), bounds)
     found = _of_choices(found, columns.share, plan)

@@ -223,7 +223,6 @@ class _VectorLearner:
 
     @property
     def has_model(self) -> bool:
-        """Whether an epoch has ended."""
         return self.best_epoch > 0
 
     def goes_on(self) -> bool:

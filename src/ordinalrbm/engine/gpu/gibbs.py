@@ -50,7 +50,6 @@ class DeviceSide(NamedTuple):
         return self.side.factor_bias.numel()
 
     def with_parameters(self, **parameters: torch.Tensor) -> DeviceSide:
-        """The same answers with other parameters."""
         if "weights" in parameters:
             parameters["weights"] = padded(parameters["weights"])
         return self._replace(side=self.side._replace(**parameters))
@@ -151,7 +150,6 @@ def _phase(
 
 
 def part_of(on: DeviceSide, batch: Batch | None = None) -> Part:
-    """A batch, or all rows, in pieces."""
     batch = batch or Batch(0, on.side.n_rows, 0, 0, 0)
     pieces = on.rows.of_rows(slice(batch.start, batch.stop))
     first, stop = (int(on.host_row_start[row]) for row in (batch.start, batch.stop))

@@ -43,7 +43,6 @@ class Pieces(NamedTuple):
         return self.row.numel()
 
     def of_rows(self, rows: slice) -> Pieces:
-        """The pieces of neighbouring rows, which keep their numbers."""
         host_start = self.host_start[rows.start : rows.stop + 1]
         some = slice(host_start[0], host_start[-1])
         row, first, stop = (part[some] for part in self[:3])
@@ -106,7 +105,6 @@ def answers_on(observations: Observations, device: torch.device) -> Answers:
 
 
 def transposed(answers: Answers, observations: Observations) -> Answers:
-    """The same answers by columns; rows ascend within a column."""
     device = answers.column.device
     counts = torch.from_numpy(observations.row_counts).to(device)
     row = torch.arange(observations.n_rows, dtype=torch.int32, device=device)
@@ -138,7 +136,6 @@ class NewCells(NamedTuple):
 
     @property
     def transposed(self) -> NewCells:
-        """The same by columns."""
         order = torch.sort(self.column, stable=True).indices
         return NewCells(self.column[order], self.row[order], self.level[order])
 

@@ -16,7 +16,6 @@ _AT_ONCE = 2**25  # bytes of a buffer; of two, one is filled while the other is 
 
 
 def tensor(values: np.ndarray, device: torch.device) -> torch.Tensor:
-    """A copy of an array on a device."""
     return torch.from_numpy(np.ascontiguousarray(values)).to(device, copy=True)
 
 
