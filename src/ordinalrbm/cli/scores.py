@@ -91,7 +91,6 @@ def _scored(
     draws: int | None,
     seed: int,
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """A line per respondent, and the labels of the columns."""
     import numpy as np
     import pandas as pd
 

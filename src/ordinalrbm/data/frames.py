@@ -219,7 +219,6 @@ def _categorical(array: Any, is_ordered: bool) -> pd.Categorical:
 
 
 def has_gaps_among_integers(column: pa.Array | pa.ChunkedArray) -> bool:
-    """Whether a column is of whole numbers and some are missing."""
     return pa.types.is_integer(column.type) and column.null_count > 0
 
 

@@ -130,7 +130,6 @@ def group_columns(groups: TableLike, n_rows: int) -> dict[Any, pd.Series]:
 def _in_one_column(
     answered: np.ndarray, values: pd.Series, chance: float
 ) -> list[tuple[Any, int, np.ndarray]]:
-    """Groups with their size and the questions that they were never asked."""
     code, group = pd.factorize(values, sort=False)
     some = answered.any(axis=1) & (code >= 0)  # without any answer, a respondent was asked nothing
     if not some.any():

@@ -640,7 +640,6 @@ def _transposed(
 def _by_row(
     rows: np.ndarray, columns: np.ndarray, levels: np.ndarray, n_rows: int, n_columns: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Triples sorted by row and column: row_start, column and level."""
     counts, ends = _chunks(len(rows), n_rows)
     bounds = np.concatenate([[0], ends])
     column, level = np.empty_like(columns), np.empty_like(levels)

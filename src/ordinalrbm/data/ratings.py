@@ -197,7 +197,6 @@ class Ratings(Catalogue):
         return self.observations.n_entries
 
     def have_rated(self, rows: np.ndarray) -> np.ndarray:
-        """Whether each user has a rating; the user -1 is unknown."""
         start = self.observations.row_start
         return (rows >= 0) & (start[rows + 1] > start[rows])
 
@@ -522,7 +521,6 @@ def encode_with_new_users(known: Ratings, data: Any) -> tuple[Cells, Ids, np.nda
 
 
 def _read_values(table: Triples) -> Column:
-    """The ratings as codes of their distinct values, which are Python's own."""
     column = table.rating
     if column.kind in ("list", "other"):
         value = column.values[column.wrong]
@@ -562,7 +560,6 @@ def _too_many_values(n: int) -> DataError:
 def _given_scales(
     scale: Any, item_scales: Mapping[Any, Any] | None, items: Ids
 ) -> tuple[Scale | None, dict[int, Scale]]:
-    """The common scale, if given, and those of single items by position."""
     common = None if scale is None else _as_scale(scale, "scale")
     item_scales = {} if item_scales is None else item_scales
     if not isinstance(item_scales, Mapping):
@@ -745,7 +742,6 @@ def _agreed_ids(position: np.ndarray, own: Ids, what: str, among: Alone | Group)
 
 
 def _agreed_values(own: Column, among: Alone | Group) -> Column:
-    """The own ratings as codes of the distinct ratings of all processes."""
     if among.size == 1:
         return own
     said = [each for each in among.all_gather_object((own.distinct, own.kind)) if each[0]]

@@ -172,7 +172,6 @@ def _count_later(row_start, time, found):
 
 
 def read_times(values: Any, remedy: str = "") -> np.ndarray:
-    """Numbers in the order of the times; as `as_times` takes them."""
     return _numbers(as_times(values, "Row", remedy))
 
 

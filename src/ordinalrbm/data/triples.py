@@ -121,7 +121,6 @@ class Triples:
         return Triples(user, item, rating, time=time, has_ratings=self.has_ratings, weight=weight)
 
     def weighted(self, sample_weight: Any) -> Triples:
-        """With weights, which are checked."""
         weight = checked_weights("sample_weight", plain_series(sample_weight), (len(self),))
         if weight.max() > LARGEST_WEIGHT:
             raise DataError(

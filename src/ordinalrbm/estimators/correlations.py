@@ -258,7 +258,6 @@ def correlated(answers: Observations, row_weight: np.ndarray | None = None) -> C
 
 
 def _shuffled(answers: Observations, rng: np.random.Generator) -> Observations:
-    """The answers of each question given to others who have answered it."""
     level, column = answers.level.copy(), answers.column
     for i in range(answers.n_columns):
         own = np.flatnonzero(column == i)

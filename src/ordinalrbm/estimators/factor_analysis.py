@@ -276,7 +276,6 @@ class FactorReading(Readable):
         return found.assign(total=found.sum(axis=1))
 
     def _short(self, texts: Mapping[str, str] | None, width: int) -> dict[str, str]:
-        """Short texts of all rows; a category keeps its question."""
         known = self.questions if texts is None else texts
         named = {item: known.get(item) or item for item in map(str, self.loadings.index)}
         own = {item: text for item, text in named.items() if self.question(item) == item}
@@ -689,7 +688,6 @@ def factor_names(solution: Solution) -> list[str]:
 
 
 def _with_categories(questions: dict[str, str], asked: Mapping[str, _Asked]) -> dict[str, str]:
-    """Texts of questions and, where one is nominal, of its categories."""
     for item, one in asked.items():
         text = questions.get(one.name)
         if one.kind == NOMINAL and one.column >= 0 and text and item not in questions:

@@ -53,7 +53,6 @@ def plain_parameters(estimator: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A number or a list of names as JSON can hold them."""
     if isinstance(value, tuple | np.ndarray | pd.Index):
         value = list(value)
     return [plain_number(one) for one in value] if isinstance(value, list) else plain_number(value)

@@ -981,7 +981,6 @@ class RatingModel(Serving, Carded, BaseEstimator):
         return found
 
     def _of_models(self, cells: Cells) -> np.ndarray:
-        """Distributions as the models have them, wherever they are."""
         some_unknown = min(cells.row.min(), cells.column.min()) < 0
         if some_unknown:
             cells = self._at_the_end(cells)

@@ -539,7 +539,6 @@ class Serving:
         return [model for models in inferred for model in models]
 
     def _others(self) -> list[Any]:
-        """What new users are compared with, for each posterior."""
         seen, table = self.ratings_.observations, self._features.tables.rows
         return self._cached("others", lambda: [each.compared_with(seen, table) for each in self._posteriors])
 

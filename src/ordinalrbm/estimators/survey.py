@@ -436,7 +436,6 @@ class CumulativeRBM(ModelFit, ComparableGroups, Interviewing, TransformerMixin, 
         return of_survey(self)
 
     def _set_parameters(self) -> None:
-        """Parameters of the model under the names that scikit-learn's RBM has."""
         model, known = self.model_, self.questionnaire_
         self.components_ = model.units * model.weights.T
         self.intercept_visible_, self.intercept_hidden_ = model.bias, model.factor_bias

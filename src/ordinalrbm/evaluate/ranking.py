@@ -238,7 +238,6 @@ def _lowest_on(scale: Scale, liked: Any) -> int:
 
 
 def _read_train(train: Any, test: Any, scale: Any) -> Ratings:
-    """Training ratings on a scale that holds the test ratings, too."""
     if isinstance(train, Ratings):
         return train
     if scale is None:

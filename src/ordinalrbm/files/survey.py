@@ -70,7 +70,6 @@ class Chosen(NamedTuple):
 
     @property
     def parameters(self) -> dict[str, list[str]]:
-        """Parameters of an estimator; empty if nothing is chosen."""
         every = {
             "nominal": [*self.nominal, *self.codes],
             "numeric": list(self.numeric),

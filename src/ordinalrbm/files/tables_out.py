@@ -81,7 +81,6 @@ def write_reading(path: str | Path, reading: Any, more: Iterable[PrintedTable] =
 
 
 def sheets(reading: Any) -> list[PrintedTable]:
-    """All numbers of factors: loadings with standard errors, correlations, reliability."""
     loadings = reading.table().rename_axis("name").reset_index()
     reliability = reading.reliability.rename_axis("factor").reset_index()
     reliability.insert(1, "people high on it answer", list(reading.names.values()))

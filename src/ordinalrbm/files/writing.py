@@ -385,7 +385,6 @@ def _as_name(answer: Any) -> str:
 def _stacked(
     source: Source, frames: list[pd.DataFrame], filled: dict[str, np.ndarray], kind: Format
 ) -> tuple[Source, dict[str, np.ndarray]]:
-    """The source and its imputations as one source, and its filled cells."""
     original, n_rows, n_parts = source.frame.copy(), len(source.frame), len(frames) + 1
     if kind == "dta":
         for name, where in filled.items():
@@ -446,7 +445,6 @@ def cells_to_fill(
 def _to_fill(
     level: np.ndarray, held: survey.Held, fill: Collection[survey.Reason]
 ) -> tuple[np.ndarray, FilledCells]:
-    """Which cells get their level, and counts of those without an answer."""
     given = level >= 0
     is_filled = np.isin(held.reason, [survey.REASONS.index(reason) for reason in fill])
     filled, kept = given & is_filled, given & (held.reason >= 0) & ~is_filled

@@ -47,7 +47,6 @@ class Distributed:
         self.clone, self.working, self.bins = own.clone, own.working, own.bins
 
     def to_device(self, tree: SharedTree) -> SharedTree:
-        """The rows of this rank, and all columns."""
         own = tree.with_rows(lambda part: part[self.rows], lambda part: part[self.bins_here])
         return self.own.to_device(own)
 

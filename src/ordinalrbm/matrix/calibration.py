@@ -46,7 +46,6 @@ class Judge(NamedTuple):
         return cls(utilities(model, cells), bounds(model, cells), activity)
 
     def loss(self, numbers: np.ndarray) -> tuple[float, np.ndarray]:
-        """Mean negative log probability, with the priors, and its slope."""
         parts, (of_rows, of_columns, spread) = self.utilities, np.exp(numbers[_GAINS])
         mean = parts.base + of_rows * parts.by_rows + of_columns * parts.by_columns
         mean += numbers[_SHIFTS] @ self.activity

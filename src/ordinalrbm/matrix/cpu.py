@@ -85,7 +85,6 @@ class Cpu:
         return prepared(observations, rated_sets=rated_sets, tables=tables, time=time)
 
     def data_of(self, sampled: SampledData, observations: Any, n_factors: int) -> Data:
-        """The sampler's ratings for the variational epochs before it."""
         return self.data(observations, n_factors)._replace(bins=sampled.bins)
 
     def data_with(

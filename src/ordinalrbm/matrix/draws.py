@@ -433,7 +433,6 @@ class Draws:
         return (self.columns, self.rows) if turn == 1 else (self.rows, self.columns)
 
     def _redraw(self, rows: _Drawn, table: csr_array | None) -> None:
-        """Some more Gibbs steps for rows that were learnt, in place."""
         own, which = self._sides(rows.turn)[0], rows.which
         for k in range(self.n_draws):
             *_, last = self._redrawn(k, rows, table, _REDRAWN)

@@ -83,7 +83,6 @@ class Weights(NamedTuple):
 
     @property
     def parts(self) -> list[Array]:
-        """Those of the kinds of features that there are."""
         return [part for part in (self.each, self.table) if part.shape[1]]
 
     def of_parts(self, parts: list[Array], centre: np.ndarray) -> Weights:

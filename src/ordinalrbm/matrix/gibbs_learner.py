@@ -92,7 +92,6 @@ class SampledSettings:
         return min(_MOST_BURN_IN, self.n_epochs // 3) if self.n_epochs else _MOST_BURN_IN
 
     def n_sweeps(self, n_dropped: int) -> int:
-        """All of them, if so many are dropped."""
         return self.n_epochs or n_dropped + _PER_PAIR * -(-self.n_draws // 2)
 
     def kept(self, n_dropped: int) -> np.ndarray:

@@ -105,7 +105,6 @@ class SampledData(NamedTuple):
     bins: BinViews | None = None  # of answers in the order of time, if biases of rows drift
 
     def with_offsets(self, drift: Path) -> SampledData:
-        """The same with the drift in the means of all answers."""
         if self.bins is None:
             return self
         level, with_offsets = drift.level, self.engine.with_offsets
@@ -607,7 +606,6 @@ def start(data: SampledData, found: GaussianState, seed: int = 0) -> SampledStat
 
 
 def _mean_gaps(cutpoints: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
-    """Mean log gap of each, of those that its scale has."""
     used = ~thresholds.unused(n_levels, cutpoints.shape[1])[:, 1:]
     return (cutpoints[:, 1:] * used).sum(axis=1) / np.maximum(used.sum(axis=1), 1)
 

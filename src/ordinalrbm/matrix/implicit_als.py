@@ -181,7 +181,6 @@ class Demand(NamedTuple):
         return cls.of(rows, columns, float(ridge[0]), answers, blend)
 
     def to_arrays(self, row_counts: np.ndarray, column_counts: np.ndarray) -> dict[str, np.ndarray]:
-        """Of rows and columns with answers."""
         return {
             "rows": self.rows[row_counts > 0].astype(np.float16),
             "columns": self.columns[column_counts > 0].astype(np.float16),

@@ -200,7 +200,6 @@ def annealed_rows(
     *,
     swapped: bool,
 ) -> Estimate:
-    """The estimate of what :func:`exact_rows` computes, two runs per row."""
     offset = np.empty(observations.n_entries, dtype=np.float32)
     facing, others = _facing(model, observations), model.by_columns.factors
     if swapped:

@@ -229,7 +229,6 @@ class Learner:
         return len(self.history) < self.settings.n_epochs and not self.stopping.is_over
 
     def epoch(self) -> None:
-        """One pass over the rows, and a look at the validation ratings."""
         number, (parameters, _, _, average, best) = len(self.history) + 1, self.moving
         self._pass(number)
         average += (parameters - average) / f32(min(number, _AVERAGED_EPOCHS))

@@ -109,7 +109,6 @@ class TrainingData(NamedTuple):
 
 
 def _by_cell(cells: Cells, value: np.ndarray, like: Observations) -> tuple[Observations, np.ndarray]:
-    """Ratings of known users and items with a number of each."""
     known = (cells.row >= 0) & (cells.column >= 0)
     row, column, _ = some = cells.at(known)
     nothing = np.zeros(row.size, dtype=np.int8)

@@ -157,7 +157,6 @@ def best_by_scores(
 
 
 def for_all(scores: np.ndarray, n_rows: int, n: int) -> Best:
-    """The same n best columns for so many rows."""
     n = min(n, scores.size)
     near = np.flatnonzero(scores >= -np.partition(-scores, n - 1)[n - 1])  # and all that equal the last
     item = near[np.argsort(-scores[near], kind="stable")[:n]]
@@ -206,7 +205,6 @@ def threshold_table(cutpoints: np.ndarray, n_levels: np.ndarray, worth: np.ndarr
 
 
 def scorer_by_utility(model: UtilityModel, worth: np.ndarray) -> AddScores:
-    """:meth:`Model.scorer` of models whose levels are intervals of a utility."""
     table = threshold_table(model.column_cutpoints, model.n_levels, worth)
 
     def add(rows: np.ndarray, scores: np.ndarray) -> None:

@@ -373,7 +373,6 @@ class _Sections:
 
 
 def _hide_some(answers: Encoded, random_state: int) -> Cells:
-    """Answers of some people who have answered more than one question."""
     given, rng = answers.observations, np.random.default_rng(random_state)
     rows = some_of(np.flatnonzero(given.row_counts > 1), _MOST_SCORED_ROWS, rng)
     entries = np.flatnonzero(np.isin(given.cells().row, rows))
@@ -386,7 +385,6 @@ def _hide_some(answers: Encoded, random_state: int) -> Cells:
 
 
 def _hidden_table(lines: pd.DataFrame, labels: dict[str, Label]) -> Table:
-    """A line per question, those with the largest gain first."""
     columns = {
         "count": ("n", ",d"),
         "model_error": ("error", ".2f"),

@@ -69,5 +69,4 @@ note = _Note()
 
 
 def compile_silently() -> None:
-    """Print no note when compiling, for programs that should be quiet."""
     note.is_silent = True

@@ -262,7 +262,6 @@ class Group:
         return len(set(self.all_gather_object(what))) == 1
 
     def all_gather_object(self, what: Any) -> list[Any]:
-        """The object of each rank: anything small."""
         found: list[Any] = [None] * self.size
         with_others(self.dist.all_gather_object, found, what)
         return found
@@ -292,14 +291,12 @@ class Group:
             raise (DataTypeError if is_type_error else DataError)(text) from error
 
     def broadcast_object(self, work: Callable[[], Found]) -> Found:
-        """The result of the work, which rank 0 alone does; anything small."""
         found: list[Any] = [work() if self.rank == 0 else None]
         with_others(self.dist.broadcast_object_list, found, 0)
         return found[0]
 
 
 def sums_over_ranks(group: Alone | Group, *parts: Any) -> list[Any]:
-    """Sums of arrays and numbers over the ranks, in float64."""
     found = [np.array(part, dtype=np.float64) for part in parts]
     group.all_reduce(*found)
     return [part if part.ndim else float(part) for part in found]

@@ -61,7 +61,6 @@ class LabelInterpretation:
     notes: tuple[str, ...] = ()
 
     def noting(self, note: str, confidence: float = 1.0) -> Self:
-        """The same with a note, and no surer than that."""
         notes = (*self.notes, note) if note else self.notes
         return replace(self, notes=notes, confidence=min(self.confidence, confidence))
 

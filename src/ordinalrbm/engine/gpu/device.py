@@ -47,7 +47,6 @@ def free_memory(device: Any) -> int | None:
 
 
 def working_on(device: Any) -> AbstractContextManager:
-    """A context in which kernels are launched on this device."""
     import torch
 
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()

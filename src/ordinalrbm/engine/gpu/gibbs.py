@@ -181,7 +181,6 @@ def view_of(on: DeviceSide) -> View:
 
 
 def factor_products(on: DeviceSide, factors: torch.Tensor, part: Part) -> torch.Tensor:
-    """What factors add to the mean of every answer."""
     return products(part.pieces, part.first, on.side.column, on.side.weights, factors, part.n_entries)
 
 

@@ -265,7 +265,6 @@ def _set_pulls(row_of, first_of, stop_of, view, at):
 
 
 def _means_of_groups(values: torch.Tensor, members: torch.Tensor) -> torch.Tensor:
-    """Means over gaps that move together; ``members`` has the group of each."""
     n_groups = int(members[-1]) + 1 if members.numel() else 0
     if n_groups == values.shape[1]:
         return values

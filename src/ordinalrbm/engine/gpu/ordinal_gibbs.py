@@ -239,7 +239,6 @@ def _parts(answers: Answers, bytes_of_piece: int, bytes_of_row: int) -> Iterator
 
 
 def _products(part: _Part, view: _View) -> torch.Tensor:
-    """What factors, and offsets, add to the mean of every answer."""
     found = products(part.pieces, part.first, view.column, view.features, view.own, part.n_entries)
     return part.with_offsets(found)
 

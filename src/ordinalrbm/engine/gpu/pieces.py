@@ -53,7 +53,6 @@ class Pieces(NamedTuple):
 
 
 def pieces_of(row_start: np.ndarray, device: torch.device) -> Pieces:
-    """Cut rows into pieces; rows without answers have none."""
     length = np.diff(row_start)
     count = -(-length // SIZE)
     start = np.concatenate([[0], np.cumsum(count)])

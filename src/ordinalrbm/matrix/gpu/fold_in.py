@@ -103,7 +103,6 @@ class _Rows:
         )
 
     def _found(self, on: DeviceSide, common: torch.Tensor, beyond: torch.Tensor) -> tuple[torch.Tensor, _Own]:
-        """Factors and parameters of rows, in turns; see :mod:`ordinalrbm.matrix.binary_fold_in`."""
         n_rows, device = len(common), self.device
         factors = torch.full((n_rows, on.n_factors), 0.5, device=device)
         own = _Own(self.middle.expand(n_rows, -1).clone(), common.clone())

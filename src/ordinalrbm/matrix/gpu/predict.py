@@ -86,7 +86,6 @@ _TOGETHER = 2**16
 
 
 def log_probability(models: Sequence[UtilityModel], cells: Cells) -> np.ndarray:
-    """:func:`ordinalrbm.matrix.predict.log_probability` of models that are on a device."""
     known = list(models) if all_known(cells) else [model.with_unknown() for model in models]
     n_rows, n_columns = len(known[0].row_cutpoints), len(known[0].column_cutpoints)
     device, width = known[0].row_cutpoints.device, known[0].most_levels
