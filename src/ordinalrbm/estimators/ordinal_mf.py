@@ -17,7 +17,7 @@ from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.side_features import check_weights
 from ordinalrbm.estimators.validation import keep_parameters, settings_of
-from ordinalrbm.matrix import gibbs_learner, variational_learner
+from ordinalrbm.matrix import gibbs_learner, prepare, variational_learner
 from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.draws import Draws
 from ordinalrbm.matrix.drift import RowDrift
@@ -26,14 +26,6 @@ from ordinalrbm.matrix.feature_priors import Tables
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gibbs_learner import SampledSettings
 from ordinalrbm.matrix.predict import all_known, expected_utility
-from ordinalrbm.matrix.prepare import (
-    NO_TIMES,
-    Fitted,
-    RatingTimes,
-    TrainingData,
-    times_with_cells,
-    with_cells,
-)
 from ordinalrbm.matrix.protocol import ChangedRatings, ExplainedCell, GaussianPosterior
 from ordinalrbm.matrix.top_n import Vectors, as_shares, vectors_of
 from ordinalrbm.matrix.variational import Precisions
@@ -88,7 +80,7 @@ class _FactorModel(RatingModel):
         return vectors_of(*lines, self._posteriors[-1].curves(shares))
 
     def _in_order(
-        self, posterior: GaussianPosterior, data: TrainingData, known: Ratings, fitted: Fitted
+        self, posterior: GaussianPosterior, data: prepare.TrainingData, known: Ratings, fitted: prepare.Fitted
     ) -> GaussianPosterior:
         ordered = super()._in_order(posterior, data, known, fitted)
         if not self._features.tables.are_any:
@@ -101,9 +93,9 @@ class _FactorModel(RatingModel):
             of_rows, of_columns = model.row_prior.weights, model.column_prior.weights
             check_weights(self._features, len(of_rows.table), len(of_columns.table))
 
-    def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
+    def _learn(self, data: prepare.TrainingData, seed: int, checkpoints: Checkpoints) -> prepare.Fitted:
         if not data.observations.n_entries:
-            return Fitted([GaussianModel.blank(self.n_factors)], 0, [], False)
+            return prepare.Fitted([GaussianModel.blank(self.n_factors)], 0, [], False)
         is_point = self.posterior == "point"
         learnt = ("all",) if data.is_given else ("all", "held-out")
         factors = self.factor_precision or (self._factors_of_points if is_point else 1.0)
@@ -118,7 +110,7 @@ class _FactorModel(RatingModel):
             rated_sets=self.rated_sets and not is_point,
             learns_validation=not is_point and self.refit in learnt,
         )
-        times = data.times if self._drifts(data) else NO_TIMES
+        times = data.times if self._drifts(data) else prepare.NO_TIMES
         return variational_learner.fit(
             data.observations,
             data.validation,
@@ -129,7 +121,7 @@ class _FactorModel(RatingModel):
             data.validation_weight,
         )
 
-    def _drifts(self, data: TrainingData) -> bool:
+    def _drifts(self, data: prepare.TrainingData) -> bool:
         return False
 
 
@@ -267,7 +259,7 @@ class OrdinalMF(_FactorModel):
     def _held_out(self) -> float:
         return 0.0 if self._is_sampled else super()._held_out()
 
-    def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
+    def _learn(self, data: prepare.TrainingData, seed: int, checkpoints: Checkpoints) -> prepare.Fitted:
         if not self._is_sampled or not data.observations.n_entries:
             return super()._learn(data, seed, checkpoints)
         if not isinstance(data.observations, Observations):
@@ -279,15 +271,15 @@ class OrdinalMF(_FactorModel):
         precisions = Precisions(self.bias_precision, 1.0, self.gap_precision)
         settings = settings_of(SampledSettings, self, precisions=precisions, seed=seed)
         observations, validation, weight = data.observations, data.validation, data.validation_weight
-        times = data.times if self._drifts(data) else NO_TIMES
+        times = data.times if self._drifts(data) else prepare.NO_TIMES
         if self.refit == "all" and validation is not None:
-            whole = with_cells(observations, validation, weight)
+            whole = prepare.with_cells(observations, validation, weight)
             parts = [(observations.cells(), times.ratings), (validation, times.validation)]
-            times = RatingTimes(times_with_cells(whole, parts))
+            times = prepare.RatingTimes(prepare.times_with_cells(whole, parts))
             observations, validation = whole, None
         return gibbs_learner.fit(observations, validation, settings, checkpoints, data.tables, times, weight)
 
-    def _drifts(self, data: TrainingData) -> bool:
+    def _drifts(self, data: prepare.TrainingData) -> bool:
         return self.drift == "auto" and data.times.ratings is not None and self.posterior != "point"
 
     def _drift(self) -> RowDrift | None:
@@ -318,7 +310,7 @@ class OrdinalMF(_FactorModel):
         kept = kept.drop(columns=["epoch", "validation", "seconds", "chain", "dropped"], errors="ignore")
         return summary([own for _, own in kept.groupby(number.to_numpy())])
 
-    def _keep(self, known: Ratings, data: TrainingData, fitted: Fitted) -> None:
+    def _keep(self, known: Ratings, data: prepare.TrainingData, fitted: prepare.Fitted) -> None:
         super()._keep(known, data, fitted)
         if self._is_sampled and fitted.history:
             self._warn_unless_mixed()

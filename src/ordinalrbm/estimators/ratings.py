@@ -48,15 +48,8 @@ from ordinalrbm.estimators.validation import (
     check_whole,
 )
 from ordinalrbm.evaluate.ranking import lowest_liked
-from ordinalrbm.matrix import implicit_als
+from ordinalrbm.matrix import cold_start, implicit_als
 from ordinalrbm.matrix.backends import backend_for, single_backend
-from ordinalrbm.matrix.cold_start import (
-    WORTH_FOR_UNKNOWN_COLUMNS,
-    WORTH_FOR_UNKNOWN_ROWS,
-    blend_with_frequencies,
-    level_ratios,
-    with_ratios,
-)
 from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.demand_choice import TO_CHOOSE, TO_LEARN, Settings, chosen, some_rows
 from ordinalrbm.matrix.drift import PlacedCells, RowDrift
@@ -1029,8 +1022,8 @@ class RatingModel(Serving, Carded, BaseEstimator):
         by_item = self._unknown_users(cells.row) & (cells.column >= 0)
         if by_item.any():
             counts = self.ratings_.observations.levels_of_columns(cells.column[by_item])
-            found[by_item] = blend_with_frequencies(
-                found[by_item], counts[:, : found.shape[1]], WORTH_FOR_UNKNOWN_ROWS
+            found[by_item] = cold_start.blend_with_frequencies(
+                found[by_item], counts[:, : found.shape[1]], cold_start.WORTH_FOR_UNKNOWN_ROWS
             )
         by_user = self._unknown_items(cells.column) & self.ratings_.have_rated(cells.row)
         if not by_user.any():
@@ -1042,12 +1035,12 @@ class RatingModel(Serving, Carded, BaseEstimator):
             chosen = by_user & (kind == each)
             column = int(cells.column[chosen][0])
             n_levels = int(levels[column])
-            found[chosen, :n_levels] = with_ratios(
+            found[chosen, :n_levels] = cold_start.with_ratios(
                 found[chosen, :n_levels], self._level_ratios(column, n_levels)
             )
             counts = self.ratings_.observations.levels_of_rows(cells.row[chosen], n_levels)
-            found[chosen] = blend_with_frequencies(
-                found[chosen], counts[:, : found.shape[1]], WORTH_FOR_UNKNOWN_COLUMNS
+            found[chosen] = cold_start.blend_with_frequencies(
+                found[chosen], counts[:, : found.shape[1]], cold_start.WORTH_FOR_UNKNOWN_COLUMNS
             )
 
     def _level_ratios(self, column: int, n_levels: int) -> np.ndarray:
@@ -1062,7 +1055,7 @@ class RatingModel(Serving, Carded, BaseEstimator):
             rows = rows[:: -(-rows.size // _ROWS_FOR_RATIOS)]
             cells = Cells(rows, np.full(rows.size, column), np.zeros(rows.size, np.int8))
             expected = self._of_models(cells)[:, :n_levels]
-            return level_ratios(expected, counts[rows], seen.level_counts(n_levels))
+            return cold_start.level_ratios(expected, counts[rows], seen.level_counts(n_levels))
 
         return self._cached(("level ratios", min(column, 0), n_levels), compute)
 

@@ -21,6 +21,7 @@ from ordinalrbm.matrix.cpu import Cpu
 from ordinalrbm.matrix.model import Half, MatrixModel, Precisions, start
 from ordinalrbm.matrix.prepare import Fitted
 from ordinalrbm.storage.reader import wrong
+from ordinalrbm.training import state as saving
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.training.loop import learn
 from ordinalrbm.training.schedule import (
@@ -31,19 +32,6 @@ from ordinalrbm.training.schedule import (
     marginal_of_ratings,
     refuse_divergence,
     refuse_nonsense,
-)
-from ordinalrbm.training.state import (
-    LazyState,
-    State,
-    counter,
-    flatten,
-    flatten_history,
-    packed,
-    unflatten,
-    unflatten_history,
-    unflatten_model,
-    unpack_into,
-    virtual_start_time,
 )
 from ordinalrbm.vector.chains import FreePhase
 from ordinalrbm.vector.learner import FirstBiases
@@ -197,7 +185,7 @@ class _Learner:
         known, found = self.binary.priors[process.number], self.backend.priors(process, self.binary)
         return Precisions(*(one or other for one, other in zip(known[:3], found[:3], strict=True)))
 
-    def state(self) -> State:
+    def state(self) -> saving.State:
         """In copies, as the loop wants it.
 
         It is asked for after every epoch, and looked at when a checkpoint is due or steps were too
@@ -205,44 +193,51 @@ class _Learner:
         """
         # The best model is replaced by others, never changed.
         now, best = self.backend.clone(self.binary), self.best
-        others = {**flatten("n_slowed", self.schedule.n_slowed), **flatten_history(self.history)}
+        others = {
+            **saving.flatten("n_slowed", self.schedule.n_slowed),
+            **saving.flatten_history(self.history),
+        }
 
         def named() -> dict[str, np.ndarray]:
             binary = self.backend.to_host(now)
-            state = {**others, **flatten("model", binary.model), **flatten("priors", binary.priors)}
+            state = {
+                **others,
+                **saving.flatten("model", binary.model),
+                **saving.flatten("priors", binary.priors),
+            }
             if best is not None:
-                state |= flatten("best", self.backend.to_host(best))
+                state |= saving.flatten("best", self.backend.to_host(best))
             for number, chains in enumerate(binary.chains):
-                state |= flatten(f"sums.{number}", chains.sums)
-                state[f"clamped.{number}"] = packed(chains.clamped)
+                state |= saving.flatten(f"sums.{number}", chains.sums)
+                state[f"clamped.{number}"] = saving.packed(chains.clamped)
                 if not self.is_contrastive:  # else they start again at every update
-                    state[f"free.{number}"] = packed(chains.free)
+                    state[f"free.{number}"] = saving.packed(chains.free)
             return state
 
-        return LazyState(named)
+        return saving.LazyState(named)
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: saving.State) -> None:
         unwatched = ("validation",) if self.validation is None else ()
-        history = unflatten_history(state, Record, unwatched=unwatched)
+        history = saving.unflatten_history(state, Record, unwatched=unwatched)
         values = (line.validation for line in history)
-        self.schedule.replay(values, counter("n_slowed", state, MOST_OFTEN))
+        self.schedule.replay(values, saving.counter("n_slowed", state, MOST_OFTEN))
         there, read = self.backend.to_host(self.binary), MatrixModel.from_checkpoint
-        best = unflatten_model("best", state, there.model, read) if history else None
+        best = saving.unflatten_model("best", state, there.model, read) if history else None
         binary = BinaryState(
-            unflatten_model("model", state, there.model, read),
+            saving.unflatten_model("model", state, there.model, read),
             [self._unflatten_chains(k, state, chains) for k, chains in enumerate(there.chains)],
             [_unflatten_priors(f"priors.{k}", state, prior) for k, prior in enumerate(there.priors)],
         )
         self.binary = self.backend.to_device(binary)
         self.best = None if best is None else self.backend.to_device(best)
-        self.history, self.started = history, virtual_start_time(history)
+        self.history, self.started = history, saving.virtual_start_time(history)
 
-    def _unflatten_chains(self, number: int, state: State, like: Chains) -> Chains:
-        sums = unflatten(f"sums.{number}", state, like.sums, _FIRST_SUM, np.inf)
+    def _unflatten_chains(self, number: int, state: saving.State, like: Chains) -> Chains:
+        sums = saving.unflatten(f"sums.{number}", state, like.sums, _FIRST_SUM, np.inf)
         clamped, free = like.clamped.copy(), like.free.copy()
-        unpack_into(clamped, f"clamped.{number}", state)
+        saving.unpack_into(clamped, f"clamped.{number}", state)
         if not self.is_contrastive:
-            unpack_into(free, f"free.{number}", state)
+            saving.unpack_into(free, f"free.{number}", state)
         return Chains(clamped, free, sums)
 
     def model(self) -> MatrixModel:
@@ -253,8 +248,8 @@ class _Learner:
         return calibrated(model, self.observations, self.validation)
 
 
-def _unflatten_priors(name: str, state: State, like: Priors) -> Priors:
-    found = unflatten(name, state, like)
+def _unflatten_priors(name: str, state: saving.State, like: Priors) -> Priors:
+    found = saving.unflatten(name, state, like)
     if min(found.weights, found.bias, found.cutpoints) < 0.0:
         raise wrong(name, "has precisions below zero")
     return found

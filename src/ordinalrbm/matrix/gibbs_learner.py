@@ -18,28 +18,14 @@ from ordinalrbm.matrix.feature_priors import NO_TABLES, Tables
 from ordinalrbm.matrix.gibbs_sampler import SampledState, placed, start, sweep
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.prepare import NO_TIMES, Fitted, RatingTimes
-from ordinalrbm.matrix.variational import (
-    Precisions,
-    max_identifiable_factors,
-    starting_to_drift,
-    with_features_of,
-    with_weights,
-)
 from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.process_group import Alone, Group
 from ordinalrbm.runtime.threads import one_blas_thread
 from ordinalrbm.stats.mcmc_diagnostics import normal_scores, r_hat
 from ordinalrbm.stats.point_estimates import SMALLEST_PROBABILITY
+from ordinalrbm.training import state as saving
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.training.loop import learn
-from ordinalrbm.training.state import (
-    State,
-    flatten,
-    flatten_history,
-    unflatten,
-    unflatten_history,
-    virtual_start_time,
-)
 
 # Epochs of the variational learner before the first sweep, as many as it has at most by default. There,
 # factors that nothing speaks for fade soon; in a chain, where each side is given the other, in hundreds of
@@ -66,7 +52,7 @@ class SampledSettings:
     n_draws: int
     n_chains: int
     rated_sets: bool
-    precisions: Precisions
+    precisions: variational.Precisions
     seed: int
     device: str
     verbose: bool
@@ -194,11 +180,13 @@ class _Learner:
             assert times.validation is not None
             self.placed = PlacedCells.of(validation, self.bins.at(validation.row, times.validation))
         self.chance = np.zeros(1)  # of each held-out rating, summed over kept draws
-        n_factors = min(settings.n_factors, _MORE_FACTORS * max_identifiable_factors(observations))
+        n_factors = min(
+            settings.n_factors, _MORE_FACTORS * variational.max_identifiable_factors(observations)
+        )
         found = variational.start(observations, n_factors, settings.seed, settings.precisions)
-        self.variational = with_weights(found, tables, rated_sets=settings.rated_sets)
+        self.variational = variational.with_weights(found, tables, rated_sets=settings.rated_sets)
         if self.bins is not None:
-            self.variational = starting_to_drift(self.variational, self.bins)
+            self.variational = variational.starting_to_drift(self.variational, self.bins)
         self.chain = start(self.data, self.variational)
         self.last = self._copied()  # whole, also in the middle of a sweep, until one is kept
         self.kept: list[SampledState] = []
@@ -269,7 +257,7 @@ class _Learner:
             data = backend.data_of(self.data, self.observations, state.n_factors)
             state = backend.to_device(state)
             if self.settings.rated_sets or self.tables.are_any:
-                data = with_features_of(data, state, self.tables)
+                data = variational.with_features_of(data, state, self.tables)
             for number in range(1, _WARM_EPOCHS + 1):
                 state = variational.epoch(data, state, number)
             self.chain = start(self.data, backend.to_host(state), self.settings.seed)
@@ -339,19 +327,19 @@ class _Learner:
         found = np.log(np.maximum(chance, SMALLEST_PROBABILITY))
         return float(np.average(found, weights=self.validation_weight))
 
-    def state(self) -> State:
+    def state(self) -> saving.State:
         return {
-            **flatten("chain", self.data.engine.on_host(self.chain)),
-            **flatten("kept", self.kept),
-            **flatten("blocks", self.data.engine.on_host(self.blocks)),
-            **flatten_history(self.history),
+            **saving.flatten("chain", self.data.engine.on_host(self.chain)),
+            **saving.flatten("kept", self.kept),
+            **saving.flatten("blocks", self.data.engine.on_host(self.blocks)),
+            **saving.flatten_history(self.history),
         }
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: saving.State) -> None:
         unwatched = ("validation",) if self.validation is None else ()
-        self.history = unflatten_history(state, Record, unwatched=unwatched)
+        self.history = saving.unflatten_history(state, Record, unwatched=unwatched)
         engine = self.data.engine
-        chain = unflatten("chain", state, engine.on_host(self.chain))
+        chain = saving.unflatten("chain", state, engine.on_host(self.chain))
         self.chain = placed(self.data, chain)
         self._settle()
         n_kept = 0
@@ -359,14 +347,14 @@ class _Learner:
             kept = self.settings.kept(self.n_dropped)
             n_kept = int(np.searchsorted(kept, len(self.history), side="right"))
         self.last, like = self._copied(), self._as_kept(self.chain)
-        self.kept = [unflatten(f"kept.{k}", state, like) for k in range(n_kept)]
+        self.kept = [saving.unflatten(f"kept.{k}", state, like) for k in range(n_kept)]
         weights = engine.on_host(self._weights(self.chain))
-        blocks = [unflatten(f"blocks.{k}", state, weights) for k in range(n_blocks(n_kept))]
+        blocks = [saving.unflatten(f"blocks.{k}", state, weights) for k in range(n_blocks(n_kept))]
         self.blocks = [*blocks[:-1], *engine.on_device(blocks[-1:], self.data.answers)]
         self.chance = np.zeros(1)
         for draw in self.kept:
             self._watch(draw)
-        self.started = virtual_start_time(self.history)
+        self.started = saving.virtual_start_time(self.history)
 
 
 class _Chains:
@@ -383,13 +371,13 @@ class _Chains:
     def history(self) -> list[Record]:
         return self.own.history
 
-    def state(self) -> State:
+    def state(self) -> saving.State:
         states = self.group.all_gather_object(self.own.state())
         return {
             f"chain_{rank}.{name}": part for rank, state in enumerate(states) for name, part in state.items()
         }
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: saving.State) -> None:
         ranks = {name.partition(".")[0] for name in state}
         if len(ranks) != self.group.size:
             raise ValueError(f"it is of {len(ranks)} processes, and these are {self.group.size}")

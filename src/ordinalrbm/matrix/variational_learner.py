@@ -32,17 +32,10 @@ from ordinalrbm.runtime.process_group import ALONE
 from ordinalrbm.runtime.threads import one_blas_thread
 from ordinalrbm.runtime.timing import stage
 from ordinalrbm.storage.reader import LARGEST_NUMBER, LARGEST_PARAMETER, wrong
+from ordinalrbm.training import state as saving
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.training.loop import learn
 from ordinalrbm.training.schedule import EarlyStopping
-from ordinalrbm.training.state import (
-    State,
-    flatten,
-    flatten_history,
-    unflatten,
-    unflatten_history,
-    virtual_start_time,
-)
 
 # A rise of the mean log probability that is worth another epoch.
 _WORTHWHILE = 2e-4
@@ -177,23 +170,23 @@ class _Learner:
     def _model(self, state: GaussianState) -> GaussianModel:
         return self.backend.to_host(GaussianModel.of_state(state, self.bins))
 
-    def state(self) -> State:
+    def state(self) -> saving.State:
         return {
-            **flatten("gaussian", self.backend.to_host(self.gaussian)),
-            **flatten("best", self.backend.to_host(self.best)),
-            **flatten_history(self.history),
+            **saving.flatten("gaussian", self.backend.to_host(self.gaussian)),
+            **saving.flatten("best", self.backend.to_host(self.best)),
+            **saving.flatten_history(self.history),
         }
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: saving.State) -> None:
         # Before anything can fail in one process, while others wait for its rows.
         like = self.backend.to_host(self.gaussian)
         unwatched = ("validation",) if self.validation is None else ()
-        history = unflatten_history(state, Record, unwatched=unwatched)
+        history = saving.unflatten_history(state, Record, unwatched=unwatched)
         self.gaussian, self.best = (
             self.backend.to_device(_unflatten_state(name, state, like)) for name in ("gaussian", "best")
         )
         self.stopping.replay(line.validation for line in history)
-        self.history, self.started = history, virtual_start_time(history)
+        self.history, self.started = history, saving.virtual_start_time(history)
 
     def model(self, *, interrupted: bool) -> tuple[GaussianModel, bool]:
         """The model of the best epoch, and whether learning was interrupted by now.
@@ -263,8 +256,8 @@ def _start(
 # ---- states in checkpoints --------------------------------------------------------------------
 
 
-def _unflatten_state(name: str, state: State, like: GaussianState) -> GaussianState:
-    found = unflatten(name, state, like, limits=_LIMITS)
+def _unflatten_state(name: str, state: saving.State, like: GaussianState) -> GaussianState:
+    found = saving.unflatten(name, state, like, limits=_LIMITS)
     for side in ("rows", "columns"):
         posterior = getattr(found, side)
         if not np.allclose(posterior.gaps, gaps_of(posterior.cutpoints)):

@@ -17,6 +17,7 @@ from ordinalrbm.estimators.poles import in_short
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.evaluate import hidden as hiding
 from ordinalrbm.files.survey import REASONS, Survey
+from ordinalrbm.pages import page
 from ordinalrbm.pages.batteries import batteries
 from ordinalrbm.pages.factors import (
     MOST_ROWS,
@@ -30,17 +31,6 @@ from ordinalrbm.pages.factors import (
 )
 from ordinalrbm.pages.frequencies import direction, frequencies, summary_of
 from ordinalrbm.pages.groups import Compared, Grouping, group_sections, grouping_of
-from ordinalrbm.pages.page import (
-    Label,
-    Page,
-    Progress,
-    Table,
-    drawing,
-    labels_of,
-    left_out_table,
-    render,
-    texts_of,
-)
 from ordinalrbm.pages.points import Described, Variable, map_section, some_of, variable_of
 from ordinalrbm.plots.style import shortened
 from ordinalrbm.schema.vocabulary import asks
@@ -61,9 +51,9 @@ def survey_page(
     held_out: Cells | None = None,
     group: str | None = None,
     title: str | None = None,
-    progress: Progress | None = None,
+    progress: page.Progress | None = None,
     random_state: int = 0,
-) -> Page:
+) -> page.Page:
     """A page about a survey: what was found, and what a model has learnt from it.
 
     Parameters
@@ -136,7 +126,7 @@ def survey_page(
     asked = [labels[name] for name in about.names]
     given = frequencies(survey.encoded, asked, about.weight, survey.no_answers)
     shown, folded = batteries(given, [about.short[name] for name in about.names])
-    return render(
+    return page.render(
         "survey.html.j2",
         title or f"{_in_words(survey.name)}: what {len(answered):,} respondents answered",
         model,
@@ -155,7 +145,7 @@ def survey_page(
         n_not_told=len(about.reading.factors) - min(len(factors), N_FACTORS_TOLD),
         groups=groups,
         hidden=hidden,
-        curves=drawing(plots.item_curves(curves), "curves", "item-curves") if curves else None,
+        curves=page.drawing(plots.item_curves(curves), "curves", "item-curves") if curves else None,
         left_out=_left_out(survey),
         unanswered=model.unanswered,
         n_factors=model.model_.n_factors,
@@ -194,7 +184,7 @@ def _checked(model: CumulativeRBM, survey: Survey, group: str | None) -> Survey:
 
 def comparable(survey: Survey) -> pd.DataFrame:
     """What people can be compared by: background, not fieldwork, and education and income as answered."""
-    asked = labels_of(survey.encoded.names or [], texts_of(survey.schema))
+    asked = page.labels_of(survey.encoded.names or [], page.texts_of(survey.schema))
     columns = {
         name: survey.encoded.column(j)
         for j, (name, label) in enumerate(asked.items())
@@ -238,16 +228,16 @@ class _Sections:
     answered: np.ndarray  # whether each person has answered anything
     scores: np.ndarray  # (n, K) on rotated factors
     reading: FactorReading
-    labels: dict[str, Label]
+    labels: dict[str, page.Label]
     factors: list[NamedFactor]
     seed: int
 
     @classmethod
     def of(cls, model: CumulativeRBM, survey: Survey, answered: np.ndarray, seed: int) -> Self:
-        texts = texts_of(survey.schema)
+        texts = page.texts_of(survey.schema)
         reading = model.factor_solution(questions=texts)
-        labels = labels_of([*(survey.encoded.names or []), *map(str, survey.background)], texts)
-        labels |= labels_of(set(reading.loadings.index) - set(labels), reading.questions)
+        labels = page.labels_of([*(survey.encoded.names or []), *map(str, survey.background)], texts)
+        labels |= page.labels_of(set(reading.loadings.index) - set(labels), reading.questions)
         factors = named_factors(reading, {str(name): labels[name] for name in reading.loadings.index})
         scores = model.scores(survey.table).to_numpy()
         return cls(model, survey, answered, scores, reading, labels, factors, seed)
@@ -273,7 +263,7 @@ class _Sections:
         scales = zip(self.names, self.survey.encoded.scales, strict=True)
         return Related.of(self.reading, self.short, {name: direction(scale.names) for name, scale in scales})
 
-    def factor_table(self) -> Table:
+    def factor_table(self) -> page.Table:
         """Ends and reliability of the factors that are told."""
         level = self.survey.encoded.observations.to_dense().astype(np.float64)
         level[level < 0] = np.nan
@@ -302,7 +292,7 @@ class _Sections:
         numbers = [(s.label, s.n_answered, s.mean, s.deviation, *s.quantiles) for s in found]
         return {
             "categories": categories,
-            "numbers": Table(head, numbers, ("", ",d", *[".5g"] * 7)),
+            "numbers": page.Table(head, numbers, ("", ",d", *[".5g"] * 7)),
             "background": [labels[name] for name in chosen.background],
         }
 
@@ -384,7 +374,7 @@ def _hide_some(answers: Encoded, random_state: int) -> Cells:
     return hiding.cells_of(given, is_hidden)
 
 
-def _hidden_table(lines: pd.DataFrame, labels: dict[str, Label]) -> Table:
+def _hidden_table(lines: pd.DataFrame, labels: dict[str, page.Label]) -> page.Table:
     columns = {
         "count": ("n", ",d"),
         "model_error": ("error", ".2f"),
@@ -397,23 +387,25 @@ def _hidden_table(lines: pd.DataFrame, labels: dict[str, Label]) -> Table:
     }
     head, formats = zip(("question", ""), *columns.values(), strict=True)
     rows = lines[list(columns)].itertuples(name=None)
-    return Table(head, [(labels[str(name)], *line) for name, *line in rows], formats)
+    return page.Table(head, [(labels[str(name)], *line) for name, *line in rows], formats)
 
 
 # ---- what is not used -------------------------------------------------------------------------
 
 
-def _left_out(survey: Survey) -> list[tuple[str, Table]]:
-    found = left_out_table(survey.left_out)
+def _left_out(survey: Survey) -> list[tuple[str, page.Table]]:
+    found = page.left_out_table(survey.left_out)
     ignored = [c for c in survey.schema.columns if c.role == "ignored"]
     if ignored:
-        known = labels_of([column.name for column in ignored], texts_of(survey.schema))
+        known = page.labels_of([column.name for column in ignored], page.texts_of(survey.schema))
         rows = [(known[column.name], column.reason) for column in ignored]
-        found.append(("Columns that are not used", Table(("column", "why it is not used"), rows, ("", ""))))
+        found.append(
+            ("Columns that are not used", page.Table(("column", "why it is not used"), rows, ("", "")))
+        )
     codes = _codes_without_answer(survey)
     if codes:
         head = ("code", "columns", "which")
-        found.append(("Codes that are no answer", Table(head, codes, ("", "d", ""))))
+        found.append(("Codes that are no answer", page.Table(head, codes, ("", "d", ""))))
     return found
 
 

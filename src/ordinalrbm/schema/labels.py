@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
+from ordinalrbm.schema import vocabulary
 from ordinalrbm.schema.known_scales import (
     Fit,
     are_alike,
@@ -26,18 +27,6 @@ from ordinalrbm.schema.known_scales import (
 from ordinalrbm.schema.profile import ColumnProfile
 from ordinalrbm.schema.schema import Code
 from ordinalrbm.schema.source import as_number
-from ordinalrbm.schema.vocabulary import (
-    NOMINAL_WORDS,
-    Asked,
-    asks,
-    n_categories_named,
-    no_answer,
-    says_between,
-    says_depends,
-    says_middle,
-    says_neither,
-    without_code,
-)
 
 # What surveys like to use for "don't know" and the like.
 TYPICAL_MISSING = frozenset([7, 8, 9, 55, 66, 77, 88, *range(93, 100), 555, 666, 777, 888, *range(993, 1000)])
@@ -127,7 +116,7 @@ def split_missing_codes(look: ColumnProfile) -> LabelInterpretation:
         rest = mark_missing(rest, more)
     # Text that does not say that it is no answer may be a level that nobody knows.
     unsure = frozenset(
-        code for code in apart if as_number(code) is None and no_answer(look.texts[code]) is None
+        code for code in apart if as_number(code) is None and vocabulary.no_answer(look.texts[code]) is None
     )
     reading = LabelInterpretation(
         replace(rest, unsure=unsure), tuple(numeric_order(rest.texts) or rest.texts)
@@ -149,7 +138,7 @@ def _no_answers(look: ColumnProfile) -> dict[Code, Verdict]:
     fit = _scale_of(codes, look.texts)
     asked = codes
     if len(codes) > _VERY_MANY:  # towns: only words can tell
-        asked = [code for code in codes if no_answer(look.texts[code])]
+        asked = [code for code in codes if vocabulary.no_answer(look.texts[code])]
     verdicts = {code: weigh(NO_ANSWER, LabelledCode(code, codes, look, fit)) for code in asked}
     return {code: verdict for code, verdict in verdicts.items() if verdict.is_so}
 
@@ -169,7 +158,7 @@ def _scale_of(codes: Sequence[Code], texts: dict[Code, str]) -> Fit | None:
     fit = best_fit(tuple(texts[code] for code in codes))
     if fit is None:
         return None
-    outside = [text for text in fit.outside if no_answer(text) is None]
+    outside = [text for text in fit.outside if vocabulary.no_answer(text) is None]
     if len(outside) > max(1, len(fit.places) // 2):
         return None
     if numeric_order(codes) is None:
@@ -202,7 +191,7 @@ class LabelledCode:
 
     @cached_property
     def is_category(self) -> bool:
-        return n_categories_named([self.label]) > 0
+        return vocabulary.n_categories_named([self.label]) > 0
 
     @cached_property
     def is_off_scale(self) -> bool:
@@ -252,7 +241,7 @@ class LabelledCode:
 
 # Each row is one question; of its clues the first that holds counts.
 NO_ANSWER: Table = (
-    (Clue(2, "its words", lambda c: no_answer(c.label)),),
+    (Clue(2, "its words", lambda c: vocabulary.no_answer(c.label)),),
     (
         Clue(2, "it is not on the scale of the others", lambda c: c.is_off_scale),
         Clue(-2.5, "it is one of the others", lambda c: share_graded(c.others) < 0.6),
@@ -278,7 +267,7 @@ def _is_its_number(code: Code, label: str | None) -> bool:
     number = as_number(code)
     if number is None or label is None:
         return number is not None
-    return as_number(without_code(label).strip()) == number or as_number(label.strip()) == number
+    return as_number(vocabulary.without_code(label).strip()) == number or as_number(label.strip()) == number
 
 
 # ---- the middle -------------------------------------------------------------------------------
@@ -289,9 +278,9 @@ def _with_middle(reading: LabelInterpretation) -> LabelInterpretation:
     codes, look = list(reading.levels), reading.look
     if numeric_order(codes) is None or len(codes) < 3:
         return reading
-    ends = [code for code in (codes[0], codes[-1]) if says_middle(look.texts[code])]
+    ends = [code for code in (codes[0], codes[-1]) if vocabulary.says_middle(look.texts[code])]
     *sides, last = [look.texts[code] for code in codes]
-    if not ends and says_between(last) and _are_two_sides(sides):
+    if not ends and vocabulary.says_between(last) and _are_two_sides(sides):
         ends = codes[-1:]
     if len(ends) != 1:
         return reading
@@ -319,14 +308,14 @@ def _are_two_sides(texts: Sequence[str]) -> bool:
 
 def _have_a_middle(texts: Sequence[str], middle: str) -> bool:
     """Whether labels run from one end to another, with room for one between them."""
-    if any(map(says_middle, texts)):
+    if any(map(vocabulary.says_middle, texts)):
         return False
-    if len(texts) == 2 and (says_depends(middle) or _are_two_sides(texts)):
+    if len(texts) == 2 and (vocabulary.says_depends(middle) or _are_two_sides(texts)):
         return True
     fit = best_fit(tuple(texts))
     if is_mirrored(texts) or fit is None or fit.outside:
         return is_mirrored(texts)
-    return fit.is_balanced or (len(texts) % 2 == 0 and says_neither(middle))
+    return fit.is_balanced or (len(texts) % 2 == 0 and vocabulary.says_neither(middle))
 
 
 # ---- levels or categories ---------------------------------------------------------------------
@@ -363,10 +352,10 @@ class Answers:
 
     @property
     def has_middle(self) -> bool:
-        return len(self.texts) in (3, 5, 7) and says_between(self.middle)
+        return len(self.texts) in (3, 5, 7) and vocabulary.says_between(self.middle)
 
-    def asks(self, for_what: Asked) -> bool:
-        return asks(self.look.question, for_what)
+    def asks(self, for_what: vocabulary.Asked) -> bool:
+        return vocabulary.asks(self.look.question, for_what)
 
     @cached_property
     def fit(self) -> Fit | None:
@@ -390,7 +379,7 @@ class Answers:
     @property
     def may_be_unread(self) -> bool:
         """Whether labels are as short as a scale's, or in another script, and no known categories."""
-        if n_categories_named(self.texts) or self.nominal_word or self.asks("unordered"):
+        if vocabulary.n_categories_named(self.texts) or self.nominal_word or self.asks("unordered"):
             return False
         most_words = _MANY_WORDS if len(self.texts) == 3 else _FEW_WORDS  # three are often ends and a middle
         is_short = 2 < len(self.texts) <= _MANY_LEVELS and n_own_words(self.texts) < most_words
@@ -398,7 +387,7 @@ class Answers:
 
     @cached_property
     def nominal_word(self) -> str | None:
-        return self.look.named_after(NOMINAL_WORDS)
+        return self.look.named_after(vocabulary.NOMINAL_WORDS)
 
 
 # Each row is one question; of its clues the first that holds counts.
@@ -420,7 +409,7 @@ ORDER: Table = (
     ),
     (Clue(2, "its labels differ in few words", lambda c: not c.has_known_form and are_alike(c.texts)),),
     (Clue(3.5, "{case.middle!r} stands in the middle", lambda c: not c.has_known_form and c.has_middle),),
-    (Clue(-3, "its answers are categories", lambda c: n_categories_named(c.texts) > 0),),
+    (Clue(-3, "its answers are categories", lambda c: vocabulary.n_categories_named(c.texts) > 0),),
     (
         Clue(-3, "it is named after {case.nominal_word}", lambda c: c.nominal_word),
         Clue(-1, "it is asked for a kind of thing", lambda c: c.asks("unordered")),
