@@ -14,9 +14,8 @@ from ordinalrbm import evaluate, pages
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.hidden import restored, score_hidden, without
 from ordinalrbm.pages import ratings as rating_sections
-from ordinalrbm.pages.batteries import batteries
 from ordinalrbm.pages.factors import Related
-from ordinalrbm.pages.frequencies import frequencies
+from ordinalrbm.pages.frequencies import batteries, frequencies
 from ordinalrbm.pages.groups import group_means, grouping_of
 from ordinalrbm.pages.page import Label
 from ordinalrbm.pages.points import UNKNOWN, Described, map_section, point_map, variable_of

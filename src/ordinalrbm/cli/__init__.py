@@ -10,8 +10,7 @@ from ordinalrbm.cli.fit import fit
 from ordinalrbm.cli.predict import predict
 from ordinalrbm.cli.impute import impute
 from ordinalrbm.cli.factors import factors, invariance
-from ordinalrbm.cli.scores import scores
-from ordinalrbm.cli.ask import ask
+from ordinalrbm.cli.scores import ask, scores
 from ordinalrbm.cli.recommend import explain, forget, recommend, similar
 from ordinalrbm.cli.serve import serve
 from ordinalrbm.cli.evaluate import evaluate

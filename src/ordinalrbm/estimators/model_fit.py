@@ -18,7 +18,7 @@ from ordinalrbm.estimators.correlations import correlated, largest_residuals
 from ordinalrbm.estimators.factor_analysis import ReadableFactors, column_names
 from ordinalrbm.estimators.validation import check_weights, check_whole
 from ordinalrbm.runtime.threads import threads
-from ordinalrbm.stats.person_fit import longest_runs, surprise
+from ordinalrbm.stats.point_estimates import longest_runs, surprise
 from ordinalrbm.vector import loadings as reading
 from ordinalrbm.vector import posterior, predict, sample
 from ordinalrbm.vector.loading_errors import implied_correlations

@@ -35,11 +35,10 @@ from ordinalrbm.engine import memory
 from ordinalrbm.engine.gpu.device import initialising_device, working_on_named
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import side_features
-from ordinalrbm.estimators.card import Carded
 from ordinalrbm.estimators.persistence import kept_ratings, restored_ratings
 from ordinalrbm.estimators.recommendation import Serving, reading
 from ordinalrbm.estimators.side_features import NO_FEATURES, SideFeatures, extended, read_side
-from ordinalrbm.estimators.summaries import Summary, of_ratings
+from ordinalrbm.estimators.summaries import Carded, Summary, of_ratings
 from ordinalrbm.estimators.validation import (
     as_before_if_failed,
     check_choice,

@@ -34,12 +34,11 @@ from ordinalrbm.engine.thresholds import FirstThresholds
 from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators import validation
 from ordinalrbm.estimators.asking import Interviewing
-from ordinalrbm.estimators.card import Carded
 from ordinalrbm.estimators.factor_analysis import column_names
 from ordinalrbm.estimators.invariance import ComparableGroups
 from ordinalrbm.estimators.model_fit import ModelFit
 from ordinalrbm.estimators.persistence import kept_learning, plain_parameters, restored
-from ordinalrbm.estimators.summaries import Summary, of_survey
+from ordinalrbm.estimators.summaries import Carded, Summary, of_survey
 from ordinalrbm.files.survey import Survey
 from ordinalrbm.runtime.threads import report_interruption, seed_from, threads
 from ordinalrbm.stats.point_estimates import Rule

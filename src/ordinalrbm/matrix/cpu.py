@@ -11,7 +11,7 @@ from ordinalrbm.engine import gibbs, thresholds
 from ordinalrbm.engine.drift import BinViews
 from ordinalrbm.engine.half_sweep import CPU_ENGINE
 from ordinalrbm.engine.side import Array, Batch, Statistics
-from ordinalrbm.matrix import cavity
+from ordinalrbm.matrix import model as binary
 from ordinalrbm.matrix.binary_fold_in import KnownColumns, NewRows, infer_rows
 from ordinalrbm.matrix.binary_state import BinaryState, Priors, Process, Sampling, Steps, ascend, views
 from ordinalrbm.matrix.drift import PlacedCells
@@ -62,8 +62,8 @@ class Cpu:
 
     def log_pseudo_likelihood(self, model: MatrixModel, cells: Cells) -> np.ndarray:
         """(cells,) log probability of the true levels given all other ratings, on the host."""
-        apart, own = cavity.of_cells(model, cells)
-        return log_probability([cavity.without_own_rating(self.to_host(apart), own)], own)
+        apart, own = binary.of_cells(model, cells)
+        return log_probability([binary.without_own_rating(self.to_host(apart), own)], own)
 
     def answers(self, observations: Observations) -> Any:
         return observations

@@ -18,7 +18,6 @@ from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.evaluate import hidden as hiding
 from ordinalrbm.files.survey import REASONS, Survey
 from ordinalrbm.pages import page
-from ordinalrbm.pages.batteries import batteries
 from ordinalrbm.pages.factors import (
     MOST_ROWS,
     N_FACTORS_TOLD,
@@ -29,7 +28,7 @@ from ordinalrbm.pages.factors import (
     named_factors,
     telling_curves,
 )
-from ordinalrbm.pages.frequencies import direction, frequencies, summary_of
+from ordinalrbm.pages.frequencies import batteries, direction, frequencies, summary_of
 from ordinalrbm.pages.groups import Compared, Grouping, group_sections, grouping_of
 from ordinalrbm.pages.points import Described, Variable, map_section, some_of, variable_of
 from ordinalrbm.plots.style import shortened
