@@ -36,6 +36,7 @@ def kernel(x):
 @pytest.fixture
 def fingerprint(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # known by time and size, which stay the same
 
     def of(source: str) -> str:
         (tmp_path / "kernels_to_change.py").write_text(source)

@@ -61,10 +61,10 @@ def test_labels_that_float32_cannot_hold(ratings, make, low, step):
 def test_ties_go_to_the_first_item():
     scores = np.array([[1.0, 3.0, 2.0, 3.0, -np.inf, 3.0]], dtype=np.float32)
     item, best = np.empty((1, 3), dtype=np.int32), np.empty((1, 3), dtype=np.float32)
-    recommending._select(scores, item, best)
+    recommending._select(0, 1, scores, item, best)
     assert item.tolist() == [[1, 3, 5]]
     item, best = np.empty((1, 6), dtype=np.int32), np.empty((1, 6), dtype=np.float32)
-    recommending._select(scores, item, best)
+    recommending._select(0, 1, scores, item, best)
     assert item[0, :5].tolist() == [1, 3, 5, 2, 0]
     assert best[0, 5] == -np.inf
 

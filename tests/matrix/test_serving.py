@@ -97,8 +97,7 @@ def test_a_few_ratings_do_not_make_lists_worse_than_none(how, of_some):
 def test_who_has_few_answers_is_where_the_loss_says(in_threads, monkeypatch):
     """By dense algebra: the prior is that of those with as many answers as usual."""
     if in_threads:  # as where there are many
-        for module in (implicit_als, blocks):
-            monkeypatch.setattr(module, "MANY", 1)
+        monkeypatch.setattr(blocks, "MANY", 1)
         monkeypatch.setattr(blocks, "BLOCK", 5 * 4)
     answers, _ = choices()
     is_whole = answers.cells().row % 3 > 0

@@ -14,13 +14,13 @@ KERNELS = """
 import sys
 import numba
 import numpy as np
-from ordinalrbm.runtime.jit import compiled
+from ordinalrbm.runtime.jit import allocating_kernel
 
-@compiled
+@allocating_kernel
 def in_order(values):
     return np.sort(values)
 
-@compiled
+@allocating_kernel
 def order(values):
     return np.argsort(values)
 

@@ -20,6 +20,7 @@ from numba.core.bytecode import FunctionIdentity
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.dispatcher import Dispatcher
+from numba.core.registry import CPUDispatcher
 
 from ordinalrbm.runtime.compiling import note
 
@@ -77,9 +78,19 @@ class _PartCompiler(Compiler):
         self.state.library = _PartLibrary(self.state.targetctx.codegen(), "part of a kernel")
 
 
+class _Part(CPUDispatcher):
+    """A function that has machine code in kernels only: where Python calls it, Python runs it."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.py_func(*arguments)
+
+
 def _part(function: Callable, **options: Any) -> Any:
     settings = {"pipeline_class": _PartCompiler, "no_cpython_wrapper": True, **_COMMON, **options}
-    return numba.njit(**settings)(function)
+    part = numba.njit(**settings)(function)
+    if isinstance(part, CPUDispatcher):  # not where NUMBA_DISABLE_JIT is set
+        part.__class__ = _Part
+    return part
 
 
 def kernel_function(function: Callable) -> Any:
