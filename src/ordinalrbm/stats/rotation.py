@@ -11,7 +11,6 @@ simple as can be (bi-quartimin: Jennrich and Bentler 2011). A target is approach
 """
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -66,32 +65,6 @@ def rotate(
     A ``target`` (N, n) is NaN where loadings are free; its factors stay, and nothing is normalised;
     of a factor that it says only zeros of, the strongest loadings are positive.
     """
-    if start is not None or target is not None:
-        return _rotated(loadings, rotation, gamma, n_starts, seed, start, kaiser, target)
-    # Tables of loadings, scores and reports ask for the same one after the other.
-    content = np.ascontiguousarray(loadings, dtype=np.float64).tobytes()
-    kept = _kept(content, loadings.shape[1], rotation, gamma, n_starts, seed, kaiser)
-    return Rotated(*(part.copy() for part in kept))
-
-
-@lru_cache(8)
-def _kept(
-    content: bytes, n_factors: int, rotation: Rotation, gamma: float, n_starts: int, seed: int, kaiser: bool
-) -> Rotated:
-    loadings = np.frombuffer(content).reshape(-1, n_factors)
-    return _rotated(loadings, rotation, gamma, n_starts, seed, None, kaiser, None)
-
-
-def _rotated(
-    loadings: np.ndarray,
-    rotation: Rotation,
-    gamma: float,
-    n_starts: int,
-    seed: int,
-    start: np.ndarray | None,
-    kaiser: bool,
-    target: np.ndarray | None,
-) -> Rotated:
     n_factors = loadings.shape[1]
     length = np.linalg.norm(loadings, axis=1) if kaiser and target is None else np.ones(len(loadings))
     weights = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)[:, None]
