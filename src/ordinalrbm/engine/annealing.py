@@ -79,7 +79,6 @@ def _log_levels_row(side, factors, row, stretches, scratch, result):
         result[g] = total
 
 
-# Inlined, its loop and that over styles would count references to arrays again and again.
 @kernel_function
 def _gather_intervals(side, row, mean, low, high):
     """Put a row's intervals and their means side by side, without unknown answers; returns how many."""

@@ -235,10 +235,6 @@ def _row_stretch(side, row):
     return np.float64(side.stretch[row]) if side.stretch.size > 0 else 1.0
 
 
-# Loops over answers take the arrays out of the side first: a function that is given the side for every
-# answer counts references to all of its arrays each time, which costs ten times as much as all else.
-
-
 @inlined
 def set_bounds(side, row, mean, lower, upper):
     """Bounds of the levels of a row's answers, less the means of their utilities."""

@@ -269,9 +269,6 @@ def _cell_mean(mean, features):
     return total
 
 
-# Arrays are taken out of tuples before the loops, which would count references to all of them each time.
-
-
 @inlined
 def _set_bounds(column, level, this, other, d, mean, low, high):
     """Bounds of the levels of a row's answers, less the means of their utilities."""
