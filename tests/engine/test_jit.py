@@ -2,8 +2,12 @@
 
 import importlib
 import sys
+from collections import namedtuple
 
+import numpy as np
 import pytest
+from numba.core import types
+from numba.core.registry import cpu_target
 
 from ordinalrbm.engine import annealing, gibbs, mean_field
 from ordinalrbm.runtime import jit
@@ -12,7 +16,7 @@ KERNELS = """
 from enum import IntEnum
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.normal import single
-from ordinalrbm.runtime.jit import compiled, inlined, inlined_sum, kernel_function
+from ordinalrbm.runtime.jit import allocating_kernel, compiled, inlined, inlined_sum, kernel_function
 
 UNUSED, FACTOR = 1, 2.0
 
@@ -42,7 +46,7 @@ def fingerprint(tmp_path, monkeypatch):
         (tmp_path / "kernels_to_change.py").write_text(source)
         importlib.invalidate_caches()
         sys.modules.pop("kernels_to_change", None)
-        return jit._fingerprint(importlib.import_module("kernels_to_change").kernel.py_func)
+        return jit._fingerprint(importlib.import_module("kernels_to_change").kernel)
 
     yield of
     sys.modules.pop("kernels_to_change", None)
@@ -60,6 +64,7 @@ def fingerprint(tmp_path, monkeypatch):
         ("import single", "import double as single"),
         ("@inlined\n", "@inlined_sum\n"),
         ("@inlined\n", "@kernel_function\n"),
+        ("@compiled\n", "@allocating_kernel\n"),
     ],
 )
 def test_what_a_kernel_is_made_of_changes_its_fingerprint(fingerprint, change):
@@ -72,13 +77,31 @@ def test_other_changes_do_not(fingerprint):
 
 
 def test_constants_of_other_modules_count(monkeypatch):
-    before = jit._fingerprint(gibbs._row_pass.py_func)
+    before = jit._fingerprint(gibbs._row_pass)
     jit._fingerprint.cache_clear()
     monkeypatch.setattr(gibbs, "_LARGEST_ACTIVATION", 40.0)
-    assert jit._fingerprint(gibbs._row_pass.py_func) != before
+    assert jit._fingerprint(gibbs._row_pass) != before
     jit._fingerprint.cache_clear()
 
 
 def test_kernels_differ():
     kernels = (gibbs._row_pass, gibbs._column_pass, mean_field._fixed_point, annealing._anneal)
-    assert len({jit._fingerprint(kernel.py_func) for kernel in kernels}) == len(kernels)
+    assert len({jit._fingerprint(kernel) for kernel in kernels}) == len(kernels)
+
+
+def test_a_library_counts_by_its_name_wherever_it_is(monkeypatch):
+    before = jit._fingerprint(gibbs._row_pass)
+    jit._fingerprint.cache_clear()
+    monkeypatch.setattr(np.__spec__, "origin", "elsewhere")
+    assert "elsewhere" in repr(np)
+    assert jit._fingerprint(gibbs._row_pass) == before
+
+
+def test_a_file_is_named_by_types_and_fields():
+    context = cpu_target.target_context
+    numbers = [types.Array(kind, 1, "C") for kind in (types.float32, types.float64)]
+    fields = [namedtuple("Pair", names) for names in ("a b", "b a")]
+    pairs = [types.NamedTuple((numbers[0], numbers[0]), kind) for kind in fields]
+    signatures = [(kind,) for kind in (*numbers, *pairs, types.Tuple(pairs[:1]), types.Tuple(pairs[1:]))]
+    names = [gibbs._row_pass._cache._file_name(each, context) for each in signatures]
+    assert len(set(names)) == len(names)

@@ -115,7 +115,7 @@ def test_no_room_for_compiled_code(tmp_path):
         env = bare(NUMBA_CACHE_DIR=str(folder))
         if content is not None:
             good(script(COMPILED, env=env, cwd=tmp_path))
-            for file in folder.rglob("*.nbi"):
+            for file in folder.rglob("*.nbc"):
                 file.write_bytes(content)
         assert str(folder) in good(script(code, env=env, cwd=tmp_path))
 

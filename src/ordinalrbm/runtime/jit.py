@@ -126,6 +126,7 @@ def allocating_kernel(function: Callable) -> Any:
 def _kept(kernel: Any) -> Any:
     if not getattr(numba.config, "DISABLE_JIT", False):
         kernel._cache = _Cache(kernel.py_func)
+        kernel._cache.kernel = kernel
     return kernel
 
 
@@ -148,40 +149,54 @@ class _Folders(caching.CompileResultCacheImpl):
 
 
 class _Cache(caching.FunctionCache):
-    """Numba's files of a kernel, known by a fingerprint, also in a folder that is only read.
+    """Files of a kernel's machine code, each named by all that it is made of.
 
-    With a full disk or a damaged file, code is compiled in memory.
+    Numba finds files by an index, which it writes first: after a full disk, or with two writers at
+    once, code under it may be that of another version or of other types. With a full disk or a damaged file,
+    code is compiled in memory.
     """
 
     _impl_class = _Folders
+    kernel: Any
 
     @property
     def folder(self) -> str | None:
         """Where code is written to; None if no folder can be."""
         return None if isinstance(self._impl.locator, _BesideSource) else self.cache_path
 
+    def _file_name(self, signature: Any, target: Any) -> str:
+        fields = [kind.fields for kind in _kinds(signature) if hasattr(kind, "fields")]
+        made_of = (
+            numba.__version__,
+            _fingerprint(self.kernel),
+            self._index_key(signature, target.codegen()),
+            fields,
+        )
+        return f"{self._impl.filename_base}.{hashlib.sha256(repr(made_of).encode()).hexdigest()[:20]}.nbc"
+
     def load_overload(self, signature: Any, target: Any) -> Any:
         target.refresh()
-        source = self._py_func.__code__.co_filename
         locator = caching.UserProvidedCacheLocator if vars(numba.config)["CACHE_DIR"] else _BesideSource
-        read_only = locator(self._py_func, source).get_cache_path()
+        read_only = locator(self._py_func, self._py_func.__code__.co_filename).get_cache_path()
         for place in dict.fromkeys([self.cache_path, read_only]):
-            stamp = _fingerprint(self._py_func)
-            file = caching.IndexDataCacheFile(place, self._impl.filename_base, stamp)
-            try:
-                code = file.load(self._index_key(signature, target.codegen()))
-                if code is not None:
-                    return self._impl.rebuild(target, code)
-            except Exception:  # whatever a damaged file leads to
-                with suppress(OSError):
-                    file.flush()
+            with suppress(Exception):  # there is none, or it is damaged in whatever way
+                file = caching.IndexDataCacheFile(place, self._impl.filename_base, None)
+                return self._impl.rebuild(target, file._load_data(self._file_name(signature, target)))
         note.begin(self._py_func.__module__, self.folder)
 
-    def save_overload(self, *arguments: Any) -> None:
+    def save_overload(self, signature: Any, code: Any) -> None:
         note.end(self._py_func.__module__, self._py_func.__name__)
-        self._cache_file._source_stamp = _fingerprint(self._py_func)
         with suppress(Exception):
-            super().save_overload(*arguments)
+            self._impl.locator.ensure_cache_path()
+            name = self._file_name(signature, code.target_context)
+            self._cache_file._save_data(name, self._impl.reduce(code))
+
+
+def _kinds(kind: Any) -> Iterator[Any]:
+    """The types of a signature, also within tuples."""
+    yield kind
+    for part in getattr(kind, "args", getattr(kind, "types", kind if isinstance(kind, tuple) else ())):
+        yield from _kinds(part)
 
 
 def cache_folder(kernel: Any) -> str | None:
@@ -190,17 +205,21 @@ def cache_folder(kernel: Any) -> str | None:
 
 
 @cache
-def _fingerprint(kernel: FunctionType) -> str:
-    """A hash of a kernel's code, and of the functions and constants that become part of it."""
+def _fingerprint(kernel: Any) -> str:
+    """A hash of a kernel's code and options, and of the functions and constants that become part of it."""
     digest, waiting, seen = hashlib.sha256(Path(__file__).read_bytes()), [kernel], set()
     while waiting:
         value: Any = waiting.pop()
         if isinstance(value, Dispatcher):
             options = value.targetoptions
-            digest.update(f"{sorted(options['fastmath'])} {options.get('forceinline')}".encode())
+            fast = sorted(options["fastmath"])
+            digest.update(f"{fast} {options.get('forceinline')} {options.get('_nrt')}".encode())
         value = getattr(value, "py_func", getattr(value, "_defn", value))  # or an instruction of LLVM
         if isinstance(value, tuple):
+            digest.update(str(len(value)).encode())
             waiting += value
+        elif isinstance(value, ModuleType):
+            digest.update(value.__name__.encode())  # wherever it is installed
         elif not isinstance(value, FunctionType):
             digest.update(re.sub(" at 0x.*", "", repr(getattr(value, "__members__", value))).encode())
         elif value not in seen:
@@ -208,6 +227,7 @@ def _fingerprint(kernel: FunctionType) -> str:
             code = value.__code__.replace(co_filename="", co_firstlineno=1, co_linetable=b"")
             digest.update(marshal.dumps(code, 2))
             waiting += _values(value)
+        digest.update(b"\0")
     return digest.hexdigest()
 
 

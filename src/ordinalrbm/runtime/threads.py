@@ -4,8 +4,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache, lru_cache
 from typing import Any
 
@@ -65,15 +65,19 @@ def share(work: Callable[[Iterator[Any]], None], parts: Iterator[Any], n_helpers
 
     A helper that has not started when all are taken never will: nobody waits for a pool that is busy.
     """
-    helpers = [_pool(os.getpid()).submit(work, parts) for _ in range(n_helpers)]
+    helpers = []
+    with suppress(RuntimeError):  # no thread can be started, or Python ends: those that there are do it
+        for _ in range(n_helpers):
+            helpers.append(_pool(os.getpid()).submit(work, parts))
     try:
         work(parts)
     finally:
         for _ in parts:  # after an interruption, none for the helpers
             pass
-        for helper in helpers:
-            if not helper.cancel():
-                helper.result()
+        started = [helper for helper in helpers if not helper.cancel()]
+        wait(started)
+        for helper in started:
+            helper.result()
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:

@@ -113,8 +113,8 @@ async def _working(app: FastAPI, models: Sequence[ServedModel], settings: Settin
         except Exception as error:  # /health says so
             served.error = " ".join(str(error).split())
             log.exception("%s: requests cannot be answered.", served.name)
-            return
-        app.state.on_ready()
+        else:
+            app.state.on_ready()
         while settings.watch and not stopped.wait(settings.watch):
             refresh(models, app.state.metrics)
 

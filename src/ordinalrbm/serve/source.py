@@ -96,6 +96,7 @@ class ServedModel:
             if self._stamp_now() != stamp:  # replaced once more: the next look is for that one
                 return None
             self._stamp, self.service, self.loaded, self.error = stamp, service, time.gmtime(), None
+            self.is_ready = True
         log.info("%s: the new model in %s is live.", self.name, self.path.name)
         return "loaded"
 
