@@ -7,4 +7,4 @@ from _pytest.doctest import DoctestModule
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file():
     """Look for no examples in docstrings of tests: there are none, and looking takes seconds."""
-    return [found for found in (yield) if not isinstance(found, DoctestModule)]
+    return [collector for collector in (yield) if not isinstance(collector, DoctestModule)]

@@ -89,8 +89,8 @@ def test_folders_that_are_read_only(tmp_path):
         # What was compiled before the folder became read-only is read from it.
         (package / "ordinalrbm" / "matrix").chmod(0o755)
         assert good(script(COMPILED, env=env, cwd=place)).split()[1] == "0"
-        for kept in ("matrix/__pycache__", "matrix"):
-            (package / "ordinalrbm" / kept).chmod(0o555)
+        for folder in ("matrix/__pycache__", "matrix"):
+            (package / "ordinalrbm" / folder).chmod(0o555)
         done = script(COMPILED, env=env, cwd=place, before=before)
         assert good(done).split() == ["None", "1"]
         assert done.stderr == b""

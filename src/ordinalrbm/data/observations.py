@@ -632,8 +632,8 @@ def _transposed(
     column_start = _cursors(counts)
     new_row = np.empty(column_start[-1], dtype=np.int32)
     new_level = np.empty(column_start[-1], dtype=level.dtype)
-    given = row_start, column, level, new_row, new_level
-    _each_chunk(_fill_transposed, bounds, len(column), counts, *given)
+    arguments = row_start, column, level, new_row, new_level
+    _each_chunk(_fill_transposed, bounds, len(column), counts, *arguments)
     return column_start, new_row, new_level
 
 
@@ -665,8 +665,8 @@ def _reordered(
     new_start = starts(counts)
     new_column = np.empty(new_start[-1], dtype=np.int32)
     new_level = np.empty(new_start[-1], dtype=level.dtype)
-    given = rows, row_start, column, level, position, new_start, new_column, new_level
-    over_rows(_place_rows, rows.size, *given)
+    arguments = rows, row_start, column, level, position, new_start, new_column, new_level
+    over_rows(_place_rows, rows.size, *arguments)
     over_rows(_sort_rows, rows.size, new_start, new_column, new_level, n_columns)
     return new_start, new_column, new_level
 

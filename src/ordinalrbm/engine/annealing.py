@@ -49,8 +49,8 @@ def _log_known(side, row, mean):
 def log_levels(side: Side, factors: np.ndarray, start: int, stop: int, stretches: np.ndarray) -> np.ndarray:
     """(rows, G) log P(answers | factors) of each row, for each stretch of its thresholds."""
     result = np.zeros((stop - start, stretches.size))
-    given = side, factors, start, stretches, result
-    over_rows(_log_levels, stop - start, *given, scratch=scratch_for(side, start, stop))
+    arguments = side, factors, start, stretches, result
+    over_rows(_log_levels, stop - start, *arguments, scratch=scratch_for(side, start, stop))
     return result
 
 
@@ -141,8 +141,8 @@ def log_importance_weights(
     """
     log_weights = np.zeros((side.n_rows, n_chains))
     draws = draws_of(Batch(0, side.n_rows, seed, 0, 1))
-    given = side, clamped, inverse_temperatures, draws, log_weights
-    over_rows(_anneal, log_weights.size, *given, scratch=scratch_for(side, 0, side.n_rows))
+    arguments = side, clamped, inverse_temperatures, draws, log_weights
+    over_rows(_anneal, log_weights.size, *arguments, scratch=scratch_for(side, 0, side.n_rows))
     return log_weights
 
 

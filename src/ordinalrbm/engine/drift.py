@@ -102,8 +102,8 @@ def bins_of(row_start: np.ndarray, time: np.ndarray) -> Bins:
 def bins_at(start: np.ndarray, last: np.ndarray, rows: np.ndarray, time: np.ndarray) -> np.ndarray:
     """See :meth:`Bins.at`; rows at −1 have none."""
     found = np.empty(rows.size, dtype=np.int64)
-    given = start, last, rows.astype(np.int64), np.ascontiguousarray(time), found
-    over_rows(_search, rows.size, *given)
+    arguments = start, last, rows.astype(np.int64), np.ascontiguousarray(time), found
+    over_rows(_search, rows.size, *arguments)
     return found
 
 
@@ -182,8 +182,8 @@ def _followed(
     level, spread, beside = np.zeros((3, bins.n))
     around = total - bins.n_answers * path.trend[bins.stage]
     process = path.persistence, path.variance
-    given = bins.start, bins.n_answers, around, noise, *process, level, spread, beside
-    over_rows(_follow, bins.start.size - 1, *given)
+    arguments = bins.start, bins.n_answers, around, noise, *process, level, spread, beside
+    over_rows(_follow, bins.start.size - 1, *arguments)
     return level, spread, beside
 
 

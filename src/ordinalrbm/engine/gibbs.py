@@ -100,8 +100,8 @@ def _phase(
     statistics = empty_statistics(side)
     n_entries = int(side.row_start[batch.stop] - side.row_start[batch.start])
     answers = _pass_over_rows(side, factors, batch, clamped, n_entries, expected, keep)
-    given = side, batch.start, batch.stop, clamped, answers, statistics
-    over_rows(_column_pass, side.bias.size, *given)
+    arguments = side, batch.start, batch.stop, clamped, answers, statistics
+    over_rows(_column_pass, side.bias.size, *arguments)
     return statistics
 
 
@@ -120,8 +120,8 @@ def _pass_over_rows(
     utility, at_low, at_high = np.empty((3, n_expected), dtype=np.float32)
     beyond = np.empty(n_expected if side.covariates.size else 0, dtype=np.float32)
     answers = _Answers(utility, at_low, at_high, beyond, batch_factors, expected)
-    given = side, factors, batch.start, draws_of(batch, keep), clamped, answers
-    over_rows(_row_pass, n_rows, *given, scratch=scratch_for(side, batch.start, batch.stop))
+    arguments = side, factors, batch.start, draws_of(batch, keep), clamped, answers
+    over_rows(_row_pass, n_rows, *arguments, scratch=scratch_for(side, batch.start, batch.stop))
     return answers
 
 
@@ -541,8 +541,8 @@ def add_probabilities(
     counts; without them, they are one. The side's ``shift`` is that of the cells.
     """
     spread, weight = (np.zeros(0) if given is None else given for given in (spread, weight))
-    given = side, factors, row_start, column, total, spread, weight
-    over_rows(_add_probabilities, row_start.size - 1, *given)
+    arguments = side, factors, row_start, column, total, spread, weight
+    over_rows(_add_probabilities, row_start.size - 1, *arguments)
 
 
 @compiled

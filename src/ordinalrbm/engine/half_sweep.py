@@ -76,8 +76,8 @@ class CpuEngine(HalfSweepEngine):
             return self.staged_half_sweep(answers, this, other, prior, spread)
         variance = np.zeros_like(this.cutpoints)
         until = np.float32(settled * settled), most_sweeps
-        given = row_view(answers), this, other, prior, spread, values, variance, *until
-        over_rows(_half_sweep, answers.n_rows, *given, scratch=partial(_work, this))
+        arguments = row_view(answers), this, other, prior, spread, values, variance, *until
+        over_rows(_half_sweep, answers.n_rows, *arguments, scratch=partial(_work, this))
         return variance
 
     def settle(self, answers, this, other, prior, settled, most_sweeps, **how):
@@ -85,8 +85,8 @@ class CpuEngine(HalfSweepEngine):
 
     def bin_pulls(self, answers, this, other, bins):
         found = np.zeros(bins.bins.n)
-        given = row_view(answers), bins.of_rows, this, other, found
-        over_rows(_bin_pulls, answers.n_rows, *given, scratch=partial(_work, this))
+        arguments = row_view(answers), bins.of_rows, this, other, found
+        over_rows(_bin_pulls, answers.n_rows, *arguments, scratch=partial(_work, this))
         return found
 
     def with_offsets(self, answers, level, bin_of):
@@ -94,8 +94,8 @@ class CpuEngine(HalfSweepEngine):
 
     def squared_error(self, answers, this, other, values):
         total = np.zeros(len(this.mean))
-        given = row_view(answers), this, other, values, total
-        over_rows(_squared_errors, answers.n_rows, *given, scratch=partial(_work, this))
+        arguments = row_view(answers), this, other, values, total
+        over_rows(_squared_errors, answers.n_rows, *arguments, scratch=partial(_work, this))
         return float(total.sum())
 
     def array(self, values, like):
@@ -108,8 +108,8 @@ class CpuEngine(HalfSweepEngine):
         n_rows, width = this.mean.shape
         sums = np.empty((n_rows, 2, width), dtype=np.float32)
         ridge, no_prior = np.empty((n_rows, width), dtype=np.float32), np.zeros(width, dtype=np.float32)
-        given = row_view(answers), this, other, no_prior, NO_VALUES, sums, ridge
-        over_rows(_gather_rows, n_rows, *given, scratch=partial(_work, this))
+        arguments = row_view(answers), this, other, no_prior, NO_VALUES, sums, ridge
+        over_rows(_gather_rows, n_rows, *arguments, scratch=partial(_work, this))
         return sums, ridge
 
     def apply(self, answers, other, ridge, direction):
@@ -121,8 +121,8 @@ class CpuEngine(HalfSweepEngine):
     def gap_sums(self, answers, this, other, rows):
         n_rows, n_groups = rows.stop - rows.start, thresholds.moving_gaps(this.cutpoints.shape[1]).size - 1
         system = np.zeros((n_rows, n_groups, n_groups))
-        given = row_view(answers), this, other, rows.start, system
-        over_rows(_sum_gaps, n_rows, *given, scratch=partial(_work, this))
+        arguments = row_view(answers), this, other, rows.start, system
+        over_rows(_sum_gaps, n_rows, *arguments, scratch=partial(_work, this))
         return system
 
     def move_gaps(self, this, prior, system, rows):

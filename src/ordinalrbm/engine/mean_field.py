@@ -32,8 +32,8 @@ def fixed_point(
     """
     rows = np.arange(side.n_rows) if rows is None else rows
     change = np.zeros(side.n_rows, dtype=np.float32)
-    given = side, rows, probabilities, tolerance, max_iterations, change
-    over_rows(_fixed_point, rows.size, *given, scratch=scratch_for(side, 0, side.n_rows))
+    arguments = side, rows, probabilities, tolerance, max_iterations, change
+    over_rows(_fixed_point, rows.size, *arguments, scratch=scratch_for(side, 0, side.n_rows))
     return change
 
 

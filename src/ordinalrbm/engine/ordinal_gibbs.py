@@ -202,26 +202,26 @@ class CpuGibbs(GibbsEngine):
     """Draws on the cores of this machine."""
 
     def draw_rows(self, answers, this, other, thresholds, prior_mean, precision, sweep):
-        given = row_view(answers), this, other, thresholds, prior_mean, precision, _words(sweep)
-        over_rows(_draw_rows, answers.n_rows, *given, scratch=partial(_work, answers, this))
+        arguments = row_view(answers), this, other, thresholds, prior_mean, precision, _words(sweep)
+        over_rows(_draw_rows, answers.n_rows, *arguments, scratch=partial(_work, answers, this))
 
     def move_widths(self, answers, this, other, thresholds, precision, sweep):
         taken = np.zeros(answers.n_rows, dtype=bool)
-        given = row_view(answers), this, other, thresholds, float(precision), _words(sweep), taken
-        over_rows(_move_widths, answers.n_rows, *given, scratch=partial(_work, answers, this))
+        arguments = row_view(answers), this, other, thresholds, float(precision), _words(sweep), taken
+        over_rows(_move_widths, answers.n_rows, *arguments, scratch=partial(_work, answers, this))
         return taken
 
     def threshold_sums(self, answers, this, other, thresholds):
         total, slope = np.zeros(answers.n_rows), np.zeros((answers.n_rows, thresholds.shape[1]))
         squares = np.zeros((*slope.shape, 2))
-        given = row_view(answers), this, other, thresholds, total, slope, squares
-        over_rows(_threshold_sums, answers.n_rows, *given, scratch=partial(_work, answers, this))
+        arguments = row_view(answers), this, other, thresholds, total, slope, squares
+        over_rows(_threshold_sums, answers.n_rows, *arguments, scratch=partial(_work, answers, this))
         return ThresholdSums(total, slope, squares)
 
     def bin_sums(self, answers, this, other, thresholds, bins, sweep):
         sums = np.zeros(bins.bins.n)
-        given = row_view(answers), bins.of_rows, this, other, thresholds, _words(sweep), sums
-        over_rows(_bin_sums, answers.n_rows, *given, scratch=partial(_work, answers, this))
+        arguments = row_view(answers), bins.of_rows, this, other, thresholds, _words(sweep), sums
+        over_rows(_bin_sums, answers.n_rows, *arguments, scratch=partial(_work, answers, this))
         return sums
 
     def with_offsets(self, answers, level, bin_of):

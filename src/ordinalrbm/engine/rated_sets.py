@@ -50,8 +50,8 @@ def raters_of(
         columns, place = np.unique(columns, return_inverse=True)
     of_columns = np.empty((columns.size, factors.shape[1]), dtype=np.float32)
     view = known.column_view
-    given = view.column_start, view.row, columns, factors, average.astype(np.float32), of_columns
-    over_rows(_set_mean_raters, columns.size, *given)
+    arguments = view.column_start, view.row, columns, factors, average.astype(np.float32), of_columns
+    over_rows(_set_mean_raters, columns.size, *arguments)
     found = np.empty((rows.n_rows, factors.shape[1]), dtype=np.float32)
     over_rows(add_lines, rows.n_rows, rows.row_start, place, of_columns, found)
     counts = rows.row_counts[:, None]

@@ -160,8 +160,8 @@ def ascend(
     """
     precisions = (priors.weights, priors.bias, priors.cutpoints, priors.common_bias)
     sizes = tuple(np.float32(number) for number in steps)
-    given = half, sums, clamped, free, n_answers, priors.common_cutpoints, precisions, sizes
-    over_rows(_move_columns, half.bias.size, *given)
+    arguments = half, sums, clamped, free, n_answers, priors.common_cutpoints, precisions, sizes
+    over_rows(_move_columns, half.bias.size, *arguments)
     gradient = clamped.factor_bias - free.factor_bias
     sums.factor_bias[:] += np.float32(steps.adaptive) * gradient * gradient
     half.factor_bias[:] += np.float32(steps.rate) * gradient / np.sqrt(sums.factor_bias)

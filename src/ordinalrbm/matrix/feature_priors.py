@@ -335,8 +335,8 @@ class FactorPrior(NamedTuple):
         if weights.table.shape[1] and others.table_mean.size:
             found -= others.table_mean @ weights.table
         found[:, 0] += others.affinity
-        given = rows.row_start, rows.column, others.arrays(weights.each), found
-        over_rows(_add_expected, rows.n_rows, *given)
+        arguments = rows.row_start, rows.column, others.arrays(weights.each), found
+        over_rows(_add_expected, rows.n_rows, *arguments)
         return found.astype(np.float32)
 
     def without_answers(self, line: csr_array | None, n_columns: int) -> np.ndarray:

@@ -179,8 +179,8 @@ class GaussianModel(NamedTuple):
         if not self.is_draw:
             return predict.add_by_utility(self, cells, total)
         gaps, share = (self.rows.gaps, self.columns.gaps), float(self.share)
-        given = *self.moments(cells), *gaps, self.n_levels, share, cells.row, cells.column, total
-        over_rows(predict.add_drawn, cells.row.size, *given)
+        arguments = *self.moments(cells), *gaps, self.n_levels, share, cells.row, cells.column, total
+        over_rows(predict.add_drawn, cells.row.size, *arguments)
 
     def scorer(self, worth: np.ndarray) -> protocol.AddScores:
         return top_n.scorer_by_utility(self, worth)

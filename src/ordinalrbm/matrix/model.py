@@ -263,8 +263,8 @@ class MatrixModel(NamedTuple):
 
     def utilities(self, cells: Cells) -> protocol.Utilities:
         found = protocol.Utilities(*np.zeros((len(protocol.Utilities._fields), cells.row.size)))
-        given = self.by_rows, self.by_columns, cells.row, cells.column, found
-        over_rows(predict.set_binary, cells.row.size, *given)
+        arguments = self.by_rows, self.by_columns, cells.row, cells.column, found
+        over_rows(predict.set_binary, cells.row.size, *arguments)
         return found
 
     def moments(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
@@ -505,8 +505,8 @@ def _side(
     own: Half, other: Half, n_levels: np.ndarray, observations: Observations, offset: np.ndarray
 ) -> Side:
     answers = observations.row_start, observations.column
-    given = *answers, other.weights, other.bias, other.factors, offset
-    over_rows(gibbs.fill_offsets, observations.n_rows, *given)
+    arguments = *answers, other.weights, other.bias, other.factors, offset
+    over_rows(gibbs.fill_offsets, observations.n_rows, *arguments)
     return answers_only(observations)._replace(
         offset=offset,
         row_gaps=_gaps(other.cutpoints),

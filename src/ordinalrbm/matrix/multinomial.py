@@ -141,8 +141,8 @@ class MultinomialModel(NamedTuple):
         unit = column[:, None] * np.int32(levels.size) + levels
         each, logits = row.astype(np.int32).repeat(levels.size), np.empty(unit.size)
         units = self.units.reshape(-1, self.units.shape[2])
-        given = _facing_units(self.factors, 0.0), units, each, unit.ravel(), logits
-        over_rows(set_products, unit.size, *given)
+        arguments = _facing_units(self.factors, 0.0), units, each, unit.ravel(), logits
+        over_rows(set_products, unit.size, *arguments)
         exists = levels < self.n_levels[column, None]
         return softmax(np.where(exists, logits.reshape(unit.shape), -np.inf), axis=1)
 

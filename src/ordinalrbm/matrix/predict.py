@@ -48,8 +48,8 @@ def utilities(model: UtilityModel, cells: Cells) -> Utilities:
 def bounds(model: UtilityModel, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
     known = _for_cells(model, cells)
     low, high = np.empty((2, cells.row.size))
-    given = known.row_cutpoints, known.column_cutpoints, known.n_levels, *cells, low, high
-    over_rows(_set_bounds, cells.row.size, *given)
+    arguments = known.row_cutpoints, known.column_cutpoints, known.n_levels, *cells, low, high
+    over_rows(_set_bounds, cells.row.size, *arguments)
     return low, high
 
 
@@ -66,8 +66,8 @@ def add_by_utility(model: UtilityModel, cells: Cells, total: np.ndarray) -> None
     """Add distributions of cells, times the model's share, by the moments of their utilities."""
     where, share = (cells.row, cells.column), float(model.share)
     cutpoints = (model.row_cutpoints, model.column_cutpoints)
-    given = *model.moments(cells), *cutpoints, model.n_levels, share, *where, total
-    over_rows(_add_distributions, cells.row.size, *given)
+    arguments = *model.moments(cells), *cutpoints, model.n_levels, share, *where, total
+    over_rows(_add_distributions, cells.row.size, *arguments)
 
 
 @compiled

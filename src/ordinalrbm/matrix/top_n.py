@@ -212,8 +212,8 @@ def scorer_by_utility(model: UtilityModel, worth: np.ndarray) -> AddScores:
         per_deviation = model.inverse_deviations(rows, len(worth))
         mean *= per_deviation
         gaps = np.exp(model.row_cutpoints[rows]).astype(np.float32)
-        given = mean, per_deviation, gaps, table, np.float32(model.share), scores
-        over_rows(_add_worth, len(mean), *given)
+        arguments = mean, per_deviation, gaps, table, np.float32(model.share), scores
+        over_rows(_add_worth, len(mean), *arguments)
 
     return add
 

@@ -132,11 +132,11 @@ class RatingService:
         """Ratings of a person without an id and of users, with and without times."""
         user, item, label, unknown = self._examples()
         for users, time in product(([None], [user, self._nobody()]), (None, 1)):
-            given = {"item": item, "rating": label, "timestamp": time}
+            example = {"item": item, "rating": label, "timestamp": time}
             # Ids of a file may be what no request may have.
-            yield [Rating.model_construct(**given, user=one) for one in users]
-        given = {"item": unknown, "rating": label, "timestamp": None}
-        yield [Rating.model_construct(**given, user=user)]
+            yield [Rating.model_construct(**example, user=one) for one in users]
+        example = {"item": unknown, "rating": label, "timestamp": None}
+        yield [Rating.model_construct(**example, user=user)]
 
     def recommend(
         self,

@@ -309,8 +309,8 @@ def follow_covariates(this: Side, model: VectorModel, start: int, stop: int) -> 
     rows = this.rows(start, stop)
     rows.row_bias[:] = rows.covariates @ model.factor_slopes.T
     nothing = np.zeros(stop - start, dtype=np.float32)
-    given = rows.row_start, rows.column, rows.covariates, nothing, model.slopes, this.shift
-    over_rows(gibbs.fill_offsets, stop - start, *given)
+    arguments = rows.row_start, rows.column, rows.covariates, nothing, model.slopes, this.shift
+    over_rows(gibbs.fill_offsets, stop - start, *arguments)
     if this.offset.size:
         here = slice(int(rows.row_start[0]), int(rows.row_start[-1]))
         is_category = model.layout.is_category[this.column[here]]
